@@ -209,3 +209,9 @@ func chains(d Drafter) int {
 	}
 	return 1
 }
+
+// continues reports whether a drafter continues forced tokens.
+func continues(d Drafter) bool {
+	c, ok := d.(Continuing)
+	return ok && c.Continues()
+}

@@ -320,3 +320,52 @@ func (a *auto) Observe(r *Round) {
 		a.lost = max(0, a.lost+loss)
 	}
 }
+
+// forcedChance is the probability that a forced token is accepted if those before it are.
+func (a *auto) forcedChance() float64 { return a.forcedRate.after(priorForced) }
+
+// Force is the number of forced tokens with which the pass brings the most tokens per second. Where they do not pay for
+// themselves, one is verified now and then, as a trial.
+func (a *auto) Force(n int) int {
+	a.forced = n
+	if !a.known() {
+		return n
+	}
+	chance, reach, tokens := a.forcedChance(), 1.0, 1.0
+	if chance < likelyForced && a.plainDue() {
+		a.forced = 0
+		return 0
+	}
+	best, bestRate := 0, 1/a.pass(0)
+	for k := 1; k <= n; k++ {
+		reach = float64(reach * chance)
+		tokens += reach
+		if r := tokens / a.pass(k); r > bestRate {
+			best, bestRate = k, r
+		}
+	}
+	if loss := a.pass(1) - a.pass(0); best == 0 && a.lost+loss <= trialShare*a.elapsed {
+		a.lost += loss
+		best = 1
+	}
+	a.forced = best
+	return best
+}
+
+// observeForced learns how often forced tokens are accepted.
+func (a *auto) observeForced(r *Round) {
+	a.forced = 0
+	for i := range r.Draft.Len() {
+		if !r.Draft.isForced(i) {
+			continue
+		}
+		if p := r.Draft.Parent(i); p >= 0 && !slices.Contains(r.Path, int32(p)) {
+			continue
+		}
+		hit := 0.0
+		if slices.Contains(r.Path, int32(i)) {
+			hit = 1
+		}
+		a.forcedRate.add(hit)
+	}
+}

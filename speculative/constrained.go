@@ -1,7 +1,6 @@
 package speculative
 
 import (
-	"errors"
 	"fmt"
 	"math/bits"
 
@@ -66,22 +65,4 @@ func (c *constraintState) complete() (bool, error) {
 		}
 	}
 	return true, nil
-}
-
-// noToken is the error of a round whose verifier could choose no token, nil where the constrained text is complete.
-func (d *Decoder) noToken(why error) error {
-	switch {
-	case errors.Is(why, sampling.ErrComplete):
-		d.stats.End = EndComplete
-		rest := d.print.rest()
-		if n := len(d.out); n > 0 {
-			d.out[n-1].Text += rest
-		} else if rest != "" {
-			d.out = append(d.out, Token{ID: -1, Position: len(d.sequence), Text: rest})
-		}
-		return nil
-	case why != nil:
-		return fmt.Errorf("%w: %w", ErrNoToken, why)
-	}
-	return ErrNoToken
 }

@@ -200,3 +200,8 @@ func (f *crossVocab) next(ctx context.Context, d *Draft) ([]float32, bool, error
 
 // extend adds a token to the draft.
 func (f *crossVocab) extend(id int32) { f.own.ids = append(f.own.ids, id) }
+
+// Tokenizers are the vocabularies of a target and of a draft model of another vocabulary. Both are needed.
+type Tokenizers struct {
+	Target, Draft *bpe.Tokenizer
+}

@@ -394,3 +394,21 @@ func (d *Decoder) tell() {
 	defer d.o.Experience.mu.Unlock()
 	d.o.Experience.learned = s
 }
+
+// Stats returns the figures of the current or last text.
+func (d *Decoder) Stats() Stats {
+	s := d.stats
+	total := d.total
+	if s.End == "" && d.started {
+		total = d.now() - d.begun
+	}
+	s.Prefill, s.Draft, s.Verify, s.Total = d.prefill.Seconds(), d.drafting.Seconds(), d.verifying.Seconds(),
+		total.Seconds()
+	s.Other = max(0, (total - d.prefill - d.drafting - d.verifying).Seconds())
+	if s.TargetPasses > 0 {
+		s.TokensPerPass = float64(s.Generated) / float64(s.TargetPasses)
+	}
+	s.DraftedAt = append([]int{}, trim(s.DraftedAt)...)
+	s.AcceptedAt = append([]int{}, s.AcceptedAt[:len(trim(d.stats.DraftedAt))]...)
+	return s
+}

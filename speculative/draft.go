@@ -262,3 +262,109 @@ func (d *Draft) keep(path []int) (whole Draft) {
 	d.own, d.states = d.own[:n], d.states[:n]
 	return whole
 }
+
+// isForced reports whether token i is forced: it adds no token of a drafter to its path.
+func (d *Draft) isForced(i int) bool {
+	if d.forced == 0 {
+		return false
+	}
+	before := 0
+	if p := d.Parent(i); p >= 0 {
+		before = d.own[p]
+	}
+	return d.own[i] == before
+}
+
+// ownDepth is the place of token i among the tokens of drafters on its path, from 1; of a forced one the place of the
+// last before it.
+func (d *Draft) ownDepth(i int) int {
+	if d.forced == 0 {
+		return d.Depth(i)
+	}
+	return d.own[i]
+}
+
+// Allows reports whether the text's constraint allows token id after node (-1: the end of the sequence). Without a
+// constraint every token is allowed.
+func (d *Draft) Allows(node int, id int32) bool {
+	_, ok := d.after(node, id)
+	return ok
+}
+
+// Prefix is the number of tokens at the beginning of the draft that a constraint forces, a chain. A drafter that is
+// [Continuing] drafts what follows them.
+func (d *Draft) Prefix() int { return d.prefix }
+
+// Extend adds the tokens that the constraint forces after node (-1: the end of the sequence) and returns the last of
+// them, node itself if there are none. A drafter that calls it after adding a token, and goes on behind the result,
+// spares its model the passes for these tokens.
+func (d *Draft) Extend(node int) int {
+	if d.rules == nil || d.err != nil || node >= len(d.Tokens) || d.dead(node) ||
+		node >= 0 && (d.isEnd != nil && d.isEnd(d.Tokens[node]) || d.firstChild(node) >= 0) {
+		return node
+	}
+	ids, err := d.rules.Forced(d.state(node))
+	if err != nil {
+		d.err = err
+		return node
+	}
+	source := d.Source
+	d.Source, d.forcing = SourceGrammar, true
+	for _, id := range ids {
+		depth := 1
+		if node >= 0 {
+			depth = d.depth[node] + 1
+		}
+		if d.forced >= forcedMost || depth > d.mostDepth || d.Parents != nil && len(d.Tokens) >= d.treeMax ||
+			!d.AddChild(node, id, 1, nil) {
+			break
+		}
+		node = len(d.Tokens) - 1
+	}
+	d.Source, d.forcing = source, false
+	d.maxDepth = min(d.maxDepth, d.mostDepth)
+	return node
+}
+
+// extend makes room for so many tokens of a drafter after the prefix.
+func (d *Draft) extend(nodes, treeMax, maxDepth int) {
+	d.nodes, d.treeMax, d.maxDepth = d.prefix+nodes, treeMax, d.prefix+maxDepth
+}
+
+// begin begins a draft with the prefix of another one.
+func (d *Draft) begin(with *Draft) {
+	d.reset(0, with.treeMax, 0)
+	d.mostDepth, d.Source, d.forcing = with.mostDepth, SourceGrammar, true
+	for i := range with.prefix {
+		d.AddChild(i-1, with.Tokens[i], 1, nil)
+	}
+	d.prefix, d.Source, d.forcing = with.prefix, SourceDraft, false
+}
+
+// truncate keeps the first n tokens of a forced chain as the draft's prefix.
+func (d *Draft) truncate(n int) {
+	d.Tokens, d.parents, d.depth, d.lanes = d.Tokens[:n], d.parents[:n], d.depth[:n], d.lanes[:n]
+	d.Confidence, d.Probs, d.Sources, d.states, d.own = d.Confidence[:n], d.Probs[:n], d.Sources[:n], d.states[:n],
+		d.own[:n]
+	d.prefix, d.forced, d.ended = n, n, false
+}
+
+// Lanes gives each drafter of nested merges a lane of its own, as [Setup].Lane.
+type Lanes struct{ taken []int }
+
+// Take takes lane n, or the next one that is free.
+func (l *Lanes) Take(n int) int {
+	for slices.Contains(l.taken, n) {
+		n++
+	}
+	l.taken = append(l.taken, n)
+	return n
+}
+
+// merging is what a draft knows of those that are merged in it.
+type merging struct {
+	lanes  []int8 // of each token: the drafter of a merge that added it
+	lane   int    // of the drafter at work
+	before int    // tokens of the merged draft before this one
+	joined []int  // index in the merged draft of each token, -1: not in it
+}

@@ -2,7 +2,6 @@ package speculative
 
 import (
 	"math"
-	"sync"
 
 	"github.com/specgo/spec/engine/costs"
 )
@@ -25,34 +24,6 @@ const (
 	lagWeight    = 0.5 // of a new measurement in it
 	priorLagStep = 0.1 // of a draft step's time that a token to catch up with takes where that is not known
 )
-
-// group is what the auto schedules of decoders whose passes a scheduler shares know together. A text's own acceptance
-// counts beside it. Drafts may lose only so much of the time in comparison to plain decoding under the same load, all
-// of them together: the sum over all decoders of what their rounds cost, less what the same tokens cost in passes
-// that nobody drafts for.
-type group struct {
-	mu         sync.Mutex
-	acceptance acceptanceModel
-	steps      draftSteps
-	longest    int     // draft verified
-	lanes      int     // drafters of a decoder
-	elapsed    float64 // seconds, of all decoders
-	lost       float64 // seconds; negative: gained
-	pace       pace    // its seconds in units of a plain token at that time
-
-	claimed   float64 // seconds that drafters are about to take to catch up
-	exploring bool    // a decoder makes a draft that is longer than any before
-
-	together float64 // elapsed when drafts were last tried because they would be worth it if all drafted
-	trial    int     // number of the trial that is under way
-	takes    int     // decoders that may still take part in it
-}
-
-func newGroup() *group {
-	g := &group{lanes: 1}
-	g.acceptance.reset()
-	return g
-}
 
 // company is a decoder whose passes are shared, among the others.
 type company struct {

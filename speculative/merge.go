@@ -54,18 +54,6 @@ func leaves(d Drafter) int {
 	return n
 }
 
-// Lanes gives each drafter of nested merges a lane of its own, as [Setup].Lane.
-type Lanes struct{ taken []int }
-
-// Take takes lane n, or the next one that is free.
-func (l *Lanes) Take(n int) int {
-	for slices.Contains(l.taken, n) {
-		n++
-	}
-	l.taken = append(l.taken, n)
-	return n
-}
-
 func (m *merge) Start(ctx context.Context, s Setup) error {
 	m.draft.alloc(s.Longest + forcedMost)
 	m.separate = s.NeedsProbs
@@ -126,14 +114,6 @@ func (m *merge) Observe(r *Round) {
 	for _, d := range m.drafters {
 		d.Observe(r)
 	}
-}
-
-// merging is what a draft knows of those that are merged in it.
-type merging struct {
-	lanes  []int8 // of each token: the drafter of a merge that added it
-	lane   int    // of the drafter at work
-	before int    // tokens of the merged draft before this one
-	joined []int  // index in the merged draft of each token, -1: not in it
 }
 
 // Sub makes sub the draft of drafter i of a merge, bounded by what d has room for, with the schedule and the forced

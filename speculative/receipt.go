@@ -264,3 +264,23 @@ func (r *Receipt) check() error {
 	}
 	return nil
 }
+
+// Mismatch is the first difference between a receipt and what the model writes. It wraps [ErrNotConfirmed].
+type Mismatch struct {
+	Field    string // of the receipt's JSON: "model_sha256", "token_ids", "end_reason", …
+	Position int    // in the sequence, of a token: the prompt's first one has position 0; -1 for other fields
+	Written  string // what the receipt says
+	Expected string // what it should have been; for a token its text, quoted
+
+	WrittenID, ExpectedID int32 // of tokens; ExpectedID -1: no token can be chosen
+}
+
+func (e *Mismatch) Error() string {
+	if e.Position >= 0 {
+		return fmt.Sprintf("%v: %s, position %d: token %d %s, should be %d %s", ErrNotConfirmed, e.Field, e.Position,
+			e.WrittenID, e.Written, e.ExpectedID, e.Expected)
+	}
+	return fmt.Sprintf("%v: %s: the receipt says %s, should be %s", ErrNotConfirmed, e.Field, e.Written, e.Expected)
+}
+
+func (e *Mismatch) Unwrap() error { return ErrNotConfirmed }

@@ -3,7 +3,6 @@ package speculative
 import (
 	"context"
 
-	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/engine/sampling"
 )
@@ -18,11 +17,6 @@ import (
 // change it; its confidence is the product of those of the draft's tokens that begin in it. Encoding allocates.
 func Reencode(seq Sequence, t Tokenizers) Drafter {
 	return &reencode{crossVocab: newCrossVocab(seq, t)}
-}
-
-// Tokenizers are the vocabularies of a target and of a draft model of another vocabulary. Both are needed.
-type Tokenizers struct {
-	Target, Draft *bpe.Tokenizer
 }
 
 // maxStalled is how many tokens of the draft may follow each other without completing a token of the target.

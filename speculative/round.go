@@ -2,6 +2,7 @@ package speculative
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/specgo/spec/engine"
@@ -288,4 +289,49 @@ func (d *Decoder) emit(t Token, row []float32) error {
 	}
 	d.out = append(d.out, t)
 	return nil
+}
+
+// force begins the draft with the tokens that are forced after the sequence, at most room of them, and reports
+// whether the drafter is asked too.
+func (d *Decoder) force(room int) (ask bool) {
+	x := &d.draft
+	x.mostDepth = room
+	if x.rules == nil {
+		return true
+	}
+	x.root = d.constraint.at
+	if x.Extend(-1); x.err != nil || x.forced == 0 {
+		return x.err == nil
+	}
+	all := x.Len()
+	if d.drafter != nil && !continues(d.drafter) && all < forcedAlone {
+		x.truncate(0)
+		return true
+	}
+	n := all
+	if s, ok := d.schedule.(Forcing); ok {
+		n = min(all, max(0, s.Force(all)))
+	}
+	ended := x.ended
+	x.truncate(n)
+	x.ended = ended && n == all
+	return n == 0 || n == all && continues(d.drafter)
+}
+
+// noToken is the error of a round whose verifier could choose no token, nil where the constrained text is complete.
+func (d *Decoder) noToken(why error) error {
+	switch {
+	case errors.Is(why, sampling.ErrComplete):
+		d.stats.End = EndComplete
+		rest := d.print.rest()
+		if n := len(d.out); n > 0 {
+			d.out[n-1].Text += rest
+		} else if rest != "" {
+			d.out = append(d.out, Token{ID: -1, Position: len(d.sequence), Text: rest})
+		}
+		return nil
+	case why != nil:
+		return fmt.Errorf("%w: %w", ErrNoToken, why)
+	}
+	return ErrNoToken
 }

@@ -41,24 +41,6 @@ type Stats struct {
 	End            End     `json:"end_reason"`
 }
 
-// Stats returns the figures of the current or last text.
-func (d *Decoder) Stats() Stats {
-	s := d.stats
-	total := d.total
-	if s.End == "" && d.started {
-		total = d.now() - d.begun
-	}
-	s.Prefill, s.Draft, s.Verify, s.Total = d.prefill.Seconds(), d.drafting.Seconds(), d.verifying.Seconds(),
-		total.Seconds()
-	s.Other = max(0, (total - d.prefill - d.drafting - d.verifying).Seconds())
-	if s.TargetPasses > 0 {
-		s.TokensPerPass = float64(s.Generated) / float64(s.TargetPasses)
-	}
-	s.DraftedAt = append([]int{}, trim(s.DraftedAt)...)
-	s.AcceptedAt = append([]int{}, s.AcceptedAt[:len(trim(d.stats.DraftedAt))]...)
-	return s
-}
-
 // trim drops the zeros at the end.
 func trim(n []int) []int {
 	for len(n) > 0 && n[len(n)-1] == 0 {
