@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -121,6 +122,26 @@ func TestDetectFormat(t *testing.T) {
 }
 
 // TestProbe: what a template takes is found by trying.
+// The marks that end an answer beside the tokenizer's own ends of generation, for every syntax; they are the caller's.
+func TestEndMarksOfSyntaxes(t *testing.T) {
+	want := map[Syntax][]string{
+		SyntaxHarmony: {"<|return|>", "<|call|>"}, SyntaxSolar: {"<|calls|>"},
+	}
+	for _, s := range syntaxes {
+		f := Format{Syntax: s.name}
+		marks := f.EndMarks()
+		if !slices.Equal(marks, want[s.name]) {
+			t.Errorf("%s: %q, want %q", s.name, marks, want[s.name])
+		}
+		for i := range marks {
+			marks[i] = "changed"
+		}
+		if again := f.EndMarks(); !slices.Equal(again, want[s.name]) {
+			t.Errorf("%s: changed by a caller: %q", s.name, again)
+		}
+	}
+}
+
 func TestProbe(t *testing.T) {
 	read := func(name string) string {
 		data, err := os.ReadFile("testdata/" + name + ".jinja")

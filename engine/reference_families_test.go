@@ -139,4 +139,14 @@ func TestBadFamilies(t *testing.T) {
 			t.Errorf("the message does not name bad.gguf and %s: %v", c.names, err)
 		}
 	}
+	// The bounds of YaRN are those of mistral3 alone: in other files they say nothing, whatever they say.
+	r := all["llama yarn"]
+	r.Keys = maps.Clone(r.Keys)
+	r.Keys["rope.scaling.yarn_beta_fast"], r.Keys["rope.scaling.yarn_beta_slow"] = float32(0), float32(0)
+	file := r.File(t)
+	m, err := New(context.Background(), rt, bytes.NewReader(file), int64(len(file)), Options{})
+	if err != nil {
+		t.Error(err)
+	}
+	m.Close()
 }

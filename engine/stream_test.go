@@ -324,4 +324,8 @@ func TestStreamLimitsThreads(t *testing.T) {
 	if rt.streams != 0 {
 		t.Errorf("%d streams after the end", rt.streams)
 	}
+	testkit.AtOnce(50, func() { rt.streaming(1) }, func() { rt.streaming(-1) }) // models are opened and closed at once
+	if rt.streams != 0 {
+		t.Errorf("%d streams after as many ends as beginnings", rt.streams)
+	}
 }

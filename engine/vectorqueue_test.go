@@ -37,6 +37,46 @@ func TestVectorPasses(t *testing.T) {
 	}
 }
 
+// A call whose texts are all refused ends, with an error for each that says why; one that is not is computed.
+func TestCallsOfRefusedTextsEnd(t *testing.T) {
+	m := openEncoder(t, newRuntime(t, RuntimeOptions{Threads: 1}), "bert", Options{})
+	vocab, long := int32(m.Config().Vocab), make([]int32, m.Config().Context+1)
+	bad := [][]int32{{}, {-1}, {1, vocab}, long}
+	want := []error{ErrInput, ErrVocabulary, ErrVocabulary, ErrContextFull}
+	for _, texts := range [][][]int32{bad, bad[:1], append(slices.Clone(bad), []int32{vocab - 1}, long[1:])} {
+		out, err := m.Embed(t.Context(), texts, EmbedOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, e := range out {
+			if i < len(bad) && (!errors.Is(e.Err, want[i]) || !strings.Contains(e.Err.Error(), fmt.Sprintf("text %d", i))) {
+				t.Errorf("text %d of %d: %v, want %v", i, len(texts), e.Err, want[i])
+			}
+			if i >= len(bad) && e.Err != nil {
+				t.Errorf("text %d: %v", i, e.Err)
+			}
+		}
+	}
+}
+
+// The rounds of an encoder's input are all of it in order, in as few as there must be, none of them empty.
+func TestRoundsAreAllOfTheInput(t *testing.T) {
+	for _, n := range []int{0, 1, passRows - 1, passRows, passRows + 1, 2 * passRows, 2*passRows + 1} {
+		ids, rounds := randomTokens(n, 50, 1), 0
+		p := &pass{ctx: t.Context()}
+		var got []int32
+		for r := range p.rounds(ids) {
+			if r.from != len(got) || r.to-r.from != len(p.tokens) || len(p.owner) != len(p.tokens) || r.all != n {
+				t.Errorf("of %d: %+v with %d tokens", n, r, len(p.tokens))
+			}
+			got, rounds = append(got, p.tokens...), rounds+1
+		}
+		if !slices.Equal(got, ids) || rounds != (n+passRows-1)/passRows {
+			t.Errorf("%d tokens in %d rounds of at most %d: %d came", n, rounds, passRows, len(got))
+		}
+	}
+}
+
 // Texts of calls at the same time share passes, and each vector has the bits that it has alone; a call that is
 // cancelled, before or meanwhile, fails by itself.
 func TestVectorsOfCallsAtOnce(t *testing.T) {

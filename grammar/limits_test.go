@@ -86,6 +86,8 @@ func TestLimitsOfSources(t *testing.T) {
 		{"Nesting", Limits{Nesting: 5}, 5, func(n int) string { return `root ::= "a"` + strings.Repeat("?", n) }},
 		{"Nesting", Limits{Nesting: 5}, 5, func(n int) string { return nested(`{"items":`, `true`, "}")(n) }},
 		{"Nesting", Limits{Nesting: 5}, 5, func(n int) string { return `{"const":` + nested("[", `1`, "]")(n-1) + `}` }},
+		{"Nesting", Limits{Nesting: 5}, 5, func(n int) string { return `{"pattern":"` + nested("(", "a", ")")(n) + `"}` }},
+		{"Nesting", Limits{Nesting: 5}, 5, func(n int) string { return `{"pattern":"` + nested("(?:x|(?=", "a", "))")(n/2) + `"}` }},
 		{"References", Limits{References: 4}, 4, func(n int) string {
 			defs := repeated(n-1, func(i int) string { return fmt.Sprintf(`"d%d":{"$ref":"#/$defs/d%d"}`, i, i+1) })
 			return fmt.Sprintf(`{"allOf":[{"$ref":"#/$defs/d0"},{"type":"object"}],"$defs":{%s,"d%d":{"type":"object"}}}`, defs,

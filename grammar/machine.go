@@ -262,11 +262,9 @@ func (m *machine) step(at int32, b byte) int32 {
 			m.after = append(m.after, thread{i.next, t.stack})
 		}
 	}
-	to := int32(dead)
-	if len(m.after) > 0 {
-		if to = m.close(m.after); to == full {
-			return full
-		}
+	to := m.close(m.after)
+	if to == full {
+		return full
 	}
 	if m.states[at].next == nil { // also if the memory of the new state was that of the successors
 		if !m.owe(successorsBytes) {

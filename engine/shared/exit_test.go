@@ -214,3 +214,65 @@ func TestExitInAPass(t *testing.T) {
 		t.Errorf("after the pass: %v", err)
 	}
 }
+
+// What an exit refuses, and a pass that fails, moves nothing and keeps no memory: its length, what is lent and what is
+// reserved are as before, and the next pass computes what it would have.
+func TestExitsThatFailMoveNothing(t *testing.T) {
+	ctx := context.Background()
+	m := SmallModel(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 3)
+	c := New(m, Options{})
+	defer c.Close()
+	s, err := c.NewSession(ctx, SessionOptions{SessionOptions: engine.SessionOptions{Context: 100}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for layers, want := range map[int]bool{-1: false, 0: false, 1: true, 2: true, 3: true, 4: false} {
+		if _, err := s.Exit(layers); errors.Is(err, engine.ErrUsage) == want || want != (err == nil) {
+			t.Errorf("an exit after %d of 3 layers: %v", layers, err)
+		}
+	}
+	if _, err := (*Session)(nil).Exit(1); !errors.Is(err, engine.ErrUsage) {
+		t.Errorf("an exit of no session: %v", err)
+	}
+	e, err := s.Exit(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := randomTokens(101, 70, 1)
+	if _, err := s.Eval(ctx, ids[:90], nil, engine.None); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Eval(ctx, ids[:90], nil, engine.Last); err != nil {
+		t.Fatal(err)
+	}
+	over, cancel := context.WithCancel(ctx)
+	cancel()
+	for name, x := range map[string]struct {
+		fails func() error
+		want  error
+	}{
+		"a cancelled pass": {func() error { _, err := e.Eval(over, ids[90:92], nil, engine.Last); return err },
+			context.Canceled},
+		"one token too many": {func() error { _, err := e.Eval(ctx, ids[90:], nil, engine.Last); return err },
+			engine.ErrContextFull},
+		"a tree": {func() error { _, err := e.Eval(ctx, ids[:2], []int32{-1, -1}, engine.Last); return err },
+			engine.ErrUsage},
+		"a token that there is none of": {func() error {
+			_, err := e.Eval(ctx, []int32{int32(e.Vocab())}, nil, engine.Last)
+			return err
+		}, engine.ErrVocabulary},
+		"a commit":            {func() error { return e.Commit(nil) }, engine.ErrUsage},
+		"a longer sequence":   {func() error { return e.Truncate(91) }, engine.ErrUsage},
+		"less than no tokens": {func() error { return e.Truncate(-1) }, engine.ErrUsage},
+	} {
+		if err := x.fails(); !errors.Is(err, x.want) || e.Len() != 90 || c.lent != 0 || c.reserved != 0 {
+			t.Errorf("%s: %v, want %v; %d tokens, %d lent, %d reserved", name, err, x.want, e.Len(), c.lent, c.reserved)
+		}
+	}
+	if err := errors.Join(e.Truncate(90), e.Truncate(0)); err != nil { // the borders of what is right
+		t.Error(err)
+	}
+	if _, err := e.Eval(ctx, ids[:100], nil, engine.Last); err != nil {
+		t.Errorf("a full context: %v", err)
+	}
+}

@@ -142,6 +142,20 @@ func TestWhoWaitsIsWoken(t *testing.T) {
 			goes(w, func() error { w.c.Close(); return nil })
 			return s.giveBack
 		}, 1},
+		"Close, where a pass of an early exit ends": {Options{}, 0, func(w *world) func() {
+			s := sharedSession(w.T, w.c)
+			feed(w.T, s, 60, engine.Last)
+			e, err := s.Exit(1)
+			if err != nil {
+				w.Fatal(err)
+			}
+			e.tokens = append(e.tokens, s.tokens...)
+			if _, err := e.take(1); err != nil {
+				w.Fatal(err)
+			}
+			goes(w, func() error { w.c.Close(); return nil })
+			return e.giveBack
+		}, 1},
 	} {
 		m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 512)
 		x.o.KVBytes = x.pages * newSession(t, m, engine.SessionOptions{}).Need(1, 1)

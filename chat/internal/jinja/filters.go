@@ -183,7 +183,7 @@ var filterTable = map[string]filterFunc{
 			if base == 16 || base == 8 || base == 2 {
 				digits = strings.TrimPrefix(strings.ToLower(s), map[int]string{16: "0x", 8: "0o", 2: "0b"}[base])
 			}
-			if base >= 2 && base <= 36 {
+			if base >= 2 { // one above 36 is refused as what is no number
 				if i, err := strconv.ParseInt(strings.ReplaceAll(digits, "_", ""), base, 64); err == nil {
 					return i
 				}

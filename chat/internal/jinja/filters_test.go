@@ -1,6 +1,10 @@
 package jinja
 
-import "testing"
+import (
+	"errors"
+	"strings"
+	"testing"
+)
 
 // Arguments that are left out, none or given, and loops that end early, do what Jinja2 does with them.
 func TestArgumentsAndLoopEndsAsInJinja(t *testing.T) {
@@ -49,5 +53,38 @@ func wantRendered(t *testing.T, source, want string) {
 	t.Helper()
 	if got, err := render(source, Context{}); err != nil || got.String() != want {
 		t.Errorf("%s: %q, want %q: %v", source, got.String(), want, err)
+	}
+}
+
+// What stands between brackets is an index, or a slice of up to three parts, and nothing else.
+func TestSubscriptsAreIndicesOrSlices(t *testing.T) {
+	for source, want := range map[string]string{
+		"{{ 'abcd'[1] }}": "b", "{{ 'abcd'[1:] }}": "bcd", "{{ 'abcd'[:2] }}": "ab", "{{ 'abcd'[1:3] }}": "bc",
+		"{{ 'abcd'[::2] }}": "ac", "{{ 'abcd'[1::2] }}": "bd", "{{ 'abcd'[:3:2] }}": "ac", "{{ 'abcd'[:] }}": "abcd",
+		"{{ 'abcd'[3:0:-1] }}": "dcb", "{{ 'abcd'[-9:9] }}": "abcd", "{{ 'abcd'[9:] }}": "", "{{ 'abcd'[::-1] }}": "dcba",
+		"{{ {(1, 2): 'x'}[1, 2] }}": "x",
+	} {
+		wantRendered(t, source, want)
+	}
+	for _, inside := range []string{"", "0 1", "0:1 1", ":1 1", "0:1:2 3", "::1 1", ":::", "0:1:2:3", "0,1 2", "0"} {
+		source := "{{ 'abcd'[" + inside + "] }}"
+		if inside == "0" {
+			source = "{{ 'abcd'[0 }}"
+		}
+		if got, err := render(source, Context{}); !errors.Is(err, ErrSyntax) {
+			t.Errorf("%s: %q, %v", source, got.String(), err)
+		}
+	}
+}
+
+// An operator that its values do not have is an error with their types, as Python names them.
+func TestErrorsNameTypesAsPython(t *testing.T) {
+	for value, name := range map[string]string{
+		"none": "NoneType", "true": "bool", "1": "int", "1.5": "float", "'a'": "str", "(1, 2)": "tuple", "[1]": "list",
+		"{}": "dict", "namespace()": "Namespace",
+	} {
+		if got, err := render("{{ "+value+" < {} }}", Context{}); err == nil || !strings.Contains(err.Error(), name+" and dict cannot") {
+			t.Errorf("%s: %q, %v, want %s", value, got.String(), err, name)
+		}
 	}
 }
