@@ -95,27 +95,51 @@ func (b *batching) setShard(v string) error {
 	return nil
 }
 
+// separatorRow is --embd-separator.
+func (e *embedding) separatorRow(standard string) flag {
+	return valueFlag("--embd-separator", "TEXT", "what stands between two texts", func(v string) error {
+		if v == "" {
+			return errors.New("an empty separator")
+		}
+		e.separator = unescape(v)
+		return nil
+	}).or(standard).of("cutting")
+}
+
+// recordRows are for input in lines of JSON.
+func (e *embedding) recordRows() []flag {
+	return []flag{
+		textFlag("--text-field", &e.textField, "NAME", "the input is lines of JSON, this field of each the text").
+			of("cutting"),
+		textFlag("--id-field", &e.idField, "NAME", "which field of a line of JSON is the id; every line must have it").
+			or(defaultIDField + ", where a line has it").when(func() bool { return e.textField != "" }),
+	}
+}
+
+// vectorRows are for how vectors are made and written.
+func (e *embedding) vectorRows() []flag {
+	return []flag{e.poolingRow(),
+		intFlag("--dimensions", &e.dimensions, 1, math.MaxInt32, "keep only so many numbers of each vector, the first "+
+			"ones, before it is normalized: for models that were trained for that"),
+		intFlag("--embd-normalize", &e.normalize, -1, 2, "2: vectors of length 1, 1: absolute values sum to 1, 0: the "+
+			"greatest absolute value is 32760, -1: as they are pooled").or("2"),
+		choiceFlag("--embd-output-format", &e.format, vectorFormats, "how vectors are written: lines of numbers, lines of "+
+			"JSON, little-endian numbers, 8-bit integers of which the greatest is 127, a bit for each number, or a file of "+
+			"NumPy").or("text").of("format"),
+		jsonRow(&e.json).of("format"),
+		fileFlag("-o, --output", &e.output, "FILE", "write the vectors to a file").or("standard output"),
+		switchFlag("--resume", &e.resume, true, "keep the vectors that the file of -o has, and add those that are missing").
+			when(func() bool { return e.output != "" }),
+	}
+}
+
 func (e *embedding) flags() []group {
 	return []group{
-		{"texts", append(e.text.rows("the texts", standardInput), valueFlag("--embd-separator", "TEXT",
-			"what stands between two texts", func(v string) error {
-				if v == "" {
-					return errors.New("an empty separator")
-				}
-				e.separator = unescape(v)
-				return nil
-			}).or(`\n`))},
+		{"texts", slices.Concat(e.text.rows("the texts", standardInput),
+			[]flag{e.separatorRow(`\n; a folder's files are whole without it`)}, e.recordRows())},
 		{"model", append(e.servedModels.rows(), e.loadRows()...)},
 		{"cache", e.cacheRows()},
-		{"output", []flag{e.poolingRow(),
-			intFlag("--dimensions", &e.dimensions, 1, math.MaxInt32, "keep only so many numbers of each vector, the first "+
-				"ones, before it is normalized: for models that were trained for that"),
-			intFlag("--embd-normalize", &e.normalize, -1, 2, "2: vectors of length 1, 1: absolute values sum to 1, 0: the "+
-				"greatest absolute value is 32760, -1: as they are pooled").or("2"),
-			choiceFlag("--embd-output-format", &e.format, vectorFormats, "how vectors are written: lines of numbers, lines of "+
-				"JSON, little-endian numbers, 8-bit integers of which the greatest is 127, a bit for each number, or a file of "+
-				"NumPy").or("text").of("format"),
-			jsonRow(&e.json).of("format")}},
+		{"output", e.vectorRows()},
 		withoutEffect(ignoredByServers(false), ignoredRows()),
 	}
 }
@@ -126,7 +150,7 @@ func (r *reranking) flags() []group {
 		intFlag("--top-n", &r.top, 0, math.MaxInt32, "print only so many of the best").or("0: all"),
 	}
 	groups := r.embedding.flags()
-	groups[0].flags = append(query, groups[0].flags...)
+	groups[0].flags = slices.Concat(query, r.text.rows("the texts", standardInput), []flag{r.separatorRow(`\n`)})
 	groups[3].flags = []flag{jsonRow(&r.json)} // scores are not pooled
 	return groups
 }

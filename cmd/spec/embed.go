@@ -1,34 +1,41 @@
 package main
 
 import (
-	"bufio"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
-	"strconv"
-	"strings"
+	"io"
+	"time"
 
 	library "github.com/specgo/spec"
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/terminal"
 )
 
 var embedCommand = command{
 	name:  "embed",
 	does:  "the embeddings of texts",
-	usage: "[-m FILE] [-p TEXT | -f FILE] [--pooling mean|last|cls] [flags]",
-	about: `Prints the embedding of each line of the text: the model's hidden states after the final norm, as one vector of length 1, one line of numbers for each text; --embd-output-format has other forms. The vectors are those of /v1/embeddings of "spec serve". Empty lines are left out. Texts of several lines need another --embd-separator. A text has at most 64 MiB in all.`,
-	new:   func() job { return newEmbedding() },
+	usage: "[-m FILE] [-p TEXT | -f FILE | -f FOLDER] [-o FILE [--resume]] [flags]",
+	about: `Prints the embedding of each line of the text: the model's hidden states after the final norm, as one vector of length 1, one line of numbers for each text; --embd-output-format has other forms. The vectors are those of /v1/embeddings of "spec serve". Empty lines are left out. Texts of several lines need another --embd-separator. A text has at most 64 MiB in all.
+
+-f FOLDER embeds every text file in the folder and in those inside it, in the order of their names, each as one text, or cut by --embd-separator. Links, what is not UTF-8 and names that begin with a dot are left out. --text-field NAME reads lines of JSON, and the texts from this field of each. Lines of JSON in the output (--embd-output-format jsonl) have the ids: those of the input's lines, or the names of a folder's files; in all forms vectors have the order of the texts.
+
+-o FILE writes the vectors to a file, and a report to standard output. Work that was interrupted, by Ctrl-C, kill -9 or a power failure, goes on where it was when the same command is given again with --resume: whole vectors in the file are kept. The first and the last of them are computed again and must be the same bit for bit: otherwise the file is not of these texts, this model and these options, and stays as it is.`,
+	new: func() job { return newEmbedding() },
 }
 
 // embedding is the command's options: those of a server that has to do with the target alone.
 type embedding struct {
 	serving
-	text      promptFlags
-	separator string
+	text promptFlags
+	cutting
 	vectorOptions
+	output string // file; "": standard output
+	resume bool   // the file's vectors are kept
 }
 
 // vectorOptions say what is made of vectors, and how they are written.
@@ -43,7 +50,7 @@ type vectorOptions struct {
 const embedParallel = 8
 
 func newEmbedding() *embedding {
-	e := &embedding{serving: *newServing(), separator: "\n",
+	e := &embedding{serving: *newServing(),
 		vectorOptions: vectorOptions{normalize: 2, format: vectorFormats[0]}}
 	e.parallel, e.targetOnly, e.choice.Drafter = embedParallel, true, "none"
 	return e
@@ -53,7 +60,13 @@ func (e *embedding) check() error {
 	if len(e.models) > 1 {
 		return usagef("-m %s: one model at a time", e.models[1].target)
 	}
-	if err := e.text.check(); err != nil {
+	switch {
+	case e.resume && e.output == "":
+		return usagef("--resume: -o is missing, the file that holds vectors already")
+	case e.json && e.output != "":
+		return usagef("--json and -o exclude each other; --embd-output-format jsonl writes lines of JSON")
+	}
+	if err := cmp.Or(e.text.check(), e.cutting.check()); err != nil {
 		return err
 	}
 	return e.serving.check()
@@ -67,47 +80,158 @@ type embeddingReport struct {
 	Size       int         `json:"n_embd"`
 	Tokens     int         `json:"n_tokens"` // of all texts
 	Embeddings [][]float32 `json:"embeddings"`
+
+	IDs []json.RawMessage `json:"ids,omitempty"` // of the texts, if any has one
 }
 
 func (e *embedding) run(ctx context.Context, p *program) error {
-	texts, err := e.texts(ctx, p)
+	if e.output != "" && e.folder() {
+		if inside, err := liesIn(e.text.file, e.output); err != nil || inside {
+			return cmp.Or(err, fmt.Errorf("-o %s: inside the folder that is read: the next run would read it", e.output))
+		}
+	}
+	texts, err := e.documents(ctx, p)
 	if err != nil {
 		return err
 	}
-	if e.known, err = e.measure(texts); err != nil {
+	longest := 0
+	if e.known, longest, err = e.measure(texts); err != nil {
 		return err
 	}
+	if e.output == "" {
+		return e.write(ctx, p, texts, longest, nil)
+	}
+	out, err := openVectorFile(e.output, e.text.file, e.resume)
+	if err != nil {
+		return err
+	}
+	return errors.Join(e.write(ctx, p, texts, longest, out), out.close())
+}
+
+// write embeds texts and writes their vectors, to standard output if out is nil. longest is the place of a text that
+// has the most tokens.
+func (e *embedding) write(ctx context.Context, p *program, texts []document, longest int, out *vectorFile) error {
 	m, done, err := e.open(ctx, p)
 	if err != nil {
 		return err
 	}
 	defer done()
-	report := embeddingReport{Schema: 1, Model: m.Name(), Pooling: m.Pooling(e.pooling)}
-	w := bufio.NewWriter(p.stdout)
-	vectorsOut := vectorWriter{w: w, format: e.format}
-	for at := 0; at < len(texts); at += embedBatch {
-		some := texts[at:min(at+embedBatch, len(texts))]
-		vectors, tokens, err := e.embed(ctx, m, some, at)
+	if _, err := tokensOf(m, texts[longest:longest+1], 1); err != nil { // a mistake in the last text is found here
+		return err
+	}
+	w, at, size := p.stdout, 0, m.VectorSize()
+	if e.dimensions > 0 {
+		size = min(size, e.dimensions) // more are refused below
+	}
+	if out != nil {
+		if err := e.goOn(ctx, m, out, size, texts); err != nil {
+			return err
+		}
+		w, at = out.file, out.kept
+	}
+	report := embeddingReport{Schema: 1, Model: m.Name(), Pooling: m.Pooling(e.pooling), Size: size}
+	bar := e.bar(p)
+	defer bar.Clear()
+	begin, before := time.Now(), at
+	for at < len(texts) && err == nil {
+		var n int
+		if n, err = e.writeSome(ctx, m, w, texts, at, &report); err == nil {
+			at += n
+			bar.Set(int64(at-before), int64(len(texts)-before), fmt.Sprintf("%d of %d texts, %.1f texts/s", at, len(texts),
+				float64(at-before)/time.Since(begin).Seconds()))
+		}
+	}
+	bar.Clear()
+	switch {
+	case err != nil:
+		if out != nil && at > 0 {
+			fmt.Fprintf(p.stderr, "spec embed: %d of %d texts embedded; the same command with --resume goes on\n", at,
+				len(texts))
+		}
+	case out != nil:
+		_, err = fmt.Fprintf(p.stdout, "%d texts, %d embedded before, %d now, of %d tokens, in %.1f s\n", len(texts), before,
+			at-before, report.Tokens, time.Since(begin).Seconds())
+	case e.json:
+		err = printJSON(p.stdout, report)
+	}
+	return err
+}
+
+// bar is progress, of which there is none between vectors on a terminal.
+func (e *embedding) bar(p *program) *terminal.Bar {
+	if e.output == "" && !e.json && terminal.Is(p.stdout) {
+		return nil
+	}
+	return terminal.NewBar(p.stderr, "embed")
+}
+
+// writeSome writes the vectors of the next texts, or adds them to the report, and says of how many.
+func (e *embedding) writeSome(
+	ctx context.Context, m *library.Model, w io.Writer, texts []document, at int, report *embeddingReport,
+) (int, error) {
+	ids, err := tokensOf(m, texts[at:min(at+embedBatch, len(texts))], embedBatchTokens)
+	if err != nil {
+		return 0, err
+	}
+	vectors, err := e.embed(ctx, m, ids)
+	if err != nil {
+		return 0, err
+	}
+	var b []byte
+	if at == 0 && !e.json {
+		b = vectorHeader(e.format, len(texts), report.Size)
+	}
+	for i, v := range vectors {
+		report.Tokens += len(ids[i])
+		if e.json {
+			report.add(v, texts[at+i].id)
+		} else if b, err = appendVector(b, e.format, v, texts[at+i].id); err != nil {
+			return 0, err
+		}
+	}
+	if !e.json {
+		_, err = w.Write(b)
+	}
+	return len(vectors), err
+}
+
+// add adds a vector. Texts without an id have null where others have one.
+func (r *embeddingReport) add(v []float32, id json.RawMessage) {
+	if id != nil && r.IDs == nil {
+		r.IDs = make([]json.RawMessage, len(r.Embeddings))
+	}
+	if r.Embeddings = append(r.Embeddings, v); r.IDs != nil {
+		r.IDs = append(r.IDs, id)
+	}
+}
+
+// goOn finds the vectors that an interrupted run has left in the file. The first and the last are computed again:
+// vectors of equal texts are equal to the bit, so others are of another model, of other texts or options.
+func (e *embedding) goOn(ctx context.Context, m *library.Model, out *vectorFile, size int, texts []document) error {
+	if err := out.resume(e.format, size, texts); err != nil || out.kept == 0 {
+		return err
+	}
+	for _, check := range []struct {
+		at int
+		in span
+	}{{0, out.first}, {out.kept - 1, out.last}} {
+		text := texts[check.at : check.at+1]
+		ids, err := tokensOf(m, text, 1)
 		if err != nil {
 			return err
 		}
-		report.Tokens += tokens
-		report.Size = len(vectors[0])
-		if e.json {
-			report.Embeddings = append(report.Embeddings, vectors...)
-			continue
-		}
-		for _, v := range vectors {
-			if err := vectorsOut.write(v, len(texts)); err != nil {
-				return err
-			}
-		}
-		if err := w.Flush(); err != nil {
+		vectors, err := e.embed(ctx, m, ids)
+		if err != nil {
 			return err
 		}
-	}
-	if e.json {
-		return printJSON(p.stdout, report)
+		row, err := appendVector(nil, e.format, vectors[0], text[0].id)
+		if err != nil {
+			return err
+		}
+		if same, err := out.same(check.in, row); err != nil || !same {
+			return cmp.Or(err, fmt.Errorf("%s: %w: vector %d is not that of %s with this model and these options", out.name,
+				errVectors, check.at+1, text[0].place()))
+		}
 	}
 	return nil
 }
@@ -130,82 +254,59 @@ func (e *embedding) open(ctx context.Context, p *program) (m *library.Model, don
 	return m, func() { m.Close(); rt.Close() }, nil
 }
 
-// texts are those that the source has, without empty ones.
-func (e *embedding) texts(ctx context.Context, p *program) ([]string, error) {
-	source, err := e.text.open(ctx, p)
-	if err != nil {
-		return nil, err
-	}
-	defer source.close()
-	all, err := readText(ctx, source)
-	if err != nil {
-		return nil, err
-	}
-	texts := slices.DeleteFunc(strings.Split(all, e.separator),
-		func(s string) bool { return strings.Trim(s, "\r\n") == "" })
-	if len(texts) == 0 {
-		return nil, errors.New("there is no text")
-	}
-	return texts, nil
-}
-
-// measure counts the texts that are computed at once and the tokens of the longest, of which their memory is planned.
-func (e *embedding) measure(texts []string) (load, error) {
+// measure counts the texts that are computed at once and the tokens of the longest, of which their memory is planned;
+// longest is its place.
+func (e *embedding) measure(texts []document) (l load, longest int, err error) {
 	if len(e.models) == 0 {
-		return load{}, nil // the embedded model has room for all
+		return load{}, 0, nil // the embedded model has room for all
 	}
 	if err := regularFile(e.models[0].target); err != nil {
-		return load{}, err
+		return load{}, 0, err
 	}
 	f, err := gguf.OpenFile(e.models[0].target)
 	if err != nil {
-		return load{}, err
+		return load{}, 0, err
 	}
 	defer f.Close()
 	tok, err := engine.ReadTokenizer(f)
 	if err != nil || tok == nil {
-		return load{}, err
+		return load{}, 0, err
 	}
-	l := load{sequences: min(len(texts), embedParallel)}
-	for _, text := range texts {
-		l.tokens = max(l.tokens, len(tok.Encode(text, bpe.EncodeOptions{AddSpecial: true})))
+	l = load{sequences: min(len(texts), embedParallel)}
+	for i := range texts {
+		if n := len(tok.Encode(texts[i].text, bpe.EncodeOptions{AddSpecial: true})); n > l.tokens {
+			l.tokens, longest = n, i
+		}
 	}
-	return l, nil
+	return l, longest, nil
 }
 
-// embedBatch is how many texts are embedded before their vectors are written.
-const embedBatch = 256
+// How many texts, and of how many tokens in all, are embedded before their vectors are written.
+const (
+	embedBatch       = 256
+	embedBatchTokens = 16 << 10
+)
 
-// embed computes the vectors of texts. first is the number of those before them.
-func (e *embedding) embed(ctx context.Context, m *library.Model, texts []string, first int) (
-	vectors [][]float32, tokens int, err error) {
-	prompts := make([]library.Prompt, len(texts))
-	for i, text := range texts {
-		prompts[i].Text = text
+// tokensOf are the token ids of the first texts: of all, or of those whose tokens reach most.
+func tokensOf(m *library.Model, texts []document, most int) (list [][]int32, err error) {
+	for i, n := 0, 0; i < len(texts) && n < most; i++ {
+		ids, err := m.EmbedTokens([]library.Prompt{{Text: texts[i].text}})
+		if wrong, ok := errors.AsType[*library.RequestError](err); ok {
+			return nil, fmt.Errorf("%s: %s", texts[i].place(), wrong.Reason)
+		} else if err != nil {
+			return nil, err
+		}
+		list, n = append(list, ids[0]), n+len(ids[0])
 	}
-	ids, err := m.EmbedTokens(prompts)
-	if err != nil {
-		return nil, 0, fmt.Errorf("texts %d to %d: %w", first, first+len(texts)-1, err)
-	}
-	for _, text := range ids {
-		tokens += len(text)
-	}
+	return list, nil
+}
+
+// embed computes the vectors of texts.
+func (e *embedding) embed(ctx context.Context, m *library.Model, texts [][]int32) ([][]float32, error) {
 	norm, err := library.ParseNorm(e.normalize)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	vectors, err = m.EmbedIDs(ctx, ids, library.EmbedOptions{Pooling: e.pooling, AtOnce: embedParallel,
+	return m.EmbedIDs(ctx, texts, library.EmbedOptions{Pooling: e.pooling, AtOnce: embedParallel,
 		Dimensions: e.dimensions, Norm: norm})
-	return vectors, tokens, err
-}
-
-// writeVector writes a line of numbers, each with as many digits as tell it from every other float32.
-func writeVector(w *bufio.Writer, v []float32) error {
-	for i, x := range v {
-		if i > 0 {
-			w.WriteByte(' ')
-		}
-		w.WriteString(strconv.FormatFloat(float64(x), 'g', -1, 32))
-	}
-	return w.WriteByte('\n')
 }

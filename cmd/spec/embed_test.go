@@ -85,8 +85,11 @@ func TestEmbedPlansForItsTexts(t *testing.T) {
 	} {
 		e := options[*embedding](t, "embed", "-m", servedTarget, "--memory", "64M")
 		texts := strings.FieldsFunc(c.text, func(r rune) bool { return r == '\n' })
-		var err error
-		if e.known, err = e.measure(texts); err != nil {
+		list, err := e.cut("-", strings.Join(texts, "\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.known, _, err = e.measure(list); err != nil {
 			t.Fatal(err)
 		}
 		d := describeFile(servedTarget)

@@ -44,9 +44,16 @@ type rankedEntry struct {
 }
 
 func (r *reranking) run(ctx context.Context, p *program) error {
-	texts, err := r.texts(ctx, p)
+	if r.folder() {
+		return fmt.Errorf("%s: a folder; the texts are those of one file", r.text.file)
+	}
+	documents, err := r.documents(ctx, p)
 	if err != nil {
 		return err
+	}
+	var texts []string
+	for _, d := range documents {
+		texts = append(texts, d.text)
 	}
 	m, done, err := r.open(ctx, p)
 	if err != nil {

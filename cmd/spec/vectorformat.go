@@ -1,12 +1,13 @@
 package main
 
 import (
-	"bufio"
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/specgo/spec/tensor"
@@ -15,47 +16,66 @@ import (
 // vectorFormats are the forms in which embed writes vectors; text is the default.
 var vectorFormats = []string{"text", "jsonl", "float32", "float16", "int8", "binary", "npy"}
 
-// vectorWriter writes vectors in one of vectorFormats.
-type vectorWriter struct {
-	w      *bufio.Writer
-	format string
-	begun  bool
-	row    []byte
+// vectorLine is a vector in the form of lines of JSON.
+type vectorLine struct {
+	ID        json.RawMessage `json:"id,omitempty"` // of texts that have one
+	Embedding []float32       `json:"embedding"`
 }
 
-// write writes a vector, of texts in all.
-func (o *vectorWriter) write(v []float32, texts int) error {
-	if o.format == "npy" && !o.begun {
-		o.w.Write(npyHeader(texts, len(v)))
+// vectorHeader is what a file of vectors begins with.
+func vectorHeader(format string, texts, size int) []byte {
+	if format == "npy" {
+		return npyHeader(texts, size)
 	}
-	o.begun, o.row = true, o.row[:0]
-	switch o.format {
+	return nil
+}
+
+// vectorBytes is how many bytes a vector of size numbers has, 0 for forms in which that differs.
+func vectorBytes(format string, size int) int {
+	switch format {
+	case "float32", "npy":
+		return 4 * size
+	case "float16":
+		return 2 * size
+	case "int8":
+		return size
+	case "binary":
+		return (size + 7) / 8
+	}
+	return 0
+}
+
+// appendVector appends a vector in one of vectorFormats. id is for lines of JSON.
+func appendVector(row []byte, format string, v []float32, id json.RawMessage) ([]byte, error) {
+	switch format {
 	case "jsonl":
-		line, err := json.Marshal(struct {
-			Embedding []float32 `json:"embedding"`
-		}{v})
-		if err != nil {
-			return err
-		}
-		o.row = append(line, '\n')
+		b := bytes.NewBuffer(row)
+		err := printJSON(b, vectorLine{id, v})
+		return b.Bytes(), err
 	case "float32", "npy":
 		for _, x := range v {
-			o.row = binary.LittleEndian.AppendUint32(o.row, math.Float32bits(x))
+			row = binary.LittleEndian.AppendUint32(row, math.Float32bits(x))
 		}
 	case "float16":
-		o.row = slices.Grow(o.row, 2*len(v))[:2*len(v)]
-		if err := tensor.Encode(tensor.F16, o.row, v); err != nil {
-			return err
+		n := len(row)
+		row = slices.Grow(row, 2*len(v))[:n+2*len(v)]
+		if err := tensor.Encode(tensor.F16, row[n:], v); err != nil {
+			return nil, err
 		}
 	case "int8":
-		o.row = appendInt8(o.row, v)
+		row = appendInt8(row, v)
 	case "binary":
-		o.row = appendBits(o.row, v)
+		row = appendBits(row, v)
 	default:
-		return writeVector(o.w, v)
+		for i, x := range v { // as many digits as tell a number from every other float32
+			if i > 0 {
+				row = append(row, ' ')
+			}
+			row = strconv.AppendFloat(row, float64(x), 'g', -1, 32)
+		}
+		row = append(row, '\n')
 	}
-	_, err := o.w.Write(o.row)
-	return err
+	return row, nil
 }
 
 // appendInt8 appends x*127/m rounded half to even, m the greatest absolute value; zeros stay zeros.
