@@ -13,7 +13,8 @@ import (
 // Key is an API key.
 type Key struct {
 	Secret string
-	Weight int // its share of places and queue relative to other keys that ask at the same time; 0 is 1
+	Weight int  // its share of places and queue relative to other keys that ask at the same time; 0 is 1
+	Admin  bool // it may change which models there are
 }
 
 // MaxWeight is the greatest weight of a key.
@@ -26,6 +27,7 @@ type client struct {
 	// by which what is kept for prompts that begin alike is kept apart; it does not tell the key
 	id     string
 	weight float64
+	admin  bool
 
 	places, compiling share // of the queues of these names
 }
@@ -42,7 +44,9 @@ func newClient(secret string, weight int) *client {
 func (s *Server) setClients() {
 	s.anyone = newClient("", 1)
 	for _, k := range s.o.Keys {
-		s.clients = append(s.clients, newClient(k.Secret, k.Weight))
+		c := newClient(k.Secret, k.Weight)
+		c.admin = k.Admin
+		s.clients = append(s.clients, c)
 	}
 }
 

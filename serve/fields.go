@@ -41,19 +41,25 @@ const (
 	formOllamaEmbed
 	formOllamaEmbeddings
 	formOllamaShow
+	formOllamaPull
+	formOllamaDelete
+	formOllamaCopy
+	formOllamaCreate
 	formOllamaOptions // the object "options" of Ollama's bodies
 
 	formOpenAI = formChat | formCompletion | formResponses
 	formLlama  = formNative | formInfill
 	formText   = formChat | formCompletion | formLlama // with llama.cpp's sampling fields
 	formOllama = formOllamaChat | formOllamaGenerate
+	formManage = formOllamaPull | formOllamaDelete | formOllamaCreate // of one model
 	formAll    = formOllamaOptions - 1
 )
 
 // formNames are the paths of the forms, in the order of their bits.
 var formNames = []string{"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages",
 	"/v1/embeddings", "/v1/rerank", "/embed", "/tokenize", "/detokenize", "/apply-template", "/completion", "/infill",
-	"/api/chat", "/api/generate", "/api/embed", "/api/embeddings", "/api/show", "options of /api/…"}
+	"/api/chat", "/api/generate", "/api/embed", "/api/embeddings", "/api/show",
+	"/api/pull", "/api/delete", "/api/copy", "/api/create", "options of /api/…"}
 
 func (f forms) String() string {
 	var list []string
@@ -76,7 +82,7 @@ type field struct {
 
 // fields is every field that this server knows. The documentation's table is made of it.
 var fields = append([]field{
-	{"model", honored, formAll, "name of the model; with one model loaded any name is accepted",
+	{"model", honored, formAll &^ formOllamaCopy, "name of the model; with one model loaded any name is accepted",
 		func(r *request, v value) (e *Error) { r.model, e = v.text(); return }},
 
 	{"messages", honored, formChat | formTemplate, "the conversation; content is text, or a list of parts of type text",
@@ -226,8 +232,8 @@ var fields = append([]field{
 	{"truncate", honored, formOllamaEmbed | formTEI, "only false, or true for texts that fit: a text that does not fit " +
 		"the context is refused", func(r *request, v value) *Error { _, err := v.boolean(); return err }},
 
-	{"stream", honored, formOpenAI | formLlama | formOllama | formMessages, "true: the answer comes piece by piece " +
-		"(Ollama's default)",
+	{"stream", honored, formOpenAI | formLlama | formOllama | formMessages | formOllamaPull | formOllamaCreate,
+		"true: the answer comes piece by piece (Ollama's default)",
 		func(r *request, v value) (e *Error) { r.stream, e = v.boolean(); return }},
 	{"stream_options", honored, formChat | formCompletion, "include_usage: a last chunk with usage", readStreamOptions},
 	{"max_tokens", honored, formChat | formCompletion, "most tokens of the answer; -1 is as many as fit",
@@ -306,7 +312,7 @@ var fields = append([]field{
 	// Ollama.
 	{"prompt", honored, formOllamaGenerate, "a text; none only loads the model", readPrompt},
 	{"prompt", honored, formOllamaEmbeddings, "a text", readPrompt},
-	{"system", honored, formOllamaGenerate | formOllamaShow, "the system message",
+	{"system", honored, formOllamaGenerate | formOllamaShow | formOllamaCreate, "the system message",
 		func(r *request, v value) (e *Error) { r.system, e = v.text(); return }},
 	{"raw", honored, formOllamaGenerate, "true: the prompt is not put into the chat template",
 		func(r *request, v value) (e *Error) { r.raw, e = v.boolean(); return }},
@@ -321,11 +327,23 @@ var fields = append([]field{
 		readOllamaOptions},
 	{"num_predict", honored, formOllamaOptions, "most tokens of the answer; -1 and -2 are as many as fit",
 		func(r *request, v value) *Error { return r.setMax(v, true) }},
-	{"name", honored, formOllamaShow, "older name of model",
+	{"name", honored, formOllamaShow | formManage, "older name of model",
 		func(r *request, v value) (e *Error) { r.model, e = v.text(); return }},
 	{"verbose", accepted, formOllamaShow, "tensors and vocabularies are never listed", nil},
-	{"keep_alive", accepted, formOllama | formOllamaEmbed | formOllamaEmbeddings,
-		"models are unloaded when memory is needed", nil},
+	{"keep_alive", honored, formOllama, "0: the model is unloaded behind the answer, see Models that come and go; " +
+		"otherwise models are unloaded when memory is needed", readKeepAlive},
+	{"keep_alive", accepted, formOllamaEmbed | formOllamaEmbeddings, "models are unloaded when memory is needed", nil},
+	{"insecure", honored, formOllamaPull, "only false", onlyFalse},
+	{"source", honored, formOllamaCopy, "the model's name",
+		func(r *request, v value) (e *Error) { r.from, e = v.text(); return }},
+	{"destination", honored, formOllamaCopy, "the other name",
+		func(r *request, v value) (e *Error) { r.model, e = v.text(); return }},
+	{"from", honored, formOllamaCreate, "a model, or the name of its file in the models' folder",
+		func(r *request, v value) (e *Error) { r.from, e = v.text(); return }},
+	{"template", honored, formOllamaCreate, "the chat template, in Jinja",
+		func(r *request, v value) (e *Error) { r.ownTemplate, e = v.text(); return }},
+	{"parameters", honored, formOllamaCreate, "options for requests that do not say otherwise: the fields of options",
+		readParameters},
 	{"num_ctx", accepted, formOllamaOptions, "the context is the server's; a prompt that does not fit is refused, " +
 		"never cut", nil},
 	{"num_keep", accepted, formOllamaOptions, "prompts are never cut", nil},

@@ -198,6 +198,7 @@ var samples = map[string]sample{
 	"think":               {good: []string{`true`, `false`, `"low"`}, bad: []string{`"very"`, `1`}},
 	"options":             {good: []string{`{"num_predict":3,"seed":1}`}, bad: []string{`{"seeds":1}`, `[]`}},
 	"num_predict":         {good: []string{`3`, `-1`, `-2`}, bad: []string{`0`, `"x"`}},
+	"keep_alive":          {good: []string{`0`, `"0s"`, `"5m"`, `-1`, `"-1"`, `300`}, bad: []string{`true`, `"x"`}, same: true},
 	"name":                {good: []string{`"go"`}, bad: []string{`1`}},
 	"dimensions":          {good: []string{`256`}, bad: []string{`0`, `257`}, same: true},
 	"content":             {good: []string{`"x"`}, bad: []string{`1`}},
@@ -240,6 +241,9 @@ func TestFields(t *testing.T) {
 		form := forms(1) << i
 		if form == formRerank {
 			continue // the pair is no reranker: TestRerank has its fields
+		}
+		if form&(formManage|formOllamaCopy) != 0 {
+			continue // there is no store: TestManageFields has theirs
 		}
 		plain := ""
 		for k, v := range base[form] {

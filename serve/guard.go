@@ -225,7 +225,7 @@ func (s *Server) dispatch(mux *http.ServeMux, w http.ResponseWriter, r *http.Req
 	}
 	probe := r.Clone(r.Context())
 	var allowed []string
-	for _, method := range []string{http.MethodGet, http.MethodPost} {
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
 		probe.Method = method
 		if _, pattern := mux.Handler(probe); pattern != "" {
 			allowed = append(allowed, method)

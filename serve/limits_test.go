@@ -104,6 +104,7 @@ func limitTables() []struct {
 				"serve.TestQueueLength serve.TestFullQueueMakesRoom",
 			},
 			{"weight of a key", MaxWeight, "`--api-key-file`", "an error at the start", "cmd/spec.TestKeyFile"},
+			{"changes of the models at once", 1, "", "409", "internal/modeldir.TestChangesComeOneAtATime"},
 			{
 				"tokens of a context", "the model's", "`--ctx-size`", "400, `context_length_exceeded`",
 				"serve.TestContextExceeded serve.TestPromptThatFillsTheContext",

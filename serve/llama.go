@@ -267,7 +267,7 @@ type modelObject struct {
 	Tags    []string `json:"tags,omitempty"`
 }
 
-func (s *Server) modelObject(e *slot) modelObject {
+func (s *Server) modelObject(e Entry) modelObject {
 	at := e.Modified
 	if at.IsZero() {
 		at = s.started
@@ -282,7 +282,7 @@ func (s *Server) modelObject(e *slot) modelObject {
 // listModels answers /v1/models.
 func (s *Server) listModels(w http.ResponseWriter, _ *http.Request) {
 	list := []modelObject{}
-	for _, e := range s.models.slots {
+	for _, e := range s.models.entries() {
 		list = append(list, s.modelObject(e))
 	}
 	writeJSON(w, http.StatusOK, struct {
@@ -294,7 +294,7 @@ func (s *Server) listModels(w http.ResponseWriter, _ *http.Request) {
 // showModel answers /v1/models/NAME. A name here is a model's own, also when there is one model.
 func (s *Server) showModel(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
-	for _, e := range s.models.slots {
+	for _, e := range s.models.entries() {
 		if e.Name == name {
 			writeJSON(w, http.StatusOK, s.modelObject(e))
 			return

@@ -19,6 +19,7 @@ type loaded struct {
 	server *Server
 	name   string
 	path   string
+	entry  *Entry    // as it was when it was loaded
 	since  time.Time // when it was loaded
 
 	users    int // guarded by the pool
@@ -41,6 +42,8 @@ type slot struct {
 	Entry
 	model   *loaded
 	loading bool
+	leaving bool      // it is unloaded when nobody uses it
+	gone    bool      // the model is no longer offered
 	wanted  int       // requests that wait for memory for it, and have not got it
 	since   time.Time // when the first of them came
 }
@@ -64,28 +67,107 @@ func (p *pool) signal() {
 	p.changed = make(chan struct{})
 }
 
-// find is the slot of a name. With one entry any name is its.
+// find is the slot of a name. With one entry any name is its. The lock is held.
 func (p *pool) find(name string) (*slot, *Error) {
-	if name == "" || len(p.slots) == 1 {
+	if len(p.slots) > 0 && (name == "" || len(p.slots) == 1) {
 		return p.slots[0], nil
 	}
-	for _, s := range p.slots {
-		short := strings.TrimSuffix(name, ":latest") // Ollama's clients write the tag
-		if s.Name == name || s.Name == short || slices.Contains(s.Aliases, short) {
-			return s, nil
-		}
+	if s := p.named(name); s != nil {
+		return s, nil
 	}
 	return nil, noModel(name)
 }
 
+// named is the slot that has a name; nil: none. The lock is held.
+func (p *pool) named(name string) *slot {
+	for _, s := range p.slots {
+		short := strings.TrimSuffix(name, ":latest") // Ollama's clients write the tag
+		if s.Name == name || s.Name == short || slices.Contains(s.Aliases, short) {
+			return s
+		}
+	}
+	return nil
+}
+
+// entries are the models that are offered.
+func (p *pool) entries() (list []Entry) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.slots {
+		list = append(list, s.Entry)
+	}
+	return list
+}
+
+// entry is the one that a request's name chooses; nil: none.
+func (p *pool) entry(name string) *Entry {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s, err := p.find(name)
+	if err != nil {
+		return nil
+	}
+	e := s.Entry
+	return &e
+}
+
+// put offers a model, in the place of an older one of its name: requests under way finish with what they have.
+func (p *pool) put(e Entry) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at := slices.IndexFunc(p.slots, func(s *slot) bool { return s.Name == e.Name })
+	if at < 0 {
+		p.slots = append(p.slots, &slot{Entry: e})
+		return
+	}
+	old := p.slots[at]
+	p.slots[at] = &slot{Entry: e}
+	p.leave(old)
+}
+
+// take offers a model no longer. Requests under way finish.
+func (p *pool) take(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s := p.named(name); s != nil {
+		p.slots = slices.DeleteFunc(p.slots, func(o *slot) bool { return o == s })
+		p.leave(s)
+	}
+}
+
+// leave unloads a model that is no longer offered when nobody uses it. The lock is held.
+func (p *pool) leave(s *slot) {
+	s.gone = true
+	p.unloadSoon(s)
+	p.signal() // who waits for it learns that it is gone
+}
+
+// unloadSoon unloads a model now, or when its last user is done. The lock is held.
+func (p *pool) unloadSoon(s *slot) {
+	if s.leaving = s.model != nil && s.model.users > 0; !s.leaving && s.model != nil {
+		p.unload(s)
+	}
+}
+
+// unloadNamed unloads a model, see unloadSoon.
+func (p *pool) unloadNamed(name string) *Error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s, err := p.find(name)
+	if err == nil {
+		p.unloadSoon(s)
+	}
+	return err
+}
+
 // acquire returns a model in memory; release must be called when the request is done.
 func (p *pool) acquire(ctx context.Context, name string) (m *loaded, release func(), err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	s, e := p.find(name)
 	if e != nil {
 		return nil, nil, e
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	waits := false // for memory, or for the model to be loaded by this request
 	wait := func() {
 		if waits {
@@ -106,11 +188,14 @@ func (p *pool) acquire(ctx context.Context, name string) (m *loaded, release fun
 		if p.closed {
 			return nil, nil, unavailable("the server is shutting down")
 		}
+		if s.gone {
+			return nil, nil, noModel(name)
+		}
 		yields := (s.model == nil || !waits) && p.yields(s) // what this request has waited for and got, it takes
 		if s.model != nil && !yields {
 			s.model.users++
 			m := s.model
-			return m, sync.OnceFunc(func() { p.release(m) }), nil
+			return m, sync.OnceFunc(func() { p.release(s, m) }), nil
 		}
 		if s.model == nil && !s.loading && !yields {
 			room, err := p.room(s)
@@ -153,11 +238,14 @@ func (p *pool) yields(s *slot) bool {
 	return false
 }
 
-func (p *pool) release(m *loaded) {
+func (p *pool) release(s *slot, m *loaded) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	m.users--
 	m.lastUsed = p.server.now()
+	if s.leaving {
+		p.unloadSoon(s)
+	}
 	p.signal()
 }
 
@@ -213,7 +301,8 @@ func (p *pool) load(ctx context.Context, s *slot) error {
 		s.loading = false
 		if r.err != nil {
 			p.used -= s.Bytes
-		} else if p.closed {
+		} else if p.closed || s.gone {
+			p.used -= s.Bytes
 			r.m.Close()
 		} else {
 			s.model = r.m
@@ -267,7 +356,7 @@ func (s *Server) load(ctx context.Context, e *slot) (m *loaded, err error) {
 	if _, err := got.Template(); err != nil && !errors.Is(err, spec.ErrNoTemplate) {
 		s.o.Log.Error("chat template refused", "model", e.Name, "error", err)
 	}
-	m = &loaded{Model: got, server: s, name: e.Name, path: e.Path, since: s.now()}
+	m = &loaded{Model: got, server: s, name: e.Name, path: e.Path, entry: &e.Entry, since: s.now()}
 	m.lastUsed = m.since
 	s.o.Log.Info("model loaded", "model", e.Name, "seconds", s.now().Sub(begun).Seconds())
 	return m, nil

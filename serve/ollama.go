@@ -13,7 +13,7 @@ import (
 
 // ollamaPaths are its paths.
 var ollamaPaths = []string{"/api/chat", "/api/generate", "/api/embed", "/api/embeddings", "/api/tags", "/api/ps",
-	"/api/show", "/api/version"}
+	"/api/show", "/api/version", "/api/pull", "/api/delete", "/api/copy", "/api/create"}
 
 func ollamaError(e *Error) any {
 	return struct {
@@ -202,6 +202,7 @@ func (s *Server) ollamaRoutes(mux *http.ServeMux) {
 	post("/api/embed", embed(formOllamaEmbed, false))
 	post("/api/embeddings", embed(formOllamaEmbeddings, true))
 	post("/api/show", s.ollamaShow)
+	s.manageRoutes(mux)
 	mux.HandleFunc("GET /api/tags", func(w http.ResponseWriter, r *http.Request) { s.ollamaList(w, false) })
 	mux.HandleFunc("GET /api/ps", func(w http.ResponseWriter, r *http.Request) { s.ollamaList(w, true) })
 	mux.HandleFunc("GET /api/version", func(w http.ResponseWriter, r *http.Request) {
@@ -263,7 +264,7 @@ func (s *Server) ollamaList(w http.ResponseWriter, resident bool) {
 		loaded[m.name] = m
 	}
 	list := []entry{}
-	for _, e := range s.models.slots {
+	for _, e := range s.models.entries() {
 		m := loaded[e.Name]
 		one := entry{Name: e.Name, Model: e.Name, Size: e.Bytes, Details: details(m)}
 		if resident {
@@ -297,11 +298,15 @@ func (s *Server) ollamaShow(_ http.ResponseWriter, r *http.Request, body []byte,
 		Modelfile    string         `json:"modelfile"`
 		Parameters   string         `json:"parameters"`
 		Template     string         `json:"template"`
+		System       string         `json:"system,omitempty"`
 		Details      ollamaDetails  `json:"details"`
 		Info         map[string]any `json:"model_info"`
 		Capabilities []string       `json:"capabilities"`
 		Modified     string         `json:"modified_at"`
-	}{Details: details(m), Capabilities: []string{"completion", "embedding"}, Modified: m.since.UTC().Format(time.RFC3339)}
+	}{
+		Parameters: parametersText(m.entry.Parameters), System: m.entry.System, Details: details(m),
+		Capabilities: []string{"completion", "embedding"}, Modified: m.since.UTC().Format(time.RFC3339),
+	}
 	out.Info = map[string]any{
 		"general.architecture": a, "general.parameter_count": m.Target().Parameters(), a + ".context_length": m.Context(),
 		a + ".block_count":      c.Layers,

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -13,9 +14,14 @@ import (
 	"github.com/specgo/spec/engine"
 )
 
-// Options configure a [Server]. Models is needed; every other field has a useful zero value.
+// Options configure a [Server]. Models is needed, or a Store; every other field has a useful zero value.
 type Options struct {
 	Models []Entry // the first is the default
+
+	// Store changes which models there are, for Ollama's /api/pull, /api/delete, /api/copy and /api/create; nil: nothing
+	// does. Requests for that, and to unload a model, must show a key that is Admin, unless AllowManage is set.
+	Store       Store
+	AllowManage bool
 
 	// Memory bounds the bytes of loaded models, by what their entries say: models that nobody uses are unloaded, the
 	// one unused for longest first. 0 is no bound.
@@ -77,6 +83,11 @@ type Entry struct {
 	Path     string    // of the file, for /props; "": none
 	Aliases  []string  // other names of it
 	Tags     []string  // for lists
+	Stored   bool      // it is a model of Options.Store
+	// System is the system message of conversations that have none, and Parameters are Ollama's options, as an object,
+	// for requests that do not say otherwise.
+	System     string
+	Parameters json.RawMessage
 	// Load loads it. It is called when a request needs the model and it is not there; its errors go to the log, and to
 	// clients as 503 without their text.
 	Load func(ctx context.Context) (*spec.Model, error)
@@ -90,7 +101,7 @@ var ErrOptions = errors.New("serve: options")
 
 // check fills in defaults.
 func (o *Options) check() error {
-	if len(o.Models) == 0 {
+	if len(o.Models) == 0 && o.Store == nil {
 		return fmt.Errorf("%w: no models", ErrOptions)
 	}
 	seen := map[string]bool{}

@@ -24,11 +24,7 @@ var refusedPaths = []struct{ method, path, reason string }{
 	{"POST", "/v1/files", "nothing is stored; spec batch works through files"},
 	{"POST", "/v1/batches", "nothing is stored; spec batch works through files"},
 	{"GET", "/v1/responses/{id}", "nothing is stored"},
-	{"POST", "/api/pull", "spec pull downloads models"},
 	{"POST", "/api/push", "models are not published from here"},
-	{"POST", "/api/create", "models are files; spec quantize and spec convert make them"},
-	{"POST", "/api/copy", "models are files"},
-	{"DELETE", "/api/delete", "spec rm deletes what spec pull has downloaded"},
 	{"POST", "/tools", "the server runs no tools; clients do"},
 }
 

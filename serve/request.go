@@ -25,6 +25,7 @@ type request struct {
 	tokenizing
 	vectors
 	ranking
+	managing
 
 	bounds
 	delivery
@@ -82,6 +83,14 @@ type vectors struct {
 	base64  bool
 	dims    int // that are kept; 0: all
 	norm    spec.Norm
+}
+
+// managing is what becomes of a model.
+type managing struct {
+	from        string // the model that another one is made of
+	ownTemplate string
+	parameters  json.RawMessage
+	unload      bool // keep_alive: 0
 }
 
 // bounds is how many answers there are, and what ends them.

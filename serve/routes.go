@@ -110,14 +110,14 @@ func (s *Server) withBody(
 func (s *Server) generate(w http.ResponseWriter, r *http.Request, ep *endpoint, body []byte, log *record) error {
 	q := s.newRequest()
 	q.client, q.stream = log.client, ep.stream
-	if e := checkJSON(body); e != nil {
-		return e
-	}
-	if e := s.tables.read(ep.form, q, value{raw: body}); e != nil {
+	if e := s.read(ep.form, q, body); e != nil {
 		return e
 	}
 	ctx := r.Context()
 	if !ep.sse && (ep.form == formOllamaGenerate || q.messages != nil) && loads(q) {
+		if q.unload {
+			return s.ollamaUnload(w, q, ep.form == formOllamaChat)
+		}
 		v, err := s.ollamaLoad(ctx, q, ep.form == formOllamaChat)
 		if err == nil {
 			writeJSON(w, http.StatusOK, v)
@@ -128,7 +128,12 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request, ep *endpoint, 
 	if err != nil {
 		return err
 	}
-	defer j.close()
+	defer func() {
+		j.close()
+		if q.unload && s.mayManage(q.client) == nil {
+			_ = s.models.unloadNamed(q.model) // it may be gone by now
+		}
+	}()
 	defer func() {
 		s.metrics.answered(j.reading)
 		log.answered(j.reading)

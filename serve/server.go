@@ -212,15 +212,9 @@ func needPrompt(_ *Server, r *request) *Error {
 
 // parse reads a body that a client has sent.
 func (s *Server) parse(form forms, who *client, body []byte) (*request, *Error) {
-	if err := checkJSON(body); err != nil {
-		return nil, err
-	}
 	r := s.newRequest()
 	r.client = who
-	if err := s.tables.read(form, r, value{raw: body}); err != nil {
-		return nil, err
-	}
-	return r, nil
+	return r, s.read(form, r, body)
 }
 
 // job is a request with what it holds while it is answered. It may be closed twice.

@@ -37,6 +37,9 @@ func (s *Server) translate(m *loaded, r *request) (q spec.Request, e *Error) {
 		r.wrap = false
 	}
 	template, _ := m.Template() // where there is none, Prepare says why
+	if r.wrap && template != nil && r.system == "" {
+		r.system = m.entry.System
+	}
 	if r.wrap && template != nil {
 		r.messages = []chat.Message{{Role: "user", Content: r.prompts[0].Text}}
 		if r.system != "" {
@@ -44,6 +47,10 @@ func (s *Server) translate(m *loaded, r *request) (q spec.Request, e *Error) {
 		}
 	} else if r.wrap && r.system != "" {
 		return q, badField("system", "%s has no chat template", m.name)
+	}
+	if n := len(r.messages); n > 0 && !r.wrap && m.entry.System != "" && !slices.ContainsFunc(r.messages,
+		func(x chat.Message) bool { return x.Role == "system" || x.Role == "developer" }) {
+		r.messages = append([]chat.Message{{Role: "system", Content: m.entry.System}}, r.messages...)
 	}
 	if r.topField != "" && !r.logprobs && r.top > 0 {
 		return q, badField(r.topField, "needs logprobs: true")

@@ -17,9 +17,8 @@ import (
 	"github.com/specgo/spec/testdata"
 )
 
-// onHub runs commands against a server that has the embedded draft model, and says how often its content was
-// asked for.
-func onHub(t *testing.T) (run func(args ...string) (stdout, stderr string, code int), dir string, downloads *int) {
+// hubServer has the embedded draft model, and says how often its content was asked for.
+func hubServer(t *testing.T) (url string, downloads *int) {
 	t.Helper()
 	content, err := io.ReadAll(testdata.Draft())
 	if err != nil {
@@ -45,10 +44,17 @@ func onHub(t *testing.T) (run func(args ...string) (stdout, stderr string, code 
 		}
 	}))
 	t.Cleanup(s.Close)
+	return s.URL, downloads
+}
+
+// onHub runs commands against a hubServer.
+func onHub(t *testing.T) (run func(args ...string) (stdout, stderr string, code int), dir string, downloads *int) {
+	t.Helper()
+	url, downloads := hubServer(t)
 	dir = t.TempDir()
 	return func(args ...string) (string, string, int) {
 		var out, errs bytes.Buffer
-		env := map[string]string{"HF_ENDPOINT": s.URL, "HF_TOKEN": "token", "HF_HUB_CACHE": dir}
+		env := map[string]string{"HF_ENDPOINT": url, "HF_TOKEN": "token", "HF_HUB_CACHE": dir}
 		p := &program{stdin: strings.NewReader(""), stdout: &out, stderr: &errs, env: func(k string) string { return env[k] }}
 		code := p.main(t.Context(), args)
 		return out.String(), errs.String(), code

@@ -14,6 +14,7 @@ import (
 
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/modeldir"
 	"github.com/specgo/spec/internal/testkit"
 	"github.com/specgo/spec/tensor"
 	"github.com/specgo/spec/testdata"
@@ -196,16 +197,16 @@ func TestSplitModel(t *testing.T) {
 		}
 	}
 	// A server's folder has it once, with the bytes of all parts.
-	if bytes, _, err := modelBytes(first); err != nil || bytes < r.Size() || bytes > r.Size()+parts<<10 {
+	if bytes, _, err := modeldir.Size(first); err != nil || bytes < r.Size() || bytes > r.Size()+parts<<10 {
 		t.Errorf("%d bytes of %d, %v", bytes, r.Size(), err)
 	}
 	draft := filepath.Join(dir, "m.draft.gguf")
 	if err := os.WriteFile(draft, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if list, err := modelsOf(dir); err != nil || !slices.Equal(list, []servedFile{{first, draft}}) ||
-		modelName(first) != "m" {
-		t.Errorf("a folder of parts has %v, %v; the model is called %q", list, err, modelName(first))
+	if list, err := modeldir.New(dir).List(); err != nil || len(list) != 1 || list[0].Name != "m" ||
+		list[0].File != first || list[0].Draft != draft {
+		t.Errorf("a folder of parts has %v, %v", list, err)
 	}
 	whole, split := done(t, "", "generate", "-p", "func ", "-n", "20", "--temp", "0"),
 		done(t, "", "generate", "-m", first, "-p", "func ", "-n", "20", "--temp", "0")

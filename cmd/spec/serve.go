@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"net"
 	"net/netip"
 	"os"
@@ -19,6 +18,7 @@ import (
 	library "github.com/specgo/spec"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/grammar"
+	"github.com/specgo/spec/internal/modeldir"
 	"github.com/specgo/spec/internal/terminal"
 	"github.com/specgo/spec/serve"
 )
@@ -54,8 +54,9 @@ type servedModels struct {
 	models  []servedFile
 	early   string // a draft model in front of the first model
 	dir     string
-	memory  int64      // --models-memory, of all that are loaded
-	aliases [][]string // of each model: its name, and others
+	folder  *modeldir.Dir // of dir
+	memory  int64         // --models-memory, of all that are loaded
+	aliases [][]string    // of each model: its name, and others
 	tags    [][]string
 }
 
@@ -89,6 +90,7 @@ type network struct {
 	limits         serve.Limits
 	proxies        []netip.Prefix
 	sharePrefixes  bool
+	allowManage    bool
 	timeout        int // seconds
 	shutdown       int
 }
@@ -108,7 +110,7 @@ type answers struct {
 }
 
 // servedFile is a model of the command line with its draft.
-type servedFile struct{ target, draft string }
+type servedFile struct{ target, draft, template string }
 
 func newServing() *serving {
 	limits := serve.DefaultLimits()
@@ -218,8 +220,9 @@ func buildVersion() string {
 
 func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
 
-// readKeys reads API keys, one a line: KEY, or KEY weight=N with a whole number from 1 to serve.MaxWeight, the key's
-// share relative to others'. Empty lines and those that begin with # do not count.
+// readKeys reads API keys, one a line: KEY, and behind it weight=N with a whole number from 1 to serve.MaxWeight, the
+// key's share relative to others', and admin for who may change which models there are. Empty lines and those
+// that begin with # do not count.
 func readKeys(file string) (keys []serve.Key, err error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -233,13 +236,18 @@ func readKeys(file string) (keys []serve.Key, err error) {
 			continue
 		}
 		k := serve.Key{Secret: words[0]}
-		if len(words) > 1 {
-			weight, ok := strings.CutPrefix(words[1], "weight=")
-			k.Weight, err = strconv.Atoi(weight)
-			if !ok || err != nil || len(words) > 2 || k.Weight < 1 || k.Weight > serve.MaxWeight {
+		for _, word := range words[1:] {
+			weight, ok := strings.CutPrefix(word, "weight=")
+			if word == "admin" && !k.Admin {
+				k.Admin = true
+				continue
+			}
+			if ok = ok && k.Weight == 0; ok {
+				k.Weight, err = strconv.Atoi(weight)
+			}
+			if !ok || err != nil || k.Weight < 1 || k.Weight > serve.MaxWeight {
 				return nil, fmt.Errorf(
-					"%s:%d: want KEY or KEY weight=N, with N from 1 to %d", file, n, serve.MaxWeight,
-				)
+					"%s:%d: want KEY, and behind it weight=N with N from 1 to %d, admin, or both", file, n, serve.MaxWeight)
 			}
 		}
 		keys = append(keys, k)
@@ -261,6 +269,7 @@ func (s *serving) run(ctx context.Context, p *program) error {
 	}
 	free := []func(){func() { rt.Close() }}
 	defer func() { s.free(p, free) }()
+	s.folder = modeldir.New(s.dir)
 	entries, err := s.entries(p, rt)
 	if err != nil {
 		return err
@@ -268,6 +277,9 @@ func (s *serving) run(ctx context.Context, p *program) error {
 	o, err := s.options(p, entries)
 	if err != nil {
 		return err
+	}
+	if o.AllowManage = s.allowManage; s.dir != "" {
+		o.Store = &store{s, p, rt}
 	}
 	server, err := serve.New(o)
 	if err != nil {
@@ -366,77 +378,83 @@ func (s *serving) loadError(err error) error {
 	return err
 }
 
+// entry is a model to serve under a name.
+func (s *serving) entry(p *program, rt *engine.Runtime, name string, f servedFile) serve.Entry {
+	return serve.Entry{
+		Name: name, Path: f.target, Load: func(ctx context.Context) (*library.Model, error) {
+			m, err := s.load(ctx, p, rt, f)
+			if err != nil {
+				return nil, err
+			}
+			m.Name = name
+			model, err := library.New(m.Parts, m.Options)
+			if err != nil {
+				m.Close()
+			}
+			return model, err
+		},
+	}
+}
+
 // entries are the models to serve. The first is the default.
 func (s *serving) entries(p *program, rt *engine.Runtime) (list []serve.Entry, err error) {
 	names := map[string]bool{}
-	add := func(name string, f servedFile, at int) error {
+	for i, f := range s.models {
+		name := modeldir.Name(f.target)
+		if i < len(s.aliases) {
+			name = s.aliases[i][0]
+		}
 		if names[name] {
-			return fmt.Errorf("two models are called %s; --alias names them", terminal.Line(name, 0))
+			return nil, fmt.Errorf("two models are called %s; --alias names them", terminal.Line(name, 0))
 		}
 		names[name] = true
-		e := serve.Entry{
-			Name: name, Path: f.target, Load: func(ctx context.Context) (*library.Model, error) {
-				m, err := s.load(ctx, p, rt, f)
-				if err != nil {
-					return nil, err
-				}
-				m.Name = name
-				model, err := library.New(m.Parts, m.Options)
-				if err != nil {
-					m.Close()
-				}
-				return model, err
-			},
-		}
-		if at < len(s.aliases) {
-			e.Aliases = s.aliases[at][1:]
-		}
-		if at < len(s.tags) {
-			e.Tags = s.tags[at]
-		}
+		e := s.entry(p, rt, name, f)
 		for _, file := range []string{f.target, f.draft} {
 			if file == "" {
 				continue
 			}
-			bytes, modified, err := modelBytes(file)
+			bytes, modified, err := modeldir.Size(file)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			if e.Bytes += bytes; e.Modified.IsZero() {
 				e.Modified = modified
 			}
 		}
-		list = append(list, e)
-		return nil
-	}
-	for i, f := range s.models {
-		name := modelName(f.target)
-		if i < len(s.aliases) {
-			name = s.aliases[i][0]
-		}
-		if err := add(name, f, i); err != nil {
-			return nil, err
-		}
-	}
-	if s.dir != "" {
-		files, err := modelsOf(s.dir)
-		if err != nil {
-			return nil, err
-		}
-		for _, f := range files {
-			if name := modelName(f.target); !names[name] {
-				if err := add(name, f, math.MaxInt); err != nil {
-					return nil, err
-				}
-			}
-		}
+		list = append(list, s.named(e, i))
 	}
 	if s.embedded() {
 		name := "embedded"
 		if len(s.aliases) > 0 {
 			name = s.aliases[0][0]
 		}
-		return list, add(name, servedFile{}, 0)
+		return append(list, s.named(s.entry(p, rt, name, servedFile{}), 0)), nil
+	}
+	if s.dir == "" {
+		return list, nil
+	}
+	models, err := s.folder.List()
+	if err != nil {
+		return nil, err
+	}
+	if len(models) == 0 && !s.manages() {
+		return nil, fmt.Errorf("%s: no GGUF files", s.dir)
+	}
+	for _, m := range models {
+		if !names[m.Name] {
+			list = append(list, s.stored(p, rt, m))
+		}
 	}
 	return list, nil
+}
+
+// named is a model of the command line with the names and tags that stand at its place there.
+func (s *servedModels) named(e serve.Entry, at int) serve.Entry {
+	if at < len(s.aliases) {
+		e.Aliases = s.aliases[at][1:]
+	}
+	if at < len(s.tags) {
+		e.Tags = s.tags[at]
+	}
+	return e
 }

@@ -17,6 +17,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/specgo/spec/internal/modeldir"
 	"github.com/specgo/spec/serve"
 	"github.com/specgo/spec/testdata"
 )
@@ -24,11 +25,11 @@ import (
 // Each flag changes its own option and nothing else.
 func TestServeOptions(t *testing.T) {
 	for line, change := range map[string]func(s *serving){
-		"-m a.gguf":                       func(s *serving) { s.models = []servedFile{{"a.gguf", ""}} },
-		"-m a -md b -m c --model-draft d": func(s *serving) { s.models = []servedFile{{"a", "b"}, {"c", "d"}} },
-		"-md b -m a -m c":                 func(s *serving) { s.models = []servedFile{{"a", "b"}, {"c", ""}} },
+		"-m a.gguf":                       func(s *serving) { s.models = []servedFile{{target: "a.gguf"}} },
+		"-m a -md b -m c --model-draft d": func(s *serving) { s.models = []servedFile{{target: "a", draft: "b"}, {target: "c", draft: "d"}} },
+		"-md b -m a -m c":                 func(s *serving) { s.models = []servedFile{{target: "a", draft: "b"}, {target: "c"}} },
 		"-m a -a x,y --tags t,u": func(s *serving) {
-			s.models, s.aliases, s.tags = []servedFile{{"a", ""}}, [][]string{{"x", "y"}}, [][]string{{"t", "u"}}
+			s.models, s.aliases, s.tags = []servedFile{{target: "a"}}, [][]string{{"x", "y"}}, [][]string{{"t", "u"}}
 		},
 		"--no-slots --verbose --no-jinja":    func(s *serving) { s.noSlots, s.verbose, s.noTemplates = true, true, true },
 		"--reasoning off":                    func(s *serving) { s.reasoning = "off" },
@@ -51,6 +52,7 @@ func TestServeOptions(t *testing.T) {
 		"--no-webui":                          func(s *serving) { s.page = false },
 		"-n 9 --max-body 1K":                  func(s *serving) { s.predict, s.limits.BodyBytes = 9, 1024 },
 		"-to 3 --request-timeout 4":           func(s *serving) { s.timeout, s.requestTimeout = 3, 4 },
+		"--allow-manage":                      func(s *serving) { s.allowManage = true },
 		"--share-prefixes":                    func(s *serving) { s.sharePrefixes = true },
 		"--max-connections 7 --max-unkeyed 3": func(s *serving) { s.limits.Connections, s.limits.Unkeyed = 7, 3 },
 		"--trusted-proxy 10.1.2.3/8,fd00::/8": func(s *serving) {
@@ -89,6 +91,12 @@ func TestServeOptions(t *testing.T) {
 // started runs spec serve until the function is called, which tells its error.
 func started(t *testing.T, args ...string) (url string, stop func() (string, error)) {
 	t.Helper()
+	return startedIn(t, func(string) string { return "" }, args...)
+}
+
+// startedIn is started with an environment.
+func startedIn(t *testing.T, env func(string) string, args ...string) (url string, stop func() (string, error)) {
+	t.Helper()
 	j, _, _, err := serveCommand.parse(append([]string{"--port", "0"}, args...), noEnvironment)
 	if err != nil {
 		t.Fatal(err)
@@ -101,7 +109,7 @@ func started(t *testing.T, args ...string) (url string, stop func() (string, err
 	var log bytes.Buffer
 	p := &program{
 		stdin: strings.NewReader(""), stdout: io.Discard, stderr: &guarded{&mu, &log},
-		env: func(string) string { return "" },
+		env: env,
 	}
 	go func() { done <- s.run(ctx, p) }()
 	text := func() string { mu.Lock(); defer mu.Unlock(); return log.String() }
@@ -258,11 +266,18 @@ func TestServeFolder(t *testing.T) {
 	if log, err := stop(); err != nil {
 		t.Errorf("%v\n%s", err, log)
 	}
-	if _, err := modelsOf(t.TempDir()); err == nil {
+	empty := newServing()
+	empty.dir = t.TempDir()
+	empty.folder = modeldir.New(empty.dir)
+	if _, err := empty.entries(nil, nil); err == nil {
 		t.Error("a folder without models")
 	}
+	empty.allowManage = true
+	if _, err := empty.entries(nil, nil); err != nil {
+		t.Errorf("a folder without models yet: %v", err)
+	}
 	os.Remove(filepath.Join(dir, "big.gguf"))
-	if _, err := modelsOf(dir); err == nil || !strings.Contains(err.Error(), "big.gguf") {
+	if _, err := modeldir.New(dir).List(); err == nil || !strings.Contains(err.Error(), "big.gguf") {
 		t.Errorf("a draft without its model: %v", err)
 	}
 }
@@ -330,15 +345,17 @@ func TestKeyFile(t *testing.T) {
 		}
 		return readKeys(file)
 	}
-	keys, err := read("# keys\n one \n\ntwo weight=3\r\nthree\tweight=1000")
+	keys, err := read("# keys\n one \n\ntwo weight=3\r\nthree\tweight=1000\nfour admin\nfive admin weight=2\n" +
+		"six weight=2 admin")
 	if want := []serve.Key{
-		{Secret: "one"}, {Secret: "two", Weight: 3}, {Secret: "three", Weight: 1000},
+		{Secret: "one"}, {Secret: "two", Weight: 3}, {Secret: "three", Weight: 1000}, {Secret: "four", Admin: true},
+		{Secret: "five", Admin: true, Weight: 2}, {Secret: "six", Admin: true, Weight: 2},
 	}; err != nil || !reflect.DeepEqual(keys, want) {
 		t.Errorf("%v, %v", keys, err)
 	}
 	for _, text := range []string{
 		"", "#a\n", "a\nb weight=0", "a\nb weight=1001", "a\nb weight=", "a\nb 3", "a\nb weight=2 c",
-		"a\nb weight=1.5",
+		"a\nb weight=1.5", "a\nb Admin", "a\nb admin admin", "a\nb weight=2 weight=3", "a\nb admin weight=0",
 	} {
 		if _, err := read(text); err == nil || text != "" && text[0] == 'a' && !strings.Contains(
 			err.Error(), "keys:2: ",

@@ -6,17 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
 	library "github.com/specgo/spec"
 	"github.com/specgo/spec/chat"
 	"github.com/specgo/spec/engine"
-	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/internal/terminal"
 	"github.com/specgo/spec/testdata"
 )
@@ -75,7 +70,9 @@ func (s *serving) load(ctx context.Context, p *program, rt *engine.Runtime, f se
 	m.Memory.KV, m.Memory.DraftKV = cmp.Or(m.Memory.KV, s.kvBytes), cmp.Or(m.Memory.DraftKV, s.kvBytes)
 	m.ToolFallback = s.toolFallback
 	m.Memory.PromptDelay = float64(s.promptDelay)
-	if s.template != "" || s.templateFile != "" {
+	if f.template != "" {
+		m.Template = f.template
+	} else if s.template != "" || s.templateFile != "" {
 		c := chatFlags{template: s.template, templateFile: s.templateFile}
 		if m.Template, m.Stops, err = c.templateSource(target, flags.name()); err != nil {
 			return nil, err
@@ -84,66 +81,6 @@ func (s *serving) load(ctx context.Context, p *program, rt *engine.Runtime, f se
 		m.Template, _ = chat.Builtin("chatml")
 	}
 	return m, nil
-}
-
-const modelSuffix, draftSuffix = ".gguf", ".draft.gguf"
-
-// splitSuffix is the end of the name of a part of a split model.
-var splitSuffix = regexp.MustCompile(`-(\d{5})-of-\d{5}$`)
-
-// modelName is what a file's model is called: the file's name without its end, nor that of a part.
-func modelName(file string) string {
-	return splitSuffix.ReplaceAllString(strings.TrimSuffix(filepath.Base(file), modelSuffix), "")
-}
-
-// modelBytes is the size of a model's file, or of all its parts, and the time of the file.
-func modelBytes(file string) (int64, time.Time, error) {
-	info, err := os.Stat(file)
-	if err != nil {
-		return 0, time.Time{}, err
-	}
-	if !splitSuffix.MatchString(strings.TrimSuffix(file, modelSuffix)) {
-		return info.Size(), info.ModTime(), nil
-	}
-	f, err := gguf.OpenFile(file)
-	if err != nil {
-		return info.Size(), info.ModTime(), nil // loading it says what is wrong
-	}
-	defer f.Close()
-	return f.Size(), info.ModTime(), nil
-}
-
-// modelsOf are the models of a folder. Of a split model it is the first part.
-func modelsOf(dir string) (list []servedFile, err error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	drafts := map[string]string{}
-	for _, e := range entries {
-		if base, ok := strings.CutSuffix(e.Name(), draftSuffix); ok {
-			drafts[base] = filepath.Join(dir, e.Name())
-		}
-	}
-	for _, e := range entries {
-		base, ok := strings.CutSuffix(e.Name(), modelSuffix)
-		if !ok || strings.HasSuffix(e.Name(), draftSuffix) || e.IsDir() {
-			continue
-		}
-		if part := splitSuffix.FindStringSubmatch(base); part != nil && part[1] != "00001" {
-			continue // the first part opens them all
-		}
-		name := modelName(e.Name())
-		list = append(list, servedFile{filepath.Join(dir, e.Name()), drafts[name]})
-		delete(drafts, name)
-	}
-	for base := range drafts {
-		return nil, fmt.Errorf("%s drafts for %s%s, which is not there", drafts[base], base, modelSuffix)
-	}
-	if len(list) == 0 {
-		return nil, fmt.Errorf("%s: no GGUF files", dir)
-	}
-	return list, nil
 }
 
 // listFlag collects texts.

@@ -27,7 +27,10 @@ func (s *network) rows() []flag {
 			return nil
 		}).env("LLAMA_API_KEY"),
 		fileFlag("--api-key-file", &s.keyFile, "FILE",
-			"keys from a file, one a line; KEY weight=N has N shares of places and queue where others have one"),
+			"keys from a file, one a line; KEY weight=N has N shares of places and queue where others have one; "+
+				"KEY admin may change which models there are"),
+		switchFlag("--allow-manage", &s.allowManage, true,
+			"every client may pull, delete, copy, create and unload models of --models-dir, not only admin keys"),
 		valueFlag("--trusted-proxy", "CIDR[,CIDR...]",
 			"networks of proxies whose X-Forwarded-For or Forwarded says where requests come from",
 			func(v string) error {

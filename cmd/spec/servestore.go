@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/hub"
+	"github.com/specgo/spec/internal/modeldir"
+	"github.com/specgo/spec/serve"
+)
+
+// store is the models' folder as a server changes it.
+type store struct {
+	s  *serving
+	p  *program
+	rt *engine.Runtime
+}
+
+// manages reports whether somebody may change which models there are: then the folder may be empty.
+func (s *serving) manages() bool { return s.allowManage || s.keyFile != "" }
+
+// stored is a model of the folder.
+func (s *serving) stored(p *program, rt *engine.Runtime, m modeldir.Model) serve.Entry {
+	e := s.entry(p, rt, m.Name, servedFile{m.File, m.Draft, m.Settings.Template})
+	e.Bytes, e.Modified, e.Stored = m.Bytes, m.Modified, true
+	e.Aliases, e.System, e.Parameters = m.Settings.Names(), m.Settings.System, m.Settings.Parameters
+	return e
+}
+
+// answer is what has come of a change, with the status of an error that the client has made.
+func (x *store) answer(m modeldir.Model, err error) (serve.Entry, error) {
+	for _, known := range []struct {
+		err    error
+		status int
+	}{
+		{modeldir.ErrName, http.StatusBadRequest}, {modeldir.ErrNotFound, http.StatusNotFound},
+		{modeldir.ErrExists, http.StatusConflict}, {modeldir.ErrBusy, http.StatusConflict},
+		{hub.ErrNoFile, http.StatusNotFound},
+	} {
+		if errors.Is(err, known.err) {
+			err = &serve.Error{Status: known.status, Type: "invalid_request_error", Message: err.Error(), Cause: err}
+		}
+	}
+	if err != nil {
+		return serve.Entry{}, err
+	}
+	return x.s.stored(x.p, x.rt, m), nil
+}
+
+// Pull downloads a model of the Hugging Face Hub into the folder.
+func (x *store) Pull(ctx context.Context, name string, progress func(file string, done, total int64)) (
+	serve.Entry, error) {
+	return x.answer(x.s.folder.Pull(ctx, hub.Client{
+		Endpoint: x.p.env("HF_ENDPOINT"), Token: x.p.env("HF_TOKEN"), Progress: progress,
+	}, name))
+}
+
+// Delete deletes a model's files.
+func (x *store) Delete(name string) error {
+	_, err := x.answer(modeldir.Model{}, x.s.folder.Delete(name))
+	return err
+}
+
+// Copy gives a model another name.
+func (x *store) Copy(from, to string) (serve.Entry, error) {
+	return x.answer(x.s.folder.Copy(from, to))
+}
+
+// Create makes a model of another one.
+func (x *store) Create(name, from string, made serve.Made) (serve.Entry, error) {
+	return x.answer(x.s.folder.Create(name, from, modeldir.Settings{
+		System: made.System, Template: made.Template, Parameters: made.Parameters,
+	}))
+}

@@ -1,0 +1,141 @@
+package modeldir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/specgo/spec/hub"
+)
+
+// hubPrefixes stand in front of names of the Hub, as Ollama's clients and this program write them.
+var hubPrefixes = []string{"hf.co/", "huggingface.co/", hub.Scheme}
+
+// hubName is the model of the Hub that a name is; ok is false for others.
+func hubName(name string) (r hub.Reference, ok bool) {
+	for _, p := range hubPrefixes {
+		if rest, cut := strings.CutPrefix(name, p); cut {
+			r, err := hub.ParseReference(strings.TrimSuffix(rest, ":latest"))
+			return r, err == nil
+		}
+	}
+	r, err := hub.ParseReference(name)
+	return r, err == nil
+}
+
+// Names are those by which a model that was pulled is also known.
+func (s *Settings) Names() []string {
+	if s.Pulled == "" {
+		return nil
+	}
+	names := []string{s.Pulled}
+	for _, p := range hubPrefixes {
+		names = append(names, p+s.Pulled)
+	}
+	return names
+}
+
+// Pull downloads a model of the Hub by a client, whose cache it sets to one inside of the folder, and puts the files
+// into the folder under their own names.
+func (d *Dir) Pull(ctx context.Context, client hub.Client, name string) (m Model, err error) {
+	r, ok := hubName(name)
+	if !ok {
+		return m, fmt.Errorf("%.100q: %w of the Hugging Face Hub: hf.co/OWNER/NAME[:QUANTIZATION]", name, ErrName)
+	}
+	err = d.change(func(root *os.Root, list []Model) error {
+		if err := makeFolder(root, hubFolder); err != nil {
+			return err
+		}
+		client.Cache, client.Download = hub.Cache{Dir: filepath.Join(d.path, hubFolder)}, true
+		paths, err := client.Pull(ctx, r)
+		if err != nil {
+			return err
+		}
+		first := filepath.Base(paths[0])
+		for _, p := range paths {
+			if _, err := checkName(Name(p)); err != nil || !strings.HasSuffix(p, Suffix) {
+				return fmt.Errorf("the file %.100q: %w", filepath.Base(p), ErrName)
+			}
+		}
+		old, err := find(list, Name(first))
+		if err == nil && old.Settings.Pulled != r.String() {
+			return fmt.Errorf("%s: %w", old.Name, ErrExists)
+		}
+		for _, p := range paths {
+			if err := d.place(root, p); err != nil {
+				return err
+			}
+		}
+		s := old.Settings
+		s.Schema, s.Pulled = settingsSchema, r.String()
+		m, err = d.describe(root, Name(first), first, old.Draft, s)
+		return err
+	})
+	return m, err
+}
+
+// makeFolder makes a folder, and refuses what stands there instead of one: a link could lead elsewhere.
+func makeFolder(root *os.Root, name string) error {
+	if err := root.Mkdir(name, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	info, err := root.Lstat(name)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is not a folder", name)
+	}
+	return err
+}
+
+// place puts a link to a downloaded file into the folder, in the place of an older one.
+func (d *Dir) place(root *os.Root, path string) error {
+	real, err := filepath.EvalSymlinks(path) // the cache has links to contents
+	if err != nil {
+		return err
+	}
+	folder, err := filepath.EvalSymlinks(d.path)
+	if err != nil {
+		return err
+	}
+	inside, err := filepath.Rel(folder, real)
+	if err != nil {
+		return err
+	}
+	name := filepath.Base(path)
+	part := name + ".part"
+	gone := func() error {
+		if err := root.Remove(part); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	if err := gone(); err != nil {
+		return err
+	}
+	if err := root.Link(inside, part); err != nil {
+		return err
+	}
+	if err := root.Rename(part, name); err != nil {
+		return err
+	}
+	return gone() // of two links to one file, renaming one to the other keeps both
+}
+
+// forget deletes what the cache has of a model of the Hub.
+func (d *Dir) forget(root *os.Root, pulled string) error {
+	if pulled == "" {
+		return nil
+	}
+	r, err := hub.ParseReference(pulled)
+	if err != nil {
+		return err
+	}
+	if err := makeFolder(root, hubFolder); err != nil {
+		return err
+	}
+	_, err = hub.Cache{Dir: filepath.Join(d.path, hubFolder)}.Remove(r)
+	return err
+}
