@@ -12,7 +12,8 @@ import (
 // ExitSession computes the first layers of a model alone, for drafts of a [Session] by the same model. It takes over
 // what the session has computed of these layers: it computes the tokens that are drafted, never a text. Its passes are
 // not shared, but run between those of schedulers. Its memory counts in the Scheduler's budget, which takes it back
-// before anything else: passes then wrap [engine.ErrKVBudget] until there is more. It belongs to the goroutine of its
+// before anything else, and which gives up for it what is worth less alone: passes then wrap [engine.ErrKVBudget] until
+// there is more. It belongs to the goroutine of its
 // session, and is closed with it.
 type ExitSession struct {
 	target  *Session
@@ -153,7 +154,7 @@ func (e *ExitSession) take(rows int) (missing int, err error) {
 		n := t.Restorable(min(common(t.Tokens(), e.tokens), upTo))
 		if have == 0 && n > 0 || n >= have+leastShared {
 			e.drop()
-			if need := c.empty + t.ForkBytes(); !c.spare(need) {
+			if need := t.ForkBytes(); !e.spare(need, len(e.tokens)-n) {
 				return 0, c.full(c.m, need)
 			}
 			if e.own, err = t.ExitAt(n, e.layers); err != nil {
@@ -172,7 +173,7 @@ func (e *ExitSession) take(rows int) (missing int, err error) {
 	missing = len(e.tokens) - have
 	e.need = e.own.Need(missing, min(rows, engine.MostBack))
 	e.running = true // it does not give up its own
-	if !c.spare(e.need) {
+	if !e.spare(e.need, missing) {
 		e.running = false
 		return 0, c.full(c.m, e.need)
 	}
@@ -203,9 +204,14 @@ func (e *ExitSession) drop() {
 	}
 }
 
-// spare makes room for the memory of a pass that nobody needs: of others like it, and of kept sequences.
-func (c *Scheduler) spare(bytes int64) bool {
-	for !c.fits(bytes) && (c.takeExit() || c.prefixes.evict(nil)) {
+// spare makes room for the memory of a pass over so many tokens that nobody needs: that of others like it, and of kept
+// sequences that are worth less. The pass is worth its layers' part of what the tokens of a kept sequence are, used now.
+func (e *ExitSession) spare(bytes int64, tokens int) bool {
+	c := e.target.c
+	part := float64(e.layers) / float64(e.target.options.Layers)
+	for !c.fits(bytes) && (c.takeExit() ||
+		c.prefixes.next() < c.prefixes.floor.worth()+float64(part*c.prefixes.ratio(tokens, bytes)) &&
+			c.prefixes.evict(nil)) {
 	}
 	return c.fits(bytes)
 }

@@ -2,6 +2,7 @@ package shared
 
 import (
 	"container/heap"
+	"math"
 	"slices"
 	"sync/atomic"
 
@@ -15,14 +16,15 @@ import (
 // Where memory is short the sequence goes that is worth least, from its end on, page by page, as far as its beginning
 // can be restored. Its worth is the tokens that would have to be computed again for each byte that would be free, and
 // its age: what is used from now on is worth more, by the worth of what went last (GreedyDual-Size, Cao and
-// Irani 1997).
+// Irani 1997). Between models a token counts for the work that it is ([Options].Work).
 type prefixes struct {
 	budget  int64         // most bytes; those of sequences that are in use as well count too
 	bytes   atomic.Int64  // what is kept takes, pages that several share once
 	used    *atomic.Int64 // of the ledger: counts what heads have beyond their sequences
 	roots   map[lineage]*node
 	kept    byWorth
-	floor   float64 // worth of what went last
+	floor   *floor // of all that a [Kept] bounds
+	work    float64
 	evicted evictions
 }
 
@@ -143,7 +145,7 @@ func (x *node) best(n int, but *prefix) (from *prefix, most int) {
 // use makes the tokens on the path to x those used last.
 func (p *prefixes) use(x *node) {
 	for ; x != nil; x = x.parent {
-		x.age = p.floor
+		x.age = p.floor.worth()
 	}
 }
 
@@ -258,7 +260,20 @@ func (p *prefixes) drop(o *prefix) {
 // now is what a sequence is worth now.
 func (p *prefixes) now(o *prefix) float64 {
 	lost, bytes := o.session.Len()-o.rest, o.session.Held(o.rest)+o.unread.bytes()
-	return o.at.age + float64(lost)/float64(max(bytes, 1))
+	return o.at.age + p.ratio(lost, bytes)
+}
+
+// ratio is what tokens are worth, by what computing them takes, for each byte.
+func (p *prefixes) ratio(tokens int, bytes int64) float64 {
+	return float64(p.work*float64(tokens)) / float64(max(bytes, 1))
+}
+
+// next is what the sequence that goes next is worth; infinite: none is kept.
+func (p *prefixes) next() float64 {
+	if o := p.least(nil); o != nil {
+		return o.worth
+	}
+	return math.Inf(1)
 }
 
 // byWorth is a heap of sequences by what they were worth when that was last looked at.
@@ -313,7 +328,7 @@ func (p *prefixes) evict(but *prefix) bool {
 	if o == nil {
 		return false
 	}
-	p.floor = max(p.floor, p.now(o))
+	p.floor.raise(p.now(o))
 	had := o.session.Len()
 	n := o.session.Restorable((had - 1) / engine.KVPage * engine.KVPage)
 	if n <= max(o.rest, leastShared-1) {

@@ -76,6 +76,11 @@ type Options struct {
 	// sessions are not shared either.
 	CacheBytes int64
 
+	// Kept bounds what this Scheduler keeps beside others; nil: CacheBytes does by itself. Work is then what computing a
+	// token takes against the others' tokens, which are worth so much more or less; 0 is 1.
+	Kept *Kept
+	Work float64
+
 	// Panicked, if set, is told the value and the stack of a panic in a pass.
 	Panicked func(value any, stack []byte)
 }
@@ -132,7 +137,14 @@ func New(m *engine.Model, o Options) *Scheduler {
 	}
 	c := &Scheduler{m: m, o: o, cost: &costs.Costs{}}
 	c.budget = o.KVBytes
-	c.prefixes.budget, c.prefixes.used, c.prefixes.roots = o.CacheBytes, &c.used, map[lineage]*node{}
+	c.prefixes = prefixes{budget: o.CacheBytes, used: &c.used, roots: map[lineage]*node{}, floor: &floor{}, work: 1}
+	if o.Work > 0 {
+		c.prefixes.work = o.Work
+	}
+	if o.Kept != nil {
+		c.prefixes.floor = &o.Kept.floor
+		o.Kept.join(c)
+	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.ended.L = &c.mu
 	c.steps.build, c.steps.settle = c.build, c.settle
@@ -244,6 +256,7 @@ func (c *Scheduler) Close() {
 	if c == nil {
 		return
 	}
+	defer c.o.Kept.leave(c)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true

@@ -240,9 +240,13 @@ func (s *Session) usable() error {
 
 // Close ends the session. Its sequence may be kept for others that begin alike.
 func (s *Session) Close() {
-	if s == nil {
-		return
+	if s != nil {
+		s.close()
+		s.c.o.Kept.settle()
 	}
+}
+
+func (s *Session) close() {
 	c := s.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
