@@ -65,10 +65,20 @@ type Memory struct {
 	// Cache bounds sequences that are kept after their requests, of the target with its draft, for prompts that begin
 	// alike: what is worth least goes first. 0 is DefaultCacheBytes, negative none.
 	Cache int64
+	// Kept bounds what is kept together with what other models keep; nil: Cache does by itself.
+	Kept *Kept
 	// PromptDelay is how many passes longer than usual a pass may take for parts of long prompts while others generate;
 	// 0 is 2.
 	PromptDelay float64
 }
+
+// Kept bounds what several models keep of finished sequences together. What is worth least of all of it goes first:
+// worth is the work of the tokens that would have to be computed again, for each byte, and age. A Model belongs to it
+// from New to Close.
+type Kept = shared.Kept
+
+// NewKept is a bound of so many bytes for [Memory].Kept.
+func NewKept(bytes int64) *Kept { return shared.NewKept(bytes) }
 
 // DefaultCacheBytes is what the zero value of [Memory].Cache stands for.
 const DefaultCacheBytes = 1 << 30
@@ -175,6 +185,7 @@ func New(p Parts, o Options) (*Model, error) {
 		},
 	})
 	if err := m.setSequences(o); err != nil {
+		m.closeSequences()
 		return nil, err
 	}
 	m.setTemplate(o)
@@ -203,12 +214,13 @@ func (m *Model) setSequences(o Options) error {
 		own = nil
 	}
 	cache, draftCache := cacheShares(cmp.Or(o.Memory.Cache, DefaultCacheBytes), p.Target, own, o.KV)
-	make := func(model *engine.Model, how engine.SessionOptions, bytes, cache int64) sequences {
+	make := func(model *engine.Model, how engine.SessionOptions, bytes int64, cache cacheShare) sequences {
 		if m.alone != nil {
 			return newSingle(model, how)
 		}
 		return &scheduled{shared.New(model, shared.Options{
-			KVBytes: bytes, CacheBytes: cache, Delay: o.Memory.PromptDelay, Panicked: m.tellPanic,
+			KVBytes: bytes, CacheBytes: cache.bytes, Kept: o.Memory.Kept, Work: cache.work, Delay: o.Memory.PromptDelay,
+			Panicked: m.tellPanic,
 		}), how}
 	}
 	m.target = make(p.Target, m.session, o.Memory.KV, cache)
@@ -287,14 +299,20 @@ func (m *Model) tellPanic(v any, stack []byte) {
 
 // Close ends the sequences and frees the models. No request may be under way.
 func (m *Model) Close() {
-	m.target.close()
+	m.closeSequences()
+	if m.parts.Close != nil {
+		m.parts.Close()
+	}
+}
+
+func (m *Model) closeSequences() {
+	if m.target != nil {
+		m.target.close()
+	}
 	for _, d := range m.drafts {
 		if d.own != nil {
 			d.own.close()
 		}
-	}
-	if m.parts.Close != nil {
-		m.parts.Close()
 	}
 }
 

@@ -76,15 +76,29 @@ func (s *scheduled) open(ctx context.Context, salt string) (Sequence, func(), er
 func (s *scheduled) stats() shared.Stats { return s.Stats() }
 func (s *scheduled) close()              { s.Close() }
 
+// cacheShare is a scheduler's part of what is kept of finished sequences.
+type cacheShare struct {
+	bytes int64
+	work  float64 // see shared.Options
+}
+
 // cacheShares divides a budget of kept sequences between a target and its draft, which may be nil, by what they take
-// for the same tokens. A negative budget is none for both.
-func cacheShares(budget int64, target, draft *engine.Model, kv string) (ofTarget, ofDraft int64) {
-	if draft == nil || budget < 0 {
-		return budget, budget
+// for the same tokens. A negative budget is none for both. Among models, what both keep of a text is worth as much for
+// each byte: it goes together.
+func cacheShares(budget int64, target, draft *engine.Model, kv string) (ofTarget, ofDraft cacheShare) {
+	work := float64(target.ActiveParameters())
+	if draft == nil {
+		return cacheShare{budget, work}, cacheShare{}
 	}
 	t, d := pageBytes(target, kv), pageBytes(draft, kv)
-	ofDraft = int64(float64(budget) * d / max(t+d, 1))
-	return budget - ofDraft, ofDraft
+	part := d / max(t+d, 1)
+	work += float64(draft.ActiveParameters())
+	ofTarget, ofDraft = cacheShare{budget, work - float64(work*part)}, cacheShare{budget, float64(work * part)}
+	if budget >= 0 {
+		ofDraft.bytes = int64(float64(budget) * part)
+		ofTarget.bytes = budget - ofDraft.bytes
+	}
+	return ofTarget, ofDraft
 }
 
 // pageBytes is about what a model takes for a page of a long text: keys and values, and a point of recurrent layers.

@@ -44,6 +44,7 @@ type loader struct {
 	matrices   []*tensor.Matrix
 	vectors    int64 // bytes of what is no matrix
 	parameters int64
+	ofExperts  int64 // of them
 }
 
 func newLoader(ctx context.Context, rt *Runtime, f *gguf.File, o Options, arch string) (*loader, error) {
@@ -228,7 +229,9 @@ func (l *loader) read(r request) (list []*tensor.Matrix) {
 		list = append(list, m)
 		p.Source += int64(n) * (t.Size / int64(all))
 	}
-	l.parameters += int64(t.Elements())
+	if l.parameters += int64(t.Elements()); r.each > 0 {
+		l.ofExperts += int64(t.Elements())
+	}
 	return list
 }
 

@@ -115,6 +115,7 @@ type Model struct {
 	costs       passCosts
 	bytes       int64
 	parameters  int64
+	ofExperts   int64 // of them
 	weightTypes string
 	weights     string                // Options.Weights
 	metadata    map[string]gguf.Value // but for arrays
@@ -188,6 +189,15 @@ func (m *Model) rows() int { return max(passRows, m.memory.Rows) }
 // Parameters is the number of weights.
 func (m *Model) Parameters() int64 { return m.parameters }
 
+// ActiveParameters is the number of weights that a token is computed with: of experts, those that it is sent to.
+func (m *Model) ActiveParameters() int64 {
+	c := m.config
+	if c.Experts == 0 {
+		return m.parameters
+	}
+	return m.parameters - m.ofExperts + m.ofExperts/int64(c.Experts)*int64(c.ExpertsUsed)
+}
+
 // WeightTypes names the storage types of the matrices, the one with the most bytes first: "q4_k, q6_k".
 func (m *Model) WeightTypes() string { return m.weightTypes }
 
@@ -222,7 +232,7 @@ type MemoryPlan struct {
 	Rows    int // most tokens that go through the layers together
 	Experts int // that are kept in memory of those that are read on demand; 0 without
 
-	Sessions int64 // bytes of sessions and their logits, as PlanMemory was told; 0 for a model in memory
+	Sessions int64 // bytes of sessions, their logits and what is beside, as PlanMemory was told; 0 for a model in memory
 	Least    int64 // the least limit that suffices, with Sessions
 }
 

@@ -121,7 +121,8 @@ func (m *Model) read(l *loader) {
 		l.unread()
 	}
 	m.caches, m.recurrent = l.caches, l.recurrent
-	m.matrices, m.bytes, m.parameters, m.weightTypes = l.matrices, l.vectors, l.parameters, l.typeNames()
+	m.matrices, m.bytes, m.weightTypes = l.matrices, l.vectors, l.typeNames()
+	m.parameters, m.ofExperts = l.parameters, l.ofExperts
 	for _, w := range m.matrices {
 		m.bytes += w.Bytes()
 	}
@@ -147,7 +148,8 @@ func (l *loader) typeNames() string {
 }
 
 // PlanMemory says where a model's weights would be under o.Memory, where it is the limit of all that the model and its
-// sessions take. It reads the header and vectors of the file.
+// sessions take; of a draft model (o.Target), its target's sessions too, which are as many. It reads the header and
+// vectors of the file.
 func PlanMemory(f *gguf.File, o Options, sessions Sessions) (*MemoryPlan, error) {
 	l, m, err := newModel(context.Background(), nil, f, o)
 	if err != nil {
@@ -164,7 +166,11 @@ func PlanMemory(f *gguf.File, o Options, sessions Sessions) (*MemoryPlan, error)
 			return nil, err
 		}
 	}
-	beside := sessions.Bytes(d) + sessions.Logits(d)
+	beside := sessions.Bytes(d) + sessions.Logits(d) + sessions.Beside
+	if o.Target != nil {
+		t := o.Target.Describe()
+		beside += sessions.Bytes(t) + sessions.Logits(t)
+	}
 	if o.Memory > 0 {
 		o.Memory = max(o.Memory-beside, 1)
 	}

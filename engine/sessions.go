@@ -12,7 +12,11 @@ type Sessions struct {
 	// KVBytes, if it is not 0, is what keys, values and states of all of them may take: those of the model, and as much
 	// of its heads.
 	KVBytes int64
+	Beside  int64 // bytes of what else is to be in the same memory; counted by PlanMemory alone
 }
+
+// MostMemory is the part of a machine's memory, in bytes, that models may take where nobody says how much.
+func MostMemory(machine int64) int64 { return machine / 8 * 7 }
 
 // Bytes is what the sequences take, without their logits: pages of keys and values, and recurrent states with their
 // copies.
@@ -53,4 +57,16 @@ func (s Sessions) pages(d *Description, caches []CacheShape) (n int64) {
 // Logits is what the logits of a pass take.
 func (s Sessions) Logits(d *Description) int64 {
 	return int64(s.Count) * int64(s.Rows) * int64(d.Config.Vocab) * 4
+}
+
+// DraftBytes is what as many sequences of a draft model take. One that is not described, a draft head, is counted like
+// a layer of its target.
+func (s Sessions) DraftBytes(target, draft *Description) int64 {
+	if draft != nil {
+		return s.Bytes(draft)
+	}
+	if s.KVBytes > 0 {
+		return s.KVBytes
+	}
+	return s.Bytes(target) / int64(max(target.Config.Layers, 1))
 }

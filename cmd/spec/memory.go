@@ -17,9 +17,6 @@ import (
 )
 
 const (
-	// memoryShare is the part of the machine's memory, in eighths, that models may take where --memory does not say how
-	// much.
-	memoryShare = 7
 	// keptTokens are the tokens of context whose keys and values are counted where -c does not say how many there are.
 	keptTokens = 2048
 	// treeRows are the most tokens of a tree of drafts, with the one that it begins after: a pass over it has as many
@@ -68,7 +65,7 @@ func (m *modelFlags) memoryLimit() int64 {
 	if m.memory > 0 {
 		return m.memory
 	}
-	return machineMemory() / 8 * memoryShare
+	return engine.MostMemory(machineMemory())
 }
 
 // setMemory says how much of the memory the model of a file may take, and where what does not fit goes. beside are
@@ -97,18 +94,21 @@ func (m *modelFlags) setMemory(p *program, o *engine.Options, path string, besid
 	if limit == 0 {
 		return nil
 	}
-	limit -= m.loaded
 	info, err := os.Stat(path)
 	if err != nil {
 		return err
 	}
-	if m.memory == 0 && info.Size() < limit/2 {
-		o.Memory = limit // no need to look closer
+	if m.memory == 0 && info.Size() < (limit-m.loaded)/2 {
+		o.Memory = limit - m.loaded // no need to look closer
 		return nil
+	}
+	sessions := planned(m.sessions)
+	if sessions.Beside = m.loaded; o.Target == nil { // of a draft its own are counted from its file
+		sessions.Beside += m.draftBytes
 	}
 	for _, file := range beside {
 		if info, err := os.Stat(file); err == nil {
-			limit -= info.Size()
+			sessions.Beside += info.Size()
 		}
 	}
 	f, err := gguf.OpenFile(path)
@@ -116,17 +116,13 @@ func (m *modelFlags) setMemory(p *program, o *engine.Options, path string, besid
 		return err
 	}
 	defer f.Close()
-	sessions := planned(m.sessions)
-	if limit -= m.draftBytes; o.Target != nil { // the draft's own are counted from its file
-		limit += m.draftBytes - sessions.Bytes(o.Target.Describe()) - sessions.Logits(o.Target.Describe())
-	}
 	plan, err := engine.PlanMemory(f, engine.Options{
 		Weights: m.weights, Target: o.Target, MTP: o.MTP, RopeContext: o.RopeContext}, sessions)
 	if err != nil {
 		return nil // loading it says what is wrong
 	}
 	if limit < plan.Least && m.memory > 0 {
-		return notEnough(m.memory, m.memory-limit+plan.Least, path)
+		return notEnough(m.memory, plan.Least, path)
 	}
 	o.Memory = max(limit-plan.Sessions, 1)
 	return nil

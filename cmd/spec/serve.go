@@ -68,7 +68,8 @@ type capacity struct {
 	cache           kvFlags
 	context         int
 	kvBytes, states int64
-	kept            int64 // --cache-ram: bytes; 0: a share of the memory, negative: nothing
+	kept            int64         // --cache-ram: bytes; 0: a share of the memory, negative: nothing
+	together        *library.Kept // of all models; nil: nothing is kept
 	grammars        grammar.Limits
 	parallel, queue int
 	promptDelay     float32
@@ -266,6 +267,9 @@ func (s *serving) run(ctx context.Context, p *program) error {
 	rt, err := models.runtime(p)
 	if err != nil {
 		return err
+	}
+	if n := (library.Room{Machine: machineMemory(), Kept: s.kept}).MostKept(); n > 0 {
+		s.together = library.NewKept(n)
 	}
 	free := []func(){func() { rt.Close() }}
 	defer func() { s.free(p, free) }()

@@ -7,6 +7,7 @@ import (
 	"math"
 	"strconv"
 
+	library "github.com/specgo/spec"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/internal/terminal"
@@ -20,22 +21,6 @@ func (s *capacity) sessions(rows int) engine.Sessions {
 		Count: cmp.Or(s.known.sequences, s.parallel), Tokens: cmp.Or(s.known.tokens, s.context, keptTokens), KV: kv,
 		StateBytes: s.states, Rows: rows, KVBytes: s.kvBytes,
 	}
-}
-
-// draftBytes is what sessions of a draft model in a file of its own take, before it is loaded. A draft head is
-// described by its target: it has one layer, counted like one of the target's.
-func draftBytes(f servedFile, s engine.Sessions) int64 {
-	target := describeFile(f.target)
-	if f.draft == "" || target == nil {
-		return 0
-	}
-	if d := describeFile(f.draft); d != nil {
-		return s.Bytes(d)
-	}
-	if s.KVBytes > 0 {
-		return s.KVBytes
-	}
-	return s.Bytes(target) / int64(max(target.Config.Layers, 1))
 }
 
 // memoryError adds to an error of too little memory what a server counts.
@@ -68,14 +53,6 @@ func describeFile(file string) *engine.Description {
 	return d
 }
 
-const (
-	// keptMost is the most memory of finished requests that are kept, where --cache-ram does not say how much: as in
-	// llama.cpp.
-	keptMost = 8 << 30
-	// keptShare is the part of the machine's memory that it is at most.
-	keptShare = 8
-)
-
 // cacheSize reads --cache-ram: a number of MiB as in llama.cpp, where -1 is no bound and 0 is none, or bytes with a
 // unit.
 func cacheSize(v string) (int64, error) {
@@ -93,59 +70,24 @@ func cacheSize(v string) (int64, error) {
 	return n << 20, nil
 }
 
-// keptBytes is what may be kept of finished requests, where so much memory is left beside a model with its draft and
-// the requests that are computed at once.
-func (s *serving) keptBytes(left int64) int64 {
-	n := s.kept
-	if n == 0 {
-		if n = keptMost; machineMemory() > 0 {
-			n = min(n, machineMemory()/keptShare)
-		}
+// room is the memory that a model has whose sessions are planned. The embedded one is loaded without a limit.
+func (s *capacity) room(f servedFile, sessions engine.Sessions) library.Room {
+	r := library.Room{Machine: machineMemory(), Sessions: sessions, Kept: s.kept}
+	if f.target != "" {
+		r.Limit = s.weightMemory
 	}
-	if n = min(n, left); n <= 0 {
-		return -1
-	}
-	return n
+	return r
 }
 
 // bound gives a loaded model its budgets of keys and values, so that what --memory says holds while requests are
 // answered. It refuses a limit that the models and their budgets do not fit in.
-func (s *serving) bound(f servedFile, m *servedModel, sessions engine.Sessions) error {
-	sessions.Heads = false // they are m.Draft
-	target := m.Target.Describe()
-	kv, draft := sessions.Bytes(target), int64(0)
-	all := m.Target.Bytes() + kv + sessions.Logits(target)
-	if m.Draft != nil {
-		if h := m.Draft.Head(); h == nil || !h.SharesCache {
-			draft = sessions.Bytes(m.Draft.Describe())
-		}
-		all += m.Draft.Bytes() + draft
-	}
-	if s.weightMemory == 0 || f.target == "" {
-		limit := int64(math.MaxInt64) // not known
-		if n := machineMemory(); n > 0 && s.kept == 0 {
-			limit = n / 8 * memoryShare
-		}
-		m.Memory.Cache = s.keptBytes(limit - all)
-		return nil
-	}
-	if all += s.asked(); all > s.weightMemory {
+func (s *serving) bound(f servedFile, m *servedModel, sessions engine.Sessions) (err error) {
+	m.Memory, err = s.room(f, sessions).Divide(m.Target, m.Draft)
+	var low *library.MemoryError
+	if errors.As(err, &low) {
 		return fmt.Errorf("--memory %s: %w for %s: with its draft, their keys and values and --cache-ram it takes %s",
-			size(s.weightMemory), errNotEnough, terminal.Line(f.target, 60), size(all))
+			size(low.Limit), errNotEnough, terminal.Line(f.target, 60), size(low.Need))
 	}
-	m.Memory.Cache = s.keptBytes(s.weightMemory - all + s.asked())
-	if more := max(m.Memory.Cache, 0); s.kvBytes == 0 && kv > 0 { // what is kept comes beside what is computed
-		ofDraft := int64(float64(more) * float64(draft) / float64(kv+draft))
-		kv, draft = kv+more-ofDraft, draft+ofDraft
-	}
-	m.Memory.KV, m.Memory.DraftKV = kv, draft
-	return nil
-}
-
-// asked is what --cache-ram says under a limit: what it does not say is what is left.
-func (s *serving) asked() int64 {
-	if s.kept <= 0 || s.kept == math.MaxInt64 || s.kvBytes > 0 {
-		return 0
-	}
-	return s.kept
+	m.Memory.Kept = s.together
+	return err
 }

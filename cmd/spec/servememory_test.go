@@ -154,16 +154,8 @@ func TestServeWithinMemory(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	answer, err := http.Get(url + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	text, _ := io.ReadAll(answer.Body)
-	_, ratio, ok := strings.Cut(string(text), `llamacpp:kv_cache_usage_ratio{model="go-target.q8_0"} `)
-	ratio, _, _ = strings.Cut(ratio, "\n")
-	if x, err := strconv.ParseFloat(ratio, 64); !ok || err != nil || x <= 0 || x > 1 {
-		t.Errorf("of the budget %q is used", ratio)
+	if x := metric(t, metrics(t, url), "llamacpp:kv_cache_usage_ratio", "go-target.q8_0"); x <= 0 || x > 1 {
+		t.Errorf("%v of the budget is used", x)
 	}
 	if log, err := stop(); err != nil {
 		t.Errorf("%v\n%s", err, log)
@@ -213,8 +205,68 @@ func TestServeCacheMemory(t *testing.T) {
 	if m := load("--cache-ram=0"); m.Memory.Cache >= 0 {
 		t.Errorf("0: %d bytes", m.Memory.Cache)
 	}
-	if m := load(); m.Memory.Cache <= 0 || m.Memory.Cache > keptMost || m.Memory.KV != 0 ||
+	if m := load(); m.Memory.Cache <= 0 || m.Memory.Cache > 8<<30 || m.Memory.KV != 0 ||
 		machineMemory() > 0 && m.Memory.Cache > machineMemory()/8 {
 		t.Errorf("by default %d bytes of %d are kept", m.Memory.Cache, machineMemory())
 	}
+}
+
+// --cache-ram bounds what is kept of all models together, not of each.
+func TestServeCacheMemoryOfAllModels(t *testing.T) {
+	url, stop := started(t, "-m", servedTarget, "-m", servedDraft, "--drafter", "none", "--cache-ram", "3", "-t", "1",
+		"--log-format", "off", "--temp", "0")
+	models, most := []string{"go-target.q8_0", "go-draft.q8_0"}, 0.0
+	for i := range 12 {
+		for _, m := range models {
+			text := fmt.Sprint("// ", i) + strings.Repeat(" x := y", 90)
+			if status, text := ask(t, url+"/v1/completions",
+				fmt.Sprintf(`{"model":%q,"prompt":%q,"max_tokens":2}`, m, text)); status != 200 {
+				t.Fatal(status, text)
+			}
+		}
+		text := metrics(t, url)
+		sum := 0.0
+		for _, m := range models {
+			n := metric(t, text, "spec_prefix_bytes", m)
+			if sum += n; n == 0 {
+				t.Errorf("round %d: nothing of %s is kept", i, m)
+			}
+		}
+		if most = max(most, sum); sum > 3<<20 {
+			t.Fatalf("round %d: %v bytes are kept", i, sum)
+		}
+	}
+	text, went := metrics(t, url), 0.0
+	for _, m := range models {
+		went += metric(t, text, "spec_prefix_evicted_tokens_total", m)
+	}
+	if most < 2<<20 || went == 0 {
+		t.Errorf("at most %v bytes are kept, %v tokens went", most, went)
+	}
+	if log, err := stop(); err != nil {
+		t.Errorf("%v\n%s", err, log)
+	}
+}
+
+func metrics(t *testing.T, url string) string {
+	t.Helper()
+	answer, err := http.Get(url + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	text, _ := io.ReadAll(answer.Body)
+	return string(text)
+}
+
+// metric is a model's value of a metric.
+func metric(t *testing.T, text, name, model string) float64 {
+	t.Helper()
+	_, v, ok := strings.Cut(text, fmt.Sprintf("%s{model=%q} ", name, model))
+	v, _, _ = strings.Cut(v, "\n")
+	x, err := strconv.ParseFloat(v, 64)
+	if !ok || err != nil {
+		t.Fatalf("%s of %s is %q", name, model, v)
+	}
+	return x
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,7 +32,9 @@ func (s *serving) load(ctx context.Context, p *program, rt *engine.Runtime, f se
 		sessions: s.sessions(drafts.verifyRows(f.target)),
 	}
 	flags.sessions.Heads = !s.targetOnly && f.draft == ""
-	flags.draftBytes = draftBytes(f, flags.sessions)
+	if target := describeFile(f.target); f.draft != "" && target != nil {
+		flags.draftBytes = flags.sessions.DraftBytes(target, describeFile(f.draft))
+	}
 	defer func() { err = s.memoryError(err) }()
 	target, err := flags.open(ctx, p, rt, f.target, "target", testdata.Target())
 	if err != nil {
@@ -67,7 +68,6 @@ func (s *serving) load(ctx context.Context, p *program, rt *engine.Runtime, f se
 	if err := s.bound(f, m, flags.sessions); err != nil {
 		return nil, err
 	}
-	m.Memory.KV, m.Memory.DraftKV = cmp.Or(m.Memory.KV, s.kvBytes), cmp.Or(m.Memory.DraftKV, s.kvBytes)
 	m.ToolFallback = s.toolFallback
 	m.Memory.PromptDelay = float64(s.promptDelay)
 	if f.template != "" {

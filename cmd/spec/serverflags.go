@@ -105,8 +105,8 @@ func (s *capacity) sharedRows() []flag {
 		bytesFlag("--kv-memory", &s.kvBytes, "most bytes of keys and values, of a target and of a draft each, as in 4G").
 			or("no bound"),
 		valueFlag("-cram, --cache-ram", "SIZE",
-			"most memory of finished requests' keys and values that are kept for prompts that begin alike, for each "+
-				"model with its draft: MiB, or bytes as in 2G; -1: no bound, 0: none",
+			"most memory of finished requests' keys and values that are kept for prompts that begin alike, of all models "+
+				"together: MiB, or bytes as in 2G; -1: no bound, 0: none",
 			func(v string) (err error) {
 				s.kept, err = cacheSize(v)
 				return err

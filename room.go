@@ -1,0 +1,87 @@
+package spec
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/specgo/spec/engine"
+)
+
+// Room is the memory, in bytes, that a model with its draft has for itself, its sequences and what is kept of finished
+// ones.
+type Room struct {
+	Limit    int64           // of all of it; 0: none
+	Machine  int64           // the machine's memory, which says what is kept where nothing else does; 0: not known
+	Sessions engine.Sessions // that are computed at once; its Heads are not looked at
+	Kept     int64           // most of finished sequences; 0: see MostKept, math.MaxInt64: what is left, negative: none
+}
+
+const (
+	keptMost  = 8 << 30 // where Room.Kept does not say how much is kept: as in llama.cpp
+	keptShare = 8       // the part of the machine's memory that it is at most then
+)
+
+// MostKept is what may be kept of finished sequences, of all models of a machine; negative: nothing.
+func (r Room) MostKept() int64 {
+	switch {
+	case r.Kept != 0:
+		return r.Kept
+	case r.Machine > 0:
+		return min(keptMost, r.Machine/keptShare)
+	}
+	return keptMost
+}
+
+// MemoryError is the error of a limit that is too low. It wraps [ErrOptions].
+type MemoryError struct {
+	Limit int64
+	Need  int64 // the least that suffices
+}
+
+func (e *MemoryError) Error() string {
+	return fmt.Sprintf("%v: a limit of %d bytes of memory: %d are needed", ErrOptions, e.Limit, e.Need)
+}
+
+func (e *MemoryError) Unwrap() error { return ErrOptions }
+
+// Divide gives a loaded model, and its draft unless that is nil, bounds with which it keeps to the room. It fails with a
+// *[MemoryError] if the limit does not suffice for the weights, the sequences and what is asked to be kept.
+func (r Room) Divide(target, draft *engine.Model) (m Memory, err error) {
+	s := r.Sessions
+	s.Heads = false // they are the draft
+	kv, draftKV := s.Bytes(target.Describe()), int64(0)
+	all := target.Bytes() + kv + s.Logits(target.Describe())
+	if draft != nil {
+		if !sharesCache(draft) {
+			draftKV = s.Bytes(draft.Describe())
+		}
+		all += draft.Bytes() + draftKV
+	}
+	left := int64(math.MaxInt64)
+	switch {
+	case r.Limit > 0 && all+r.asked() > r.Limit:
+		return m, &MemoryError{r.Limit, all + r.asked()}
+	case r.Limit > 0:
+		left = r.Limit - all
+	case r.Machine > 0 && r.Kept == 0:
+		left = engine.MostMemory(r.Machine) - all
+	}
+	if m.Cache = min(r.MostKept(), left); m.Cache <= 0 {
+		m.Cache = -1
+	}
+	m.KV, m.DraftKV = s.KVBytes, s.KVBytes
+	if r.Limit > 0 && s.KVBytes == 0 && kv > 0 { // what is kept comes beside what is computed
+		more := max(m.Cache, 0)
+		ofDraft := int64(float64(more) * float64(draftKV) / float64(kv+draftKV))
+		m.KV, m.DraftKV = kv+more-ofDraft, draftKV+ofDraft
+	}
+	return m, nil
+}
+
+// asked is what must be kept under the limit: what Kept does not say is what is left.
+func (r Room) asked() int64 {
+	if r.Kept <= 0 || r.Kept == math.MaxInt64 || r.Sessions.KVBytes > 0 {
+		return 0
+	}
+	return r.Kept
+}

@@ -1,0 +1,71 @@
+package spec_test
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"github.com/specgo/spec"
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/testdata"
+)
+
+// A room is divided among weights, sequences, logits and what is kept, to the byte; a limit that is a byte too low is
+// an error that says so.
+func TestRoomIsDivided(t *testing.T) {
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Close()
+	target, err := engine.New(t.Context(), rt, testdata.Target(), testdata.Target().Size(), engine.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	draft, err := engine.New(t.Context(), rt, testdata.Draft(), testdata.Draft().Size(), engine.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := engine.Sessions{Count: 3, Tokens: 300, Rows: 5}
+	kv, draftKV := s.Bytes(target.Describe()), s.Bytes(draft.Describe())
+	all := target.Bytes() + draft.Bytes() + kv + draftKV + s.Logits(target.Describe())
+	const gib = 1 << 30
+	for name, c := range map[string]struct {
+		room spec.Room
+		want spec.Memory
+	}{
+		"no limit":            {spec.Room{Machine: 64 * gib}, spec.Memory{Cache: 8 * gib}},
+		"a small machine":     {spec.Room{Machine: 8 * gib}, spec.Memory{Cache: gib}},
+		"a machine too small": {spec.Room{Machine: all}, spec.Memory{Cache: -1}},
+		"unknown machine":     {spec.Room{}, spec.Memory{Cache: 8 * gib}},
+		"none is kept":        {spec.Room{Limit: all, Kept: -1}, spec.Memory{KV: kv, DraftKV: draftKV, Cache: -1}},
+		"no bound": {spec.Room{Limit: all + kv + draftKV, Kept: math.MaxInt64},
+			spec.Memory{KV: 2 * kv, DraftKV: 2 * draftKV, Cache: kv + draftKV}},
+		"what is asked": {spec.Room{Limit: all + 1000, Kept: 1000}, spec.Memory{KV: kv + draftKV + 1000, Cache: 1000}},
+		"a byte":        {spec.Room{Limit: all + 1000, Kept: 1001}, spec.Memory{}},
+		"not even":      {spec.Room{Limit: all - 1, Kept: -1}, spec.Memory{}},
+	} {
+		c.room.Sessions = s
+		got, err := c.room.Divide(target, draft)
+		var low *spec.MemoryError
+		if errors.As(err, &low) != (c.want == spec.Memory{}) || low != nil && low.Need != low.Limit+1 ||
+			low != nil && !errors.Is(err, spec.ErrOptions) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if name == "what is asked" && err == nil { // the parts are rounded
+			if part := got.DraftKV - draftKV; part <= 0 || part >= 1000 {
+				t.Errorf("%s: the draft has %d of it", name, part)
+			}
+			got.KV, got.DraftKV = got.KV+got.DraftKV, 0
+		}
+		if err == nil && got != c.want {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+	bounded := s
+	bounded.KVBytes = 5 << 20
+	if m, err := (spec.Room{Limit: gib, Sessions: bounded, Kept: 7 << 20}).Divide(target, draft); err != nil ||
+		m.KV != 5<<20 || m.DraftKV != 5<<20 || m.Cache != 7<<20 {
+		t.Errorf("sequences with a bound: %+v, %v", m, err)
+	}
+}
