@@ -44,8 +44,8 @@ func (e *MemoryError) Error() string {
 
 func (e *MemoryError) Unwrap() error { return ErrOptions }
 
-// Divide gives a loaded model, and its draft unless that is nil, bounds with which it keeps to the room. It fails with a
-// *[MemoryError] if the limit does not suffice for the weights, the sequences and what is asked to be kept.
+// Divide gives a loaded model, and its draft unless that is nil, bounds with which it keeps to the room. It fails with
+// a *[MemoryError] if the limit does not suffice for the weights, the sequences and what is asked to be kept.
 func (r Room) Divide(target, draft *engine.Model) (m Memory, err error) {
 	s := r.Sessions
 	s.Heads = false // they are the draft

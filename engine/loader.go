@@ -43,8 +43,7 @@ type loader struct {
 
 	matrices   []*tensor.Matrix
 	vectors    int64 // bytes of what is no matrix
-	parameters int64
-	ofExperts  int64 // of them
+	parameters parameters
 }
 
 func newLoader(ctx context.Context, rt *Runtime, f *gguf.File, o Options, arch string) (*loader, error) {
@@ -229,8 +228,8 @@ func (l *loader) read(r request) (list []*tensor.Matrix) {
 		list = append(list, m)
 		p.Source += int64(n) * (t.Size / int64(all))
 	}
-	if l.parameters += int64(t.Elements()); r.each > 0 {
-		l.ofExperts += int64(t.Elements())
+	if l.parameters.all += int64(t.Elements()); r.each > 0 {
+		l.parameters.ofExperts += int64(t.Elements())
 	}
 	return list
 }
@@ -258,7 +257,7 @@ func (l *loader) floats(name string, dims ...int) []float32 {
 		return nil
 	}
 	l.vectors += 4 * int64(len(x))
-	l.parameters += int64(len(x))
+	l.parameters.all += int64(len(x))
 	return x
 }
 

@@ -114,8 +114,7 @@ type Model struct {
 	closed      atomic.Bool
 	costs       passCosts
 	bytes       int64
-	parameters  int64
-	ofExperts   int64 // of them
+	parameters  parameters
 	weightTypes string
 	weights     string                // Options.Weights
 	metadata    map[string]gguf.Value // but for arrays
@@ -187,15 +186,18 @@ func (m *Model) Disk() (bytes int64, waited time.Duration) {
 func (m *Model) rows() int { return max(passRows, m.memory.Rows) }
 
 // Parameters is the number of weights.
-func (m *Model) Parameters() int64 { return m.parameters }
+func (m *Model) Parameters() int64 { return m.parameters.all }
+
+// parameters are numbers of weights: all, and those of experts among them.
+type parameters struct{ all, ofExperts int64 }
 
 // ActiveParameters is the number of weights that a token is computed with: of experts, those that it is sent to.
 func (m *Model) ActiveParameters() int64 {
-	c := m.config
+	c, n := m.config, m.parameters
 	if c.Experts == 0 {
-		return m.parameters
+		return n.all
 	}
-	return m.parameters - m.ofExperts + m.ofExperts/int64(c.Experts)*int64(c.ExpertsUsed)
+	return n.all - n.ofExperts + n.ofExperts/int64(c.Experts)*int64(c.ExpertsUsed)
 }
 
 // WeightTypes names the storage types of the matrices, the one with the most bytes first: "q4_k, q6_k".

@@ -121,8 +121,7 @@ func (m *Model) read(l *loader) {
 		l.unread()
 	}
 	m.caches, m.recurrent = l.caches, l.recurrent
-	m.matrices, m.bytes, m.weightTypes = l.matrices, l.vectors, l.typeNames()
-	m.parameters, m.ofExperts = l.parameters, l.ofExperts
+	m.matrices, m.bytes, m.parameters, m.weightTypes = l.matrices, l.vectors, l.parameters, l.typeNames()
 	for _, w := range m.matrices {
 		m.bytes += w.Bytes()
 	}

@@ -204,8 +204,8 @@ func (e *ExitSession) drop() {
 	}
 }
 
-// spare makes room for the memory of a pass over so many tokens that nobody needs: that of others like it, and of kept
-// sequences that are worth less. The pass is worth its layers' part of what the tokens of a kept sequence are, used now.
+// spare makes room for the memory of a pass over so many tokens that nobody needs: that of others like it, and of
+// kept sequences that are worth less. The pass is worth its layers' part of what the tokens of a kept sequence are.
 func (e *ExitSession) spare(bytes int64, tokens int) bool {
 	c := e.target.c
 	part := float64(e.layers) / float64(e.target.options.Layers)
