@@ -66,6 +66,7 @@ func (m *Model) admit(p *pass, i int, g *Segment) error {
 		}
 		own.hidden = n - states
 	}
+	p.adapted.add(i, len(p.results), &s.adapters)
 	if err := s.roomForAll(len(s.tokens) + n); err != nil {
 		return err
 	}

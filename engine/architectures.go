@@ -174,6 +174,8 @@ func Architectures() []string {
 func KindOf(f *gguf.File) Kind {
 	arch, _ := f.String("general.architecture")
 	switch k := kinds[arch]; {
+	case isAdapter(f):
+		return KindAdapter
 	case k.is != "" && k.is != KindModel:
 		return k.is
 	case mtpAlone(f):
@@ -191,6 +193,9 @@ func kindOf(f *gguf.File, o Options) (kind, error) {
 	}
 	k, alone := kinds[arch], mtpAlone(f)
 	switch {
+	case isAdapter(f):
+		err = fmt.Errorf("%s: key %q: %w: an adapter (LoRA), which is no model by itself", f.Name, keyGeneralType,
+			ErrUnsupported)
 	case k.refused != "":
 		err = fmt.Errorf("%s: key \"general.architecture\": %w: %q: %s", f.Name, ErrUnsupported, arch, k.refused)
 	case k.build == nil:

@@ -44,22 +44,30 @@ func ReadFingerprint(ctx context.Context, f *gguf.File) (Fingerprint, error) {
 	if err != nil {
 		return Fingerprint{}, err
 	}
+	if err := hashTensors(ctx, model, f); err != nil {
+		return Fingerprint{}, err
+	}
+	return Fingerprint{Model: hexSum(model), Tokenizer: hexSum(tokenizer)}, nil
+}
+
+// hashTensors hashes every tensor's name, type, shape and bytes, in the order of the names.
+func hashTensors(ctx context.Context, h hash.Hash, f *gguf.File) error {
 	tensors := slices.SortedFunc(slices.Values(f.Tensors),
 		func(a, b gguf.Tensor) int { return cmp.Compare(a.Name, b.Name) })
 	for _, t := range tensors {
-		number(model, uint64(len(t.Name)))
-		io.WriteString(model, t.Name)
-		number(model, uint64(t.Type))
-		number(model, uint64(len(t.Dims)))
+		number(h, uint64(len(t.Name)))
+		io.WriteString(h, t.Name)
+		number(h, uint64(t.Type))
+		number(h, uint64(len(t.Dims)))
 		for _, d := range t.Dims {
-			number(model, d)
+			number(h, d)
 		}
-		number(model, uint64(t.Size))
-		if err := hashTensor(ctx, model, f, t); err != nil {
-			return Fingerprint{}, err
+		number(h, uint64(t.Size))
+		if err := hashTensor(ctx, h, f, t); err != nil {
+			return err
 		}
 	}
-	return Fingerprint{Model: hexSum(model), Tokenizer: hexSum(tokenizer)}, nil
+	return nil
 }
 
 // hashKeys hashes the chosen keys with their values, in the order of the keys, as a GGUF file that has nothing else.

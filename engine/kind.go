@@ -15,6 +15,7 @@ const (
 	KindAssistant      Kind = "draft head of Gemma 4" // in a file of its own
 	KindProjector      Kind = "projector of a multimodal model (mmproj)"
 	KindControl        Kind = "control vector"
+	KindAdapter        Kind = "LoRA adapter" // [Model.OpenAdapter]
 )
 
 // Head reports whether it is a draft head, which reads the hidden states of the model that it drafts for.

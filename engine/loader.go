@@ -41,13 +41,13 @@ type loader struct {
 	caches    []cache           // of the layers that have been read
 	recurrent []recurrent.Layer // likewise
 
-	matrices   []*tensor.Matrix
+	sites      sites // the matrices that have been read
 	vectors    int64 // bytes of what is no matrix
 	parameters parameters
 }
 
 func newLoader(ctx context.Context, rt *Runtime, f *gguf.File, o Options, arch string) (*loader, error) {
-	l := &loader{ctx: ctx, f: f, arch: arch, options: o, keys: map[string]bool{}, tensors: map[string]bool{}}
+	l := &loader{ctx: ctx, f: f, arch: arch, options: o, keys: map[string]bool{}, tensors: map[string]bool{}, sites: sites{}}
 	if o.Weights != "" {
 		to, err := tensor.ParseType(o.Weights)
 		if err != nil || !slices.Contains(WeightNames(), o.Weights) {
@@ -211,6 +211,12 @@ func (l *loader) read(r request) (list []*tensor.Matrix) {
 			p.To = fit
 		}
 	}
+	at := l.sites[r.name]
+	if at == nil {
+		at = &site{dims: r.dims}
+		l.sites[r.name] = at
+	}
+	at.lookup = at.lookup || r.use != panels.Products
 	for i, n := range r.rows {
 		p.Rows = n
 		if r.each > 0 {
@@ -223,7 +229,7 @@ func (l *loader) read(r request) (list []*tensor.Matrix) {
 			return nil
 		}
 		if m != nil {
-			l.matrices = append(l.matrices, m)
+			at.matrices = append(at.matrices, m)
 		}
 		list = append(list, m)
 		p.Source += int64(n) * (t.Size / int64(all))

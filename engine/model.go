@@ -107,7 +107,7 @@ type Model struct {
 	caches    []cache           // of its layers' keys and values
 	recurrent []recurrent.Layer // ascending by layer
 
-	matrices    []*tensor.Matrix
+	sites       sites
 	store       *panels.Store // of a model with a panel file
 	memory      MemoryPlan
 	target      *Model // of a draft head, whose weights it may share
@@ -129,10 +129,10 @@ func (m *Model) Close() {
 	m.rt.t.Lock()
 	defer m.rt.t.Unlock()
 	m.closed.Store(true)
-	for _, w := range m.matrices {
+	for w := range m.sites.each {
 		w.Close()
 	}
-	m.matrices = nil
+	m.sites = nil
 	m.store.Close()
 }
 
@@ -292,6 +292,9 @@ func (m *Model) opens(o SessionOptions) error {
 		if err := m.head.opens(&m.config, o); err != nil {
 			return err
 		}
+	}
+	if err := o.Adapters.fits(m); err != nil {
+		return err
 	}
 	return m.borrows(o.Target)
 }

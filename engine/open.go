@@ -121,8 +121,8 @@ func (m *Model) read(l *loader) {
 		l.unread()
 	}
 	m.caches, m.recurrent = l.caches, l.recurrent
-	m.matrices, m.bytes, m.parameters, m.weightTypes = l.matrices, l.vectors, l.parameters, l.typeNames()
-	for _, w := range m.matrices {
+	m.sites, m.bytes, m.parameters, m.weightTypes = l.sites, l.vectors, l.parameters, l.typeNames()
+	for w := range m.sites.each {
 		m.bytes += w.Bytes()
 	}
 }
@@ -130,7 +130,7 @@ func (m *Model) read(l *loader) {
 // typeNames lists the matrices' types by size.
 func (l *loader) typeNames() string {
 	size := map[string]int64{}
-	for _, w := range l.matrices {
+	for w := range l.sites.each {
 		size[w.Type().String()] += w.Bytes()
 	}
 	names := make([]string, 0, len(size))

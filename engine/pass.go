@@ -98,7 +98,8 @@ type pass struct {
 	asked
 
 	activations
-	depth    []int32 // scratch of depths
+	adapted  lowRanks // what the adapters of the rows add
+	depth    []int32  // scratch of depths
 	in       tensor.Input
 	products []tensor.Product
 	held     panels.Held // the matrices from disk that a product uses at present
@@ -131,6 +132,7 @@ func (p *pass) end() {
 	clear(p.hidden)
 	clear(p.fed)
 	p.blockRows.end()
+	p.adapted.end()
 	clear(p.products)
 	p.recurrent.Abandon() // what a panic has left
 	p.chunks, p.wanted, p.products, p.ctx = p.chunks[:0], p.wanted[:0], p.products[:0], nil
@@ -250,18 +252,21 @@ func (p *pass) depths(parents []int32) (levels int, err error) {
 
 // failRow takes the segment of row i of x out of the pass: its activations are not finite.
 func (p *pass) failRow(i int, err error) {
-	var segment int
-	if p.projected != nil {
-		segment = p.projected[i].segment
-	} else {
-		if p.part != nil {
-			i = int(p.part[i])
-		}
-		segment = p.owner[i]
-	}
-	if r := &p.results[segment]; r.Err == nil {
+	if r := &p.results[p.segmentOf(i)]; r.Err == nil {
 		r.Err = err
 	}
+}
+
+// segmentOf is the batch's segment that row i of x belongs to: of the rows that are projected, of those that an expert
+// computes, or of the round.
+func (p *pass) segmentOf(i int) int {
+	if p.projected != nil {
+		return p.projected[i].segment
+	}
+	if p.part != nil {
+		i = int(p.part[i])
+	}
+	return p.owner[i]
 }
 
 // failed reports whether a segment has failed, or all have.

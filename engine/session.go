@@ -28,6 +28,10 @@ type SessionOptions struct {
 	// session of the head's target: it belongs to the same goroutine. Sessions of other models have none.
 	Target *Session
 
+	// Adapters change the model's matrices for the session and its forks. The logits depend on the set as they depend on
+	// the weights.
+	Adapters AdapterSet
+
 	// NoCache recomputes the whole sequence in every pass. The logits are the same bit for bit; only
 	// the time differs. Tests use it to check that.
 	NoCache bool
@@ -43,6 +47,8 @@ type Session struct {
 	closed  bool
 
 	rec *recurrent.State // of its recurrent layers; nil: none
+
+	adapters AdapterSet
 
 	lender  *Session      // whose keys and values the passes look at; nil: they have their own
 	input   *input        // of the encoder; nil: none yet, or no encoder
@@ -122,7 +128,8 @@ func (m *Model) NewSession(o SessionOptions) (*Session, error) {
 		return nil, err
 	}
 	return &Session{m: m, kv: kv, rec: recurrent.New(m.recurrent, o.Layers, o.StateBytes), layers: o.Layers,
-		context: o.Context, noCache: o.NoCache, lender: o.Target, storage: t, costs: m.Costs(o.Layers)}, nil
+		context: o.Context, noCache: o.NoCache, lender: o.Target, storage: t, adapters: o.Adapters,
+		costs: m.Costs(o.Layers)}, nil
 }
 
 // Len is the number of tokens of the sequence. Nodes of a tree that waits for Commit do not count.
@@ -140,6 +147,9 @@ func (s *Session) Vocab() int { return s.m.config.Vocab }
 
 // Layers is the number of the model's layers that compute the session.
 func (s *Session) Layers() int { return s.layers }
+
+// Adapters are those of the session.
+func (s *Session) Adapters() AdapterSet { return s.adapters }
 
 // Model is the session's model.
 func (s *Session) Model() *Model { return s.m }
@@ -264,8 +274,8 @@ func (s *Session) ExitAt(n, layers int) (*Session, error) {
 			s.layers)
 	}
 	f := &Session{m: s.m, kv: make([]*tensor.KV, len(s.kv)), layers: layers, context: s.context, noCache: s.noCache,
-		tokens: slices.Clone(s.tokens[:n]), fed: min(s.fed, n), storage: s.storage, lender: s.lender, input: s.input.share(),
-		costs: s.m.Costs(layers)}
+		tokens: slices.Clone(s.tokens[:n]), fed: min(s.fed, n), storage: s.storage, adapters: s.adapters, lender: s.lender,
+		input: s.input.share(), costs: s.m.Costs(layers)}
 	if !s.noCache {
 		f.valid = s.Restorable(n)
 	}

@@ -235,7 +235,7 @@ func TestStreamFailures(t *testing.T) {
 				}
 				m.store.Replace(disk)
 				// Reads that failed ahead of their use may still fail a pass.
-				for range 3 * len(m.matrices) {
+				for range 3 * len(m.sites) {
 					if _, err = b.Eval(context.Background(), []int32{6}, nil, Last); err == nil {
 						break
 					}

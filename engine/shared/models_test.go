@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/internal/randommodel"
 	"github.com/specgo/spec/internal/testkit"
 	"github.com/specgo/spec/tensor"
@@ -41,6 +42,31 @@ func smallLlama(tb testing.TB, rt *engine.Runtime, context int) *engine.Model {
 	shape := randommodel.Llama()
 	shape.Context = context
 	return openFile(tb, rt, shape.File(tb), engine.Options{})
+}
+
+// adapters is a set of one adapter, drawn for a model of smallLlama.
+func adapters(tb testing.TB, m *engine.Model, seed uint64) engine.AdapterSet {
+	tb.Helper()
+	file := randommodel.Adapter{Seed: seed}.File(tb, randommodel.Llama().File(tb))
+	f, err := gguf.Open(bytes.NewReader(file), int64(len(file)), "lora.gguf")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	a, err := m.ReadAdapter(context.Background(), f)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return scaled(tb, a, 1)
+}
+
+// scaled is a set of one adapter.
+func scaled(tb testing.TB, a *engine.Adapter, scale float32) engine.AdapterSet {
+	tb.Helper()
+	set, err := engine.NewAdapterSet(engine.ScaledAdapter{Adapter: a, Scale: scale})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return set
 }
 
 // openRecipe opens a model of randommodel.Recipes.

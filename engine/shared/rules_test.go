@@ -276,10 +276,13 @@ func TestSchedulerSharesChunks(t *testing.T) {
 func TestPrefixesAreOfEqualOptionsAndSalt(t *testing.T) {
 	m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 512)
 	ids := randomTokens(120, 70, 3)
-	plain := SessionOptions{SessionOptions: engine.SessionOptions{KV: "f16"}, Salt: "a key"}
+	plain := SessionOptions{SessionOptions: engine.SessionOptions{KV: "f16", Adapters: adapters(t, m, 1)}, Salt: "a key"}
 	others := map[string]func(o *SessionOptions){
 		"Salt":       func(o *SessionOptions) { o.Salt = "another key" },
 		"no Salt":    func(o *SessionOptions) { o.Salt = "" },
+		"Adapters":   func(o *SessionOptions) { o.Adapters = adapters(t, m, 2) },
+		"scale":      func(o *SessionOptions) { o.Adapters = scaled(t, o.Adapters.At(0).Adapter, 0.5) },
+		"no adapter": func(o *SessionOptions) { o.Adapters = engine.AdapterSet{} },
 		"KV":         func(o *SessionOptions) { o.KV = "f32" },
 		"Layers":     func(o *SessionOptions) { o.Layers = 1 },
 		"StateBytes": func(o *SessionOptions) { o.StateBytes = 1 << 20 },

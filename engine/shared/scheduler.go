@@ -123,7 +123,9 @@ type SessionOptions struct {
 	engine.SessionOptions
 
 	// Salt separates sequences: only those with equal salts go on from what others have computed, so that nobody
-	// learns from the time that it takes what was asked under another salt.
+	// learns from the time that it takes what was asked under another salt. What a draft head computes of a text follows
+	// from its target's states: where the target has adapters, the salt of the head's sequence should have the Key of
+	// their set, so that a head's sequences do not go on from those of another set.
 	Salt string
 }
 

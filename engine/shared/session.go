@@ -65,6 +65,9 @@ func (s *Session) Layers() int { return s.options.Layers }
 // Model is the session's model.
 func (s *Session) Model() *engine.Model { return s.c.m }
 
+// Adapters are those of the session.
+func (s *Session) Adapters() engine.AdapterSet { return s.options.Adapters }
+
 // Tokens is the sequence, valid until the session's next call. It must not be changed.
 func (s *Session) Tokens() []int32 { return s.tokens }
 
