@@ -47,7 +47,8 @@ type loader struct {
 }
 
 func newLoader(ctx context.Context, rt *Runtime, f *gguf.File, o Options, arch string) (*loader, error) {
-	l := &loader{ctx: ctx, f: f, arch: arch, options: o, keys: map[string]bool{}, tensors: map[string]bool{}, sites: sites{}}
+	l := &loader{ctx: ctx, f: f, arch: arch, options: o, keys: map[string]bool{}, tensors: map[string]bool{},
+		sites: sites{}}
 	if o.Weights != "" {
 		to, err := tensor.ParseType(o.Weights)
 		if err != nil || !slices.Contains(WeightNames(), o.Weights) {
