@@ -29,8 +29,7 @@ func (t *Task) Compiled(ctx context.Context) bool {
 
 // Compile binds the grammar that the answers must follow to the model's vocabulary: that of the request's constraint,
 // that of tool calls where they are required or strict, or both. It looks for the request's breakers in the tokens. A
-// model compiles one grammar at a time; a wait for
-// that ends with ctx, and so does the compilation.
+// model compiles one grammar at a time; a wait for that ends with ctx, and so does the compilation.
 func (t *Task) Compile(ctx context.Context) error {
 	t.setBreakers()
 	if t.Compiled(ctx) {
@@ -95,9 +94,16 @@ func (t *Task) bannedError(err error) error {
 // constraintKey names everything that the grammar of the answers depends on.
 func (t *Task) constraintKey(calls *callsConstraint) string {
 	content := &t.r.Constraint
-	key := sha256.Sum256(fmt.Appendf(nil, "%s %q %v %v %s", content.Kind, content.Source, t.reasoning, t.format != nil,
-		calls.key()))
-	return string(key[:])
+	h := sha256.New() // whose Write does not fail
+	fmt.Fprintf(h, "%s %v %v %d:", content.Kind, t.reasoning, t.format != nil, len(content.Source))
+	h.Write(content.Source)
+	if calls.tools != nil {
+		fmt.Fprint(h, calls.required, calls.parallel)
+	}
+	for _, t := range calls.tools {
+		fmt.Fprintf(h, "%d:%s%d:%s", len(t.Name), t.Name, len(t.Parameters), t.Parameters)
+	}
+	return string(h.Sum(nil))
 }
 
 // answerGrammar compiles the grammar of the answers.
@@ -149,17 +155,6 @@ type callsConstraint struct {
 	required bool
 	parallel bool
 	field    string
-}
-
-func (c *callsConstraint) key() string {
-	if c.tools == nil {
-		return ""
-	}
-	key := fmt.Sprint(c.required, c.parallel)
-	for _, t := range c.tools {
-		key += fmt.Sprintf(" %q %q", t.Name, t.Parameters)
-	}
-	return key
 }
 
 // callsConstraint is the request's: of required calls, strict tools, calls that may not be several, and calls beside

@@ -171,7 +171,7 @@ func TestResponsesItems(t *testing.T) {
 			"{% if m.reasoning_content %}<think>{{ m.reasoning_content }}</think>{% endif %}{{ m.content }}", 1)
 	}))
 	read := func(items string) string {
-		r, e := s.parse(formResponses, s.anyone, []byte(`{"input":`+items+`}`))
+		r, e := s.parse(t.Context(), formResponses, s.anyone, []byte(`{"input":`+items+`}`), true)
 		if e != nil {
 			t.Fatalf("%s: %v", items, e)
 		}

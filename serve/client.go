@@ -29,14 +29,14 @@ type client struct {
 	weight float64
 	admin  bool
 
-	places, compiling share // of the queues of these names
+	places, preparing share // of the queues of these names
 }
 
 func newClient(secret string, weight int) *client {
 	sum, w := sha256.Sum256([]byte(secret)), float64(max(weight, 1))
 	id := sha256.Sum256(append([]byte("client "), sum[:]...))
 	return &client{
-		secret: sum, id: hex.EncodeToString(id[:16]), weight: w, places: share{weight: w}, compiling: share{weight: w},
+		secret: sum, id: hex.EncodeToString(id[:16]), weight: w, places: share{weight: w}, preparing: share{weight: w},
 	}
 }
 

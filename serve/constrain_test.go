@@ -21,7 +21,7 @@ func (s *tester) task(form forms, body string) *spec.Task {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(release)
-	r, e := s.parse(form, s.anyone, []byte(body))
+	r, e := s.parse(s.t.Context(), form, s.anyone, []byte(body), true)
 	if e != nil {
 		s.t.Fatal(e)
 	}
@@ -187,7 +187,7 @@ func TestCompilationsWaitInTheirQueue(t *testing.T) {
 	s := newTester(t, func(o *Options) { o.Queue = 2; o.Parallel = 1 })
 	const known = `{"prompt":"func","n_predict":3,"grammar":"root ::= \"known\""}`
 	s.post("/completion", known, 200)
-	_, leave, err := s.compiling.enter(t.Context(), &s.anyone.compiling, 1, true) // a long compilation
+	_, leave, err := s.preparing.enter(t.Context(), &s.anyone.preparing, 1, true) // a long compilation
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +208,7 @@ func TestCompilationsWaitInTheirQueue(t *testing.T) {
 			answers <- fmt.Sprint(answer.StatusCode, " ", string(text))
 		}()
 	}
-	s.wait(func() bool { _, waiting := s.compiling.load(); return waiting == 2 })
+	s.wait(func() bool { _, waiting := s.preparing.load(); return waiting == 2 })
 	s.post("/completion", `{"prompt":"func","n_predict":3}`, 200)
 	s.post("/completion", known, 200)
 	s.post("/completion", `{"prompt":"func","n_predict":3,"grammar":"root ::= \"more\""}`, 429)
@@ -218,18 +218,50 @@ func TestCompilationsWaitInTheirQueue(t *testing.T) {
 			t.Errorf("%s", a)
 		}
 	}
-	s.wait(func() bool { _, waiting := s.compiling.load(); return waiting == 0 })
+	s.wait(func() bool { _, waiting := s.preparing.load(); return waiting == 0 })
 	status := make(chan int, 1)
 	go func() {
 		code, _, _ := s.do("POST", "/completion", `{"prompt":"func","n_predict":3,"grammar":"root ::= \"last\""}`)
 		status <- code
 	}()
-	s.wait(func() bool { _, waiting := s.compiling.load(); return waiting == 1 })
+	s.wait(func() bool { _, waiting := s.preparing.load(); return waiting == 1 })
 	s.Cancel()
 	if code := <-status; code != 503 && code != 499 {
 		t.Errorf("status %d when the server ends", code)
 	}
 	leave()
+}
+
+// Large bodies are read, and their prompts made tokens of, one at a time, behind the grammars; small ones do not wait.
+func TestLargeBodiesTakeTurns(t *testing.T) {
+	s := newTester(t, nil)
+	enter := func() func() {
+		_, leave, err := s.preparing.enter(t.Context(), &s.anyone.preparing, 1, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return leave
+	}
+	for path, form := range map[string]string{
+		"/completion": `{"prompt":"func%s","n_predict":1}`, "/tokenize": `{"content":"func%s"}`,
+	} {
+		body := func(blanks int) string { return fmt.Sprintf(form, strings.Repeat(" ", blanks)) }
+		leave := enter()
+		status := make(chan int, 1)
+		go func() {
+			code, _, _ := s.do("POST", path, body(largeBody))
+			status <- code
+		}()
+		s.wait(func() bool { _, waiting := s.preparing.load(); return waiting == 1 })
+		code, text, _ := s.do("POST", path, body(8))
+		leave()
+		if code != 200 {
+			t.Errorf("%s: %d %s", path, code, text)
+		}
+		if code := <-status; code != 200 && code != 400 { // 400: more tokens than the context has
+			t.Errorf("%s: status %d", path, code)
+		}
+	}
 }
 
 // A regular expression is of the whole answer: nothing stands before or behind what it matches, and no escapes.

@@ -66,7 +66,7 @@ const embedShare = 2
 
 // embeddings answers /v1/embeddings.
 func (s *Server) embeddings(ctx context.Context, form forms, body []byte, bounded bool, log *record) (any, error) {
-	r, e := s.parse(form, log.client, body)
+	r, e := s.parse(ctx, form, log.client, body, bounded)
 	if e != nil {
 		return nil, e
 	}
@@ -105,7 +105,7 @@ func (s *Server) embeddings(ctx context.Context, form forms, body []byte, bounde
 
 // teiEmbeddings answers /embed, in the form of text-embeddings-inference (TEI): the vectors and nothing else.
 func (s *Server) teiEmbeddings(ctx context.Context, body []byte, log *record) (any, error) {
-	r, e := s.parse(formTEI, log.client, body)
+	r, e := s.parse(ctx, formTEI, log.client, body, true)
 	if e != nil {
 		return nil, e
 	}

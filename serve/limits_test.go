@@ -354,13 +354,12 @@ func TestBordersOfBodies(t *testing.T) {
 		},
 		"tools": {formChat, maxTools, func(n int) string { return `{"tools":` + tools(n) + `}` }, "tools"},
 	} {
-		if _, e := s.parse(c.form, s.anyone, []byte(c.body(c.most))); e != nil {
+		if _, e := s.parse(t.Context(), c.form, s.anyone, []byte(c.body(c.most)), true); e != nil {
 			t.Errorf("%s, %d: %v", name, c.most, e)
 		}
-		if _, e := s.parse(
-			c.form, s.anyone, []byte(c.body(c.most+1)),
-		); e == nil || e.Status != 400 || e.Param != c.field {
-			t.Errorf("%s, %d: %v", name, c.most+1, e)
+		_, err := s.parse(t.Context(), c.form, s.anyone, []byte(c.body(c.most+1)), true)
+		if e, _ := err.(*Error); e == nil || e.Status != 400 || e.Param != c.field {
+			t.Errorf("%s, %d: %v", name, c.most+1, err)
 		}
 	}
 }

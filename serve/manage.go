@@ -57,7 +57,7 @@ func (s *Server) manageRoutes(mux *http.ServeMux) {
 			}
 			q := s.newRequest()
 			q.client, q.stream = log.client, true
-			if e := s.read(form, q, body); e != nil {
+			if e := s.read(r.Context(), form, q, body, true); e != nil {
 				return e
 			}
 			if q.model == "" || form&(formOllamaCopy|formOllamaCreate) != 0 && q.from == "" {
@@ -253,8 +253,8 @@ func readParameters(r *request, v value) *Error {
 	return nil
 }
 
-// read reads a body by the table of a form, behind the parameters of the model that it names.
-func (s *Server) read(form forms, r *request, body []byte) *Error {
+// readNow reads a body by the table of a form, behind the parameters of the model that it names.
+func (s *Server) readNow(form forms, r *request, body []byte) *Error {
 	if err := checkJSON(body); err != nil {
 		return err
 	}

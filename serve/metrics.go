@@ -134,7 +134,7 @@ func (m *metrics) meanAnswer() float64 {
 func (s *Server) writeMetrics(w http.ResponseWriter, _ *http.Request) {
 	var b strings.Builder
 	busy, waiting := s.queue.load()
-	compiling, deferred := s.compiling.load()
+	preparing, deferred := s.preparing.load()
 	m := &s.metrics
 	m.mu.Lock()
 	one := func(name, kind, help string, x float64) {
@@ -160,7 +160,8 @@ func (s *Server) writeMetrics(w http.ResponseWriter, _ *http.Request) {
 	one("llamacpp:n_tokens_max", "gauge", "Tokens of the longest prompt with its answer.", float64(m.longest))
 	one("llamacpp:requests_processing", "gauge", "Answers that are computed.", float64(busy))
 	one("llamacpp:requests_deferred", "gauge", "Answers that wait for a place.", float64(waiting))
-	one("spec_grammars_deferred", "gauge", "Grammars that are compiled or wait for it.", float64(compiling+deferred))
+	one("spec_requests_preparing", "gauge",
+		"Requests whose grammar is compiled, whose large body is read, or that wait for it.", float64(preparing+deferred))
 	one("spec_prompt_tokens_cached_total", "counter", "Prompt tokens that were in a cache.", float64(m.cached))
 	one("spec_tokens_drafted_total", "counter", "Drafted tokens.", float64(m.drafted))
 	one("spec_tokens_accepted_total", "counter", "Drafted tokens that became part of an answer.", float64(m.accepted))

@@ -178,7 +178,7 @@ func (s *Server) ollamaRoutes(mux *http.ServeMux) {
 	}
 	embed := func(form forms, one bool) func(http.ResponseWriter, *http.Request, []byte, *record) (any, error) {
 		return func(_ http.ResponseWriter, r *http.Request, body []byte, log *record) (any, error) {
-			q, e := s.parse(form, log.client, body)
+			q, e := s.parse(r.Context(), form, log.client, body, true)
 			if e != nil {
 				return nil, e
 			}
@@ -282,7 +282,7 @@ func (s *Server) ollamaList(w http.ResponseWriter, resident bool) {
 
 // ollamaShow answers /api/show.
 func (s *Server) ollamaShow(_ http.ResponseWriter, r *http.Request, body []byte, log *record) (any, error) {
-	q, e := s.parse(formOllamaShow, log.client, body)
+	q, e := s.parse(r.Context(), formOllamaShow, log.client, body, true)
 	if e != nil {
 		return nil, e
 	}

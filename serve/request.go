@@ -14,6 +14,7 @@ import (
 type request struct {
 	tables tables
 	client *client // who asks
+	large  bool    // its body: what comes before the answers is done in turn
 	model  string
 
 	// keeps what is computed for prompts that begin alike apart, also from the same client's other requests

@@ -79,7 +79,7 @@ func readDocuments(r *request, v value) *Error {
 
 // rerank answers /v1/rerank.
 func (s *Server) rerank(ctx context.Context, body []byte, log *record) (any, error) {
-	r, e := s.parse(formRerank, log.client, body)
+	r, e := s.parse(ctx, formRerank, log.client, body, true)
 	if e != nil {
 		return nil, e
 	}

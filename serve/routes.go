@@ -19,7 +19,7 @@ func (s *Server) routes() *http.ServeMux {
 		mux.HandleFunc("POST "+path, s.withBody(shapeOf(path), func(
 			w http.ResponseWriter, r *http.Request, body []byte, log *record,
 		) error {
-			q, e := s.parse(form, log.client, body)
+			q, e := s.parse(r.Context(), form, log.client, body, true)
 			if e != nil {
 				return e
 			}
@@ -110,10 +110,10 @@ func (s *Server) withBody(
 func (s *Server) generate(w http.ResponseWriter, r *http.Request, ep *endpoint, body []byte, log *record) error {
 	q := s.newRequest()
 	q.client, q.stream = log.client, ep.stream
-	if e := s.read(ep.form, q, body); e != nil {
-		return e
-	}
 	ctx := r.Context()
+	if err := s.read(ctx, ep.form, q, body, true); err != nil {
+		return err
+	}
 	if !ep.sse && (ep.form == formOllamaGenerate || q.messages != nil) && loads(q) {
 		if q.unload {
 			return s.ollamaUnload(w, q, ep.form == formOllamaChat)

@@ -24,7 +24,7 @@ type Server struct {
 	tables    tables
 	models    *pool
 	queue     queue
-	compiling queue // of grammars
+	preparing queue // of grammars to compile and large bodies to read
 	metrics   metrics
 	handler   http.Handler
 
@@ -57,7 +57,7 @@ func New(o Options) (*Server, error) {
 	s.started = s.now()
 	s.base, s.cancel = context.WithCancel(context.Background())
 	s.queue = queue{most: o.Parallel, longest: o.Queue}
-	s.compiling = queue{most: 1, longest: o.Queue}
+	s.preparing = queue{most: 1, longest: o.Queue}
 	s.inside = inside{
 		most: int64(o.Parallel + o.Queue + spareRequests), bytes: o.Limits.BodiesBytes, byWhom: map[*client]*holding{},
 	}
@@ -211,10 +211,44 @@ func needPrompt(_ *Server, r *request) *Error {
 }
 
 // parse reads a body that a client has sent.
-func (s *Server) parse(form forms, who *client, body []byte) (*request, *Error) {
+func (s *Server) parse(ctx context.Context, form forms, who *client, body []byte, bounded bool) (*request, error) {
 	r := s.newRequest()
 	r.client = who
-	return r, s.read(form, r, body)
+	return r, s.read(ctx, form, r, body, bounded)
+}
+
+// read reads a body into a request, a large one in turn.
+func (s *Server) read(ctx context.Context, form forms, r *request, body []byte, bounded bool) error {
+	r.large = len(body) > largeBody
+	return s.early(ctx, r, bounded, func() error {
+		if err := s.readNow(form, r, body); err != nil {
+			return err
+		}
+		return nil
+	})
+}
+
+// largeBody is the size of a body, in bytes, from which on its reading takes a good part of a pass of a small model.
+const largeBody = 32 << 10
+
+// early does work on a request that comes before its answers and whose time grows with the body: in turn for large
+// ones, so that the processors are there for passes and for requests that are small.
+func (s *Server) early(ctx context.Context, r *request, bounded bool, work func() error) error {
+	if !r.large {
+		return work()
+	}
+	return s.inTurn(ctx, r.client, bounded, work)
+}
+
+// inTurn does work that takes much processor time when its turn has come: one at a time, in a queue of its own, so
+// that no place for an answer waits for it.
+func (s *Server) inTurn(ctx context.Context, who *client, bounded bool, work func() error) error {
+	_, leave, err := s.preparing.enter(ctx, &who.preparing, 1, bounded)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return work()
 }
 
 // job is a request with what it holds while it is answered. It may be closed twice.
@@ -240,7 +274,8 @@ func (s *Server) prepare(ctx context.Context, ep *endpoint, r *request, bounded 
 		return nil, err
 	}
 	j := &job{leave: []func(){release}}
-	task, err := s.bind(ctx, m, r)
+	var task *spec.Task
+	err = s.early(ctx, r, bounded, func() (err error) { task, err = s.bind(ctx, m, r); return err })
 	if err != nil {
 		j.close()
 		return nil, err
@@ -355,9 +390,9 @@ func (s *Server) do(ctx context.Context, path string, body []byte, log *record) 
 		if ep.path != path || !ep.sse {
 			continue
 		}
-		r, e := s.parse(ep.form, log.client, body)
-		if e != nil {
-			return nil, e
+		r, err := s.parse(ctx, ep.form, log.client, body, false)
+		if err != nil {
+			return nil, err
 		}
 		if r.stream {
 			return nil, badField("stream", "answers of a batch are not streamed")

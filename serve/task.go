@@ -166,17 +166,12 @@ func (r *request) echoes(task *spec.Task) (list []string) {
 }
 
 // compile compiles the grammar that the answers must follow, if there is one that is not there yet, when its turn has
-// come: one at a time, in a queue of its own, so that no place for an answer waits for it.
+// come.
 func (s *Server) compile(ctx context.Context, who *client, task *spec.Task, bounded bool) error {
 	if task.Compiled(ctx) {
 		return nil
 	}
-	_, leave, err := s.compiling.enter(ctx, &who.compiling, 1, bounded)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	return task.Compile(ctx)
+	return s.inTurn(ctx, who, bounded, func() error { return task.Compile(ctx) })
 }
 
 // salt is what a request's sequences, of the target and of the draft, have in common with those that they may go on
