@@ -242,7 +242,8 @@ func TestInfill(t *testing.T) {
 		}
 	}
 	for body, names := range map[string]string{
-		`{"prompt":[1,2],"suffix":"b"}`: "suffix", `{"prompt":["a","b"],"input_suffix":"b"}`: "prompt"} {
+		`{"prompt":[1,2],"suffix":"b"}`: "suffix", `{"prompt":["a","b"],"input_suffix":"b"}`: "prompt",
+		`{"prompt":[1,2],"input_suffix":"b"}`: "prompt", `{"prompt":[1,"a"],"input_suffix":"b"}`: "prompt"} {
 		path := "/v1/completions"
 		if names == "prompt" {
 			path = "/infill"

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/specgo/spec"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // A place in the queue is for so many answers: a request for several waits until all of them fit, and those behind it
@@ -165,6 +166,30 @@ func TestModelsInUseStay(t *testing.T) {
 	}
 	if got := fmt.Sprint(l.list()); got != "[+a -a +b]" {
 		t.Errorf("%s", got)
+	}
+}
+
+// Models are loaded, used, unloaded and listed at once: the race detector sees a lock that is left out.
+func TestModelsComeAndGoWhileTheyAreListed(t *testing.T) {
+	var l loadLog
+	s := newTester(t, func(o *Options) {
+		o.Models, o.Memory = []Entry{l.entry(t, "a", 60, nil), l.entry(t, "b", 60, nil)}, 100
+	})
+	use := func(name string) func() {
+		return func() {
+			_, release, err := s.models.acquire(t.Context(), name)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			release()
+		}
+	}
+	testkit.AtOnce(3, use("a"), use("b"), func() { s.models.resident() }, func() { s.page("/v1/models") })
+	for _, m := range s.models.resident() {
+		if m.users != 0 {
+			t.Errorf("%s has %d users after all have left", m.name, m.users)
+		}
 	}
 }
 

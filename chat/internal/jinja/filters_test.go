@@ -56,6 +56,17 @@ func wantRendered(t *testing.T, source, want string) {
 	}
 }
 
+// The width of a % format is filled with zeros before numbers alone, and with blanks on the side that it says.
+func TestPercentFormatsAreFilledAsInPython(t *testing.T) {
+	for source, want := range map[string]string{
+		"{{ '%5s|%-5s|%05s' % ('a', 'b', 'c') }}": "    a|b    |    c", "{{ '%05d|%5d|%-5d|%+05d' % (1, 2, 3, 4) }}": "00001|    2|3    |+0004",
+		"{{ '%-05d|%-05s|' % (-1, 'a') }}": "-1   |a    |", "{{ '%05.1f|%.2s|%5.1s' % (1.25, 'abc', 'xyz') }}": "001.2|ab|    x",
+		"{{ '%5r|%05r' % ('a', 'b') }}": "  'a'|  'b'",
+	} {
+		wantRendered(t, source, want)
+	}
+}
+
 // What stands between brackets is an index, or a slice of up to three parts, and nothing else.
 func TestSubscriptsAreIndicesOrSlices(t *testing.T) {
 	for source, want := range map[string]string{

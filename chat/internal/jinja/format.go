@@ -96,7 +96,7 @@ func (m *machine) percent(f Text, v Value) Value {
 				t = r.done()
 			}
 			if sp.align == '=' {
-				sp.align, sp.fill = '>', lit(" ")
+				sp.fill = lit(" ") // zeros are for numbers
 			}
 			if at := m.places(t); sp.prec >= 0 && sp.prec < at.n {
 				t = t.slice(0, at.of(sp.prec))

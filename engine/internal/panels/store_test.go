@@ -10,10 +10,12 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/specgo/spec/tensor"
 )
@@ -283,6 +285,80 @@ func TestFetchEndsWithItsContext(t *testing.T) {
 		if err := m.use(&held, [][]int{{i}}); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestCloseEndsFetches: one that waits for the disk ends with the store, at once, not when the disk has answered.
+func TestCloseEndsFetches(t *testing.T) {
+	m := newModel(t)
+	s := m.open(t, m.Layout.Least(used))
+	ring := slices.IndexFunc(m.Layout.parts, func(p *weight) bool { return !p.bound && p.Use == Products && p.Number < 0 })
+	gate := make(chan struct{})
+	good := s.Replace(nil)
+	s.Replace(blocked{good, gate})
+	var held Held
+	held.Want(m.Layout.parts[ring].w)
+	fetched, closed := make(chan error, 1), make(chan struct{})
+	go func() {
+		_, err := held.Fetch(context.Background())
+		fetched <- err
+	}()
+	for waits := false; !waits; runtime.Gosched() {
+		s.mu.Lock()
+		waits = s.last != nil // it has the lock until it waits
+		s.mu.Unlock()
+	}
+	go func() {
+		s.Close()
+		close(closed)
+	}()
+	select {
+	case err := <-fetched:
+		if !errors.Is(err, tensor.ErrClosed) {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("it waits for the disk")
+	}
+	close(gate)
+	<-closed
+}
+
+// TestEveryPassReadsWhatIsNotKept: what was read ahead is used: passes in the same order read each matrix once.
+func TestEveryPassReadsWhatIsNotKept(t *testing.T) {
+	m := newModel(t)
+	s := m.open(t, m.Layout.Least(used))
+	var held Held
+	var groups [][]int // those that go through the ring, by pairs, but for the first
+	for i, p := range m.Layout.parts {
+		if p.bound || p.Use != Products || p.Number >= 0 {
+			continue
+		}
+		if n := len(groups); n > 1 && len(groups[n-1]) == 1 && s.fits([]*weight{m.Layout.parts[groups[n-1][0]], p}) {
+			groups[n-1] = append(groups[n-1], i)
+		} else {
+			groups = append(groups, []int{i})
+		}
+	}
+	each := int64(0)
+	for _, g := range groups {
+		for _, i := range g {
+			each += m.Layout.parts[i].bytes
+		}
+	}
+	if err := m.use(&held, groups); err != nil {
+		t.Fatal(err)
+	}
+	before, _ := s.Disk()
+	const passes = 3
+	for range passes {
+		if err := m.use(&held, groups); err != nil {
+			t.Fatal(err)
+		}
+	}
+	after, _ := s.Disk()
+	if after-before > (passes+1)*each {
+		t.Errorf("%d bytes are read in %d passes over %d", after-before, passes, each)
 	}
 }
 

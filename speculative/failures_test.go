@@ -1,0 +1,145 @@
+package speculative
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/specgo/spec/engine"
+)
+
+// stuck is a sequence that cannot be shortened once it is.
+type stuck struct {
+	*fake
+	is bool
+}
+
+var errStuck = errors.New("stuck")
+
+func (s *stuck) Truncate(n int) error {
+	if s.is {
+		return errStuck
+	}
+	return s.fake.Truncate(n)
+}
+
+// A sequence that cannot go back to what a new prompt has in common with the last one ends the text with its error,
+// before anything is fed: the target's, and that of every drafter that has one.
+func TestSequencesThatCannotGoBackEndTheText(t *testing.T) {
+	words := vocabulary(t, "a", "b", "c", "d", "e", "f", "g", "h")
+	both := Tokenizers{Target: words, Draft: words}
+	model := random(5)
+	for name, drafter := range map[string]func(Sequence) Drafter{
+		"target": nil, "model": Model, "tree": func(s Sequence) Drafter { return Tree(s, TreeOptions{}) },
+		"reencode":  func(s Sequence) Drafter { return Reencode(s, both) },
+		"intersect": func(s Sequence) Drafter { return Intersect(s, both) },
+	} {
+		one := &stuck{fake: newFake(t, 8, 100, model)}
+		var target Sequence = one
+		var d Drafter
+		if drafter != nil {
+			target, d = newFake(t, 8, 100, model), drafter(one)
+		}
+		dec := New(target, d, Options{MaxTokens: 5, Schedule: Constant(ConstantOptions{Length: 2})})
+		collect(t, dec, []int32{1, 2, 3}, engine.Sampling{})
+		one.is = true
+		fed, n := one.fed, 0
+		var err error
+		for _, err = range dec.Generate(context.Background(), []int32{4, 5, 6}, engine.Sampling{}) {
+			if n++; err != nil {
+				break
+			}
+		}
+		if !errors.Is(err, errStuck) || n != 1 || one.fed != fed {
+			t.Errorf("%s: %d tokens and %d passed, %v", name, n-1, one.fed-fed, err)
+		}
+	}
+}
+
+// A round that is cancelled before it begins drafts nothing and evaluates nothing, though the target would not notice.
+func TestCancelledRoundsBeginNothing(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	target := newFake(t, matrixVocab, 100, random(1))
+	drafts := &drafting{}
+	d := New(target, drafts, Options{MaxTokens: 20, Schedule: Constant(ConstantOptions{Length: 2})})
+	var err error
+	tokens, drafted, passes := 0, 0, 0
+	for _, err = range d.Generate(ctx, matrixPrompt, engine.Sampling{}) {
+		if err != nil {
+			break
+		}
+		tokens++
+		drafted, passes = drafts.n, target.passes
+		cancel()
+	}
+	if !errors.Is(err, context.Canceled) || tokens != 1 || drafts.n != drafted || target.passes != passes || drafted != 1 {
+		t.Errorf("%d tokens, %d drafts and %d passes, then %d and %d: %v", tokens, drafted, passes, drafts.n, target.passes,
+			err)
+	}
+}
+
+// drafting counts its drafts, which are empty.
+type drafting struct{ n int }
+
+func (d *drafting) Start(context.Context, Setup) error { return nil }
+func (d *drafting) Observe(*Round)                     {}
+func (d *drafting) Draft(context.Context, []int32, *Draft) error {
+	d.n++
+	return nil
+}
+
+// told is a shared sequence that counts what it is told.
+type told struct {
+	Shared
+	n int
+}
+
+func (s *told) Announce(bool) { s.n++ }
+
+// A drafter's sequence whose passes are shared is told of each draft, once, however often it enlists; one that is not
+// shared, or not there, is none.
+func TestSequencesAreToldOfDraftsOnce(t *testing.T) {
+	var c Clock
+	one, two := &told{}, &told{}
+	for range 3 {
+		for _, s := range []Sequence{one, nil, (*told)(nil), newFake(t, 8, 8, nil), two} {
+			c.Enlist(s)
+		}
+	}
+	if len(c.announced) != 2 {
+		t.Fatalf("%d sequences are told", len(c.announced))
+	}
+	c.Announce(true)
+	c.Announce(false)
+	if one.n != 2 || two.n != 2 {
+		t.Errorf("told %d and %d times of the beginning and the end of a draft", one.n, two.n)
+	}
+}
+
+// A head whose vocabulary lacks the text's last token, or one of the draft's, drafts nothing after it; it is not asked.
+func TestHeadsDraftNothingAfterUnknownTokens(t *testing.T) {
+	m := &modelDrafter{head: &head{}}
+	m.seq.Sequence = newFake(t, 8, 100, nil)
+	for _, x := range []struct {
+		text    []int32
+		written int
+	}{{[]int32{1, 8}, 2}, {[]int32{1, 9, 2}, 2}, {[]int32{1, 2, 8}, 2}} {
+		if row, err := m.logits(context.Background(), x.text, x.written, &Draft{}); row != nil || err != nil {
+			t.Errorf("%v of which %d are written: %v, %v", x.text, x.written, row, err)
+		}
+	}
+}
+
+// Where a source drafts by itself its token is accepted as often as it was so far, whatever the model would say.
+func TestPlacesOfASourceHaveItsAcceptance(t *testing.T) {
+	tr := &tree{}
+	for _, q := range []float32{0.01, 0.5, 1} {
+		if got := tr.acceptance(&place{sourceAlone: 0.25}, q); got != 0.25 {
+			t.Errorf("%v at a probability of %v", got, q)
+		}
+		if got := tr.acceptance(&place{}, q); got == 0.25 || got < 0 || got > 1 {
+			t.Errorf("%v of the model's at a probability of %v", got, q)
+		}
+	}
+}
