@@ -1,6 +1,10 @@
 // Package asm holds the arithmetic of the project: kernels over slices of numbers, one set per instruction set, and for
 // every kernel a scalar twin in Go.
 //
+//	k, err := asm.Select("")                  // the best set of this machine
+//	k.Exp(dst, x)                             // for i: dst[i] = exp(x[i])
+//	reference, err := asm.Select("scalar")    // the same bits
+//
 // # Numeric rules
 //
 // The scalar set is the specification. A kernel's comment is its Go loop, and every other set gives the same results

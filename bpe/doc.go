@@ -1,5 +1,11 @@
 // Package bpe converts text to token ids and back, for the vocabularies of GGUF
-// language models. It implements three kinds of byte-pair encoding (BPE) and two other
+// language models.
+//
+//	tok, err := bpe.New(config)                                     // what a file says; see Defaults
+//	ids := tok.Encode("Hello", bpe.EncodeOptions{AddSpecial: true})
+//	text := tok.Decode(ids)
+//
+// The package implements three kinds of byte-pair encoding (BPE) and two other
 // tokenizers, named as in tokenizer.ggml.model:
 //
 //   - gpt2: byte-level BPE. A pre-tokenizer splits the text into words; the bytes of

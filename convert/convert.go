@@ -1,6 +1,13 @@
 // Package convert makes GGUF files: of a model in Hugging Face's layout (config.json, safetensors or PyTorch files,
 // tokenizer files) with [Open], and of another GGUF file, with its weights in other types, with [Quantize].
 //
+//	m, err := convert.Open("folder")
+//	err = m.Write(ctx, file, convert.Options{})
+//
+//	mixture, err := convert.FindMixture("q4_k_m")
+//	q, err := convert.Quantize(model, mixture)
+//	err = q.Write(ctx, file, nil)
+//
 // Every member of config.json is either used, known not to change what the model computes, or refused by name; so is
 // every tensor. Weights are read one tensor at a time. Nothing in a PyTorch file is executed.
 package convert

@@ -1,5 +1,10 @@
 // Package engine runs language models from GGUF files on CPUs: decoder-only ones, and T5's encoder-decoder models.
 //
+//	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
+//	m, err := engine.Open(ctx, rt, "model.gguf", engine.Options{})
+//	s, err := m.NewSession(engine.SessionOptions{Context: 4096})
+//	logits, err := s.Eval(ctx, tokens, nil, engine.Last)
+//
 // A [Runtime] owns the worker threads and is shared by every model of a program. A [Model] is the
 // immutable weights of one file; it is safe for concurrent use. A [Session] is one sequence of tokens with its
 // KV cache; it belongs to one goroutine. [Model.Forward] feeds tokens to any number of sessions in

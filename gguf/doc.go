@@ -2,6 +2,11 @@
 // engines that run language models on CPUs. A file holds typed metadata (keys and
 // values), a table of tensors, and the tensors' data.
 //
+//	f, err := gguf.OpenFile("model.gguf")
+//	defer f.Close()
+//	layers, err := f.Uint32("llama.block_count")
+//	t, ok := f.Tensor("output_norm.weight") // type, dimensions, where its bytes are
+//
 // The package implements the format and does not interpret the values. It reads
 // versions 2 and 3 (little endian) and writes version 3. The format is specified at
 // https://github.com/ggml-org/ggml/blob/master/docs/gguf.md.

@@ -1,12 +1,6 @@
 // Package grammar constrains generated text to a formal language: a grammar in GBNF, the notation of llama.cpp, or a
 // JSON Schema. It knows text and token ids only, no model.
 //
-// A [Grammar] is compiled from source by [ParseGBNF] or [ParseSchema]. [Grammar.Bind] binds it to a [Vocabulary] and
-// gives a [Constraint], which answers three questions about a state of the text: which tokens may follow (Mask), what
-// the state is after one of them (Next), and which tokens are certain (Forced). States are small integers that never
-// change their meaning, so that a tree of drafted tokens can hold one state per node. What all of that may cost is
-// bounded by [Limits] and counted by a [Budget].
-//
 //	v := grammar.NewVocabulary(tokenizer, grammar.VocabularyOptions{})
 //	b := grammar.NewBudget(ctx, grammar.Limits{})
 //	g, err := grammar.ParseSchema(b, []byte(`{"type":"integer"}`), grammar.SchemaOptions{})
@@ -15,6 +9,12 @@
 //	state := c.Start()
 //	allowed, err := c.Mask(state)        // one bit per token id
 //	state, ok, err := c.Next(state, id)  // false: the grammar does not allow id here
+//
+// A [Grammar] is compiled from source by [ParseGBNF] or [ParseSchema]. [Grammar.Bind] binds it to a [Vocabulary] and
+// gives a [Constraint], which answers three questions about a state of the text: which tokens may follow (Mask), what
+// the state is after one of them (Next), and which tokens are certain (Forced). States are small integers that never
+// change their meaning, so that a tree of drafted tokens can hold one state per node. What all of that may cost is
+// bounded by [Limits] and counted by a [Budget].
 //
 // # Method
 //

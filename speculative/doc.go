@@ -1,5 +1,10 @@
 // Package speculative makes text generation with a language model faster without changing the result.
 //
+//	d := speculative.New(target, speculative.Model(draft), speculative.Options{})
+//	for token, err := range d.Generate(ctx, prompt, engine.Sampling{Seed: 1}) {
+//		fmt.Print(token.Text)
+//	}
+//
 // Decoding one token reads every weight of the model once, and evaluating several tokens in one pass reads them once as
 // well. Speculative decoding uses this: a cheap [Drafter] proposes a few tokens, the target model evaluates all of them
 // in one pass, and a [Verifier] keeps those that the target would have chosen itself, plus one token of the target's

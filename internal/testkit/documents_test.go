@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"go/ast"
+	"go/doc/comment"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -105,16 +106,70 @@ func TestDocumentsNameIdentifiers(t *testing.T) {
 	}
 }
 
+// The documentation of every public package begins with an example: lines of code, before its third paragraph, whose
+// names exist.
+func TestPackagesBeginWithAnExample(t *testing.T) {
+	root := checkout(t)
+	names, found := exportedNames(t, root), map[string]bool{}
+	eachGoFile(t, root, func(name string) {
+		if !public(name) || strings.HasPrefix(name, "testdata/") || strings.Contains(name, "/_") {
+			return
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, name), nil,
+			parser.PackageClauseOnly|parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := filepath.ToSlash(filepath.Dir(name))
+		found[dir] = found[dir]
+		if file.Doc == nil {
+			return
+		}
+		found[dir] = true
+		for i, block := range new(comment.Parser).Parse(file.Doc.Text()).Content {
+			code, ok := block.(*comment.Code)
+			if !ok {
+				continue
+			}
+			if i > 2 {
+				break
+			}
+			for _, m := range qualifiedInCode.FindAllStringSubmatch(code.Text, -1) {
+				if _, ok := names[m[1]][m[2]]; names[m[1]] != nil && !ok {
+					t.Errorf("%s: the example names %s, which is not there", dir, m[0])
+				}
+			}
+			return
+		}
+		t.Errorf("%s: no example begins the documentation", dir)
+	})
+	for dir, documented := range found {
+		if !documented {
+			t.Errorf("%s: no documentation", dir)
+		}
+	}
+	if len(found) < 15 {
+		t.Errorf("%d packages", len(found))
+	}
+}
+
+var qualifiedInCode = regexp.MustCompile(`\b([a-z]+)\.([A-Z]\w*)`)
+
+// public reports whether a file belongs to a package that other modules can import.
+func public(name string) bool {
+	return !strings.HasSuffix(name, "_test.go") && !slices.ContainsFunc(strings.Split(filepath.ToSlash(filepath.Dir(name)),
+		"/"), func(part string) bool {
+		return part == "internal" || part == "lab" || part == "cmd" || strings.HasPrefix(part, "_")
+	})
+}
+
 // exportedNames are the exported names of the public packages, by package, each with its fields and methods. Those of
 // embedded fields count for the type that embeds them by their type's name alone.
 func exportedNames(t *testing.T, root string) map[string]map[string][]string {
 	t.Helper()
 	all := map[string]map[string][]string{}
 	eachGoFile(t, root, func(name string) {
-		dir := filepath.ToSlash(filepath.Dir(name))
-		if strings.HasSuffix(name, "_test.go") || slices.ContainsFunc(strings.Split(dir, "/"), func(part string) bool {
-			return part == "internal" || part == "lab" || part == "cmd" || strings.HasPrefix(part, "_")
-		}) {
+		if !public(name) {
 			return
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, name), nil, parser.SkipObjectResolution)
