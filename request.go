@@ -26,6 +26,8 @@ type Request struct {
 
 	N         int      // answers of each prompt; 0 is 1. Answer i has the seed Sampling.Seed + i
 	MaxTokens int      // of an answer; 0: as many as fit the context
+	WhenFull  Full     // what becomes of a prompt that leaves the context too little room
+	Keep      int      // with FullDrop, of a text: its first tokens that stay; negative: all, which is refused then
 	Stop      []string // texts that end an answer and are not part of it
 	IgnoreEOS bool     // the model's own tokens that end a text are never chosen; Ends and Stop hold
 	Lines     Lines    // ends an answer of several lines early

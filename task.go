@@ -24,6 +24,7 @@ type Task struct {
 	r       Request
 	prompts [][]int32
 	input   []int32 // of the encoder; nil: none
+	cut     bool    // something was dropped from a prompt
 	max     int     // tokens of an answer; 0: as many as fit
 
 	each []speculative.Choice // how each draft model drafts, or one where none does
@@ -69,6 +70,9 @@ func (m *Model) Prepare(ctx context.Context, r Request) (*Task, error) {
 		return nil, err
 	}
 	t.setEnds()
+	if err := t.makeRoom(ctx); err != nil {
+		return nil, err
+	}
 	if err := t.checkConstraint(); err != nil {
 		return nil, err
 	}

@@ -174,8 +174,12 @@ var fields = append([]field{
 	{"backend_sampling", accepted, formLlama, "tokens are chosen in one place", nil},
 	{"return_tokens", honored, formLlama, "true: the whole answer has the ids of its tokens; a stream always has",
 		func(r *request, v value) (e *Error) { r.returnTokens, e = v.boolean(); return }},
-	{"n_keep", accepted, formLlama, "prompts are never cut", nil},
-	{"n_discard", accepted, formLlama, "prompts are never cut", nil},
+	{"n_keep", honored, formLlama, "where when_full drops: the prompt's first tokens that stay; -1: all, and what " +
+		"does not fit is refused", readKeep},
+	{"when_full", honored, formText | formResponses | formOllama | formMessages, "what becomes of a prompt that leaves " +
+		"the context too little room: stop refuses it; drop takes the oldest turns of a conversation, or the middle of a " +
+		"text, until half of the context is free (default: --when-full)", readWhenFull},
+	{"n_discard", accepted, formLlama, "what is cut frees half of the context", nil},
 	{"min_keep", honored, formLlama, "only 0", onlyNumber(0)},
 	{"n_indent", honored, formLlama, "the answer ends in front of a line, behind its first, that begins with fewer " +
 		"spaces and tabs; 0 is off", func(r *request, v value) *Error {
@@ -201,7 +205,14 @@ var fields = append([]field{
 	{"text", honored, formResponses, "format: text, json_object or json_schema", readResponsesText},
 	{"max_output_tokens", honored, formResponses, "most tokens of the answer",
 		func(r *request, v value) *Error { return r.setMax(v, false) }},
-	{"truncation", honored, formResponses, "only \"disabled\"", onlyText("disabled")},
+	{"truncation", honored, formResponses, `"disabled" or "auto": as when_full stop and drop`,
+		func(r *request, v value) *Error {
+			s, err := v.oneOf("disabled", "auto")
+			if r.whenFull = spec.FullStop; s == "auto" {
+				r.whenFull = spec.FullDrop
+			}
+			return err
+		}},
 	{"background", honored, formResponses, "only false", onlyFalse},
 	{"reasoning", honored, formResponses, "effort, given to the chat template as reasoning_effort", readReasoning},
 
@@ -344,9 +355,8 @@ var fields = append([]field{
 		func(r *request, v value) (e *Error) { r.ownTemplate, e = v.text(); return }},
 	{"parameters", honored, formOllamaCreate, "options for requests that do not say otherwise: the fields of options",
 		readParameters},
-	{"num_ctx", accepted, formOllamaOptions, "the context is the server's; a prompt that does not fit is refused, " +
-		"never cut", nil},
-	{"num_keep", accepted, formOllamaOptions, "prompts are never cut", nil},
+	{"num_ctx", accepted, formOllamaOptions, "the context is the server's, see when_full", nil},
+	{"num_keep", honored, formOllamaOptions, "as n_keep", readKeep},
 	{"num_batch", accepted, formOllamaOptions, "the answer does not depend on passes", nil},
 	{"num_gpu", accepted, formOllamaOptions, "there is none", nil},
 	{"main_gpu", accepted, formOllamaOptions, "there is none", nil},

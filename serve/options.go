@@ -60,10 +60,11 @@ type Options struct {
 	Log        *slog.Logger // one line per request, without texts; nil: none
 	LogPrompts bool         // with the texts of prompts and answers
 
-	Version string // of the program, for /props; "" is "0.0.0"
-	Page    bool   // serve the page at /
-	NoSlots bool   // /slots is answered with 501
-	Verbose bool   // answers of /v1/chat/completions have __verbose
+	Version  string    // of the program, for /props; "" is "0.0.0"
+	Page     bool      // serve the page at /
+	NoSlots  bool      // /slots is answered with 501
+	Verbose  bool      // answers of /v1/chat/completions have __verbose
+	WhenFull spec.Full // of requests that do not say
 	// Reasoning is "on" or "off" where a request says nothing of enable_thinking; "" and "auto": as the template has it.
 	Reasoning string
 }
@@ -122,6 +123,9 @@ func (o *Options) check() error {
 	}
 	if !slices.Contains([]string{"", "on", "off", "auto"}, o.Reasoning) {
 		return fmt.Errorf("%w: Reasoning %q", ErrOptions, o.Reasoning)
+	}
+	if !slices.Contains([]spec.Full{spec.FullStop, spec.FullDrop}, o.WhenFull) {
+		return fmt.Errorf("%w: WhenFull %q", ErrOptions, o.WhenFull)
 	}
 	for _, n := range []struct {
 		name string

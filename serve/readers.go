@@ -274,3 +274,19 @@ func readExtra(r *request, v value) *Error {
 
 // maxExtra is the most snippets of a request.
 const maxExtra = 1024
+
+// readWhenFull reads what becomes of a prompt that is too long.
+func readWhenFull(r *request, v value) *Error {
+	s, err := v.oneOf("stop", string(spec.FullDrop))
+	if r.whenFull = spec.FullStop; s == string(spec.FullDrop) {
+		r.whenFull = spec.FullDrop
+	}
+	return err
+}
+
+// readKeep reads how many tokens of a prompt that is cut stay in front.
+func readKeep(r *request, v value) *Error {
+	n, err := v.whole(-1, anyNumber)
+	r.keep = int(n)
+	return err
+}

@@ -104,6 +104,8 @@ type bounds struct {
 	minTokens int
 	ends      []int32 // tokens that end an answer, too
 	lines     spec.Lines
+	whenFull  spec.Full
+	keep      int // tokens
 }
 
 // delivery is what answers have beside their text, and how they come.
@@ -151,6 +153,7 @@ type tool struct {
 func (s *Server) newRequest() *request {
 	r := &request{tables: s.tables, client: s.anyone}
 	r.n, r.sampling, r.genTail, r.parse, r.verbose = 1, s.o.Sampling, true, true, s.o.Verbose
+	r.whenFull = s.o.WhenFull
 	return r
 }
 

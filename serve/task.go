@@ -55,7 +55,7 @@ func (s *Server) translate(m *loaded, r *request) (q spec.Request, e *Error) {
 	if r.topField != "" && !r.logprobs && r.top > 0 {
 		return q, badField(r.topField, "needs logprobs: true")
 	}
-	q.MaxTokens, q.Lines = s.most(r), r.lines
+	q.MaxTokens, q.Lines, q.WhenFull, q.Keep = s.most(r), r.lines, r.whenFull, r.keep
 	if s.o.Reasoning == "on" || s.o.Reasoning == "off" {
 		if _, given := r.kwargs["enable_thinking"]; !given {
 			r.setKwarg("enable_thinking", s.o.Reasoning == "on")

@@ -8,6 +8,31 @@ import (
 	"github.com/specgo/spec"
 )
 
+// A prompt that is too long is cut where the server's options or a field of the request say so, and the answer of
+// llama.cpp's form says that it was.
+func TestWhenFull(t *testing.T) {
+	small := with(t, func(o *spec.Options) { o.Context = 24 })
+	for _, c := range []struct {
+		server spec.Full
+		field  string
+		status int
+	}{
+		{"", "", 400}, {"drop", "", 200}, {"", `,"when_full":"drop"`, 200}, {"drop", `,"when_full":"stop"`, 400},
+		{"drop", `,"n_keep":-1`, 400},
+	} {
+		s := newTester(t, func(o *Options) { small(o); o.WhenFull = c.server })
+		text := s.post("/completion", fmt.Sprintf(`{"prompt":%s,"n_predict":3,"ignore_eos":true%s}`, ids(30), c.field), c.status)
+		if o := decode(t, text); c.status == 200 && (o["truncated"] != true || o["tokens_evaluated"] != 12.0) {
+			t.Errorf("%+v: %s", c, text)
+		}
+	}
+	s := newTester(t, with(t, func(o *spec.Options) { o.Context = 80 }))
+	long := strings.Repeat(`{"role":"user","content":"x"},{"role":"assistant","content":"y"},`, 9)
+	for field, status := range map[string]int{"": 400, `,"truncation":"disabled"`: 400, `,"truncation":"auto"`: 200} {
+		s.post("/v1/responses", `{"input":[`+long+`{"role":"user","content":"z"}],"max_output_tokens":2`+field+`}`, status)
+	}
+}
+
 // ids are n token ids of a prompt.
 func ids(n int) string { return "[" + strings.TrimSuffix(strings.Repeat("5,", n), ",") + "]" }
 

@@ -460,22 +460,6 @@ func TestChatFailedTurn(t *testing.T) {
 	}
 }
 
-// The oldest turn goes with its answers; system messages stay.
-func TestChatDropTurn(t *testing.T) {
-	d := &dialog{}
-	for _, role := range []string{"system", "assistant", "user", "assistant", "system", "tool", "user", "assistant"} {
-		d.messages = append(d.messages, chat.Message{Role: role})
-	}
-	d.dropTurn()
-	var roles []string
-	for _, m := range d.messages {
-		roles = append(roles, m.Role)
-	}
-	if got := strings.Join(roles, " "); got != "system assistant system user assistant" {
-		t.Errorf("left: %s", got)
-	}
-}
-
 // Reasoning is faint, or marked where nothing can be faint, or hidden; it is kept apart from the answer.
 func TestChatReasoning(t *testing.T) {
 	events := []library.Event{{Reasoning: "hm"}, {Reasoning: " so", Text: "4"}, {Text: "2\x1b"}}

@@ -150,18 +150,16 @@ func (d *dialog) prepare(ctx context.Context) (task *library.Task, tokens int, e
 	return task, len(task.Prompt(0)), nil
 }
 
-// answerRoom is how much of the context a prompt must leave to an answer, as 1 of so many.
-const answerRoom = 8
-
 // fit prepares the next answer and, where its prompt leaves it little room, lets the user choose: the oldest turns are
 // dropped until half of the context is free, or as many as can be, or the turn is refused.
 func (d *dialog) fit(ctx context.Context) (*library.Task, error) {
 	context := d.Context()
 	task, tokens, err := d.prepare(ctx)
-	if err != nil || task != nil && (tokens <= context-context/answerRoom || d.turns() < 2) { // or nothing to drop
+	turns := library.Turns(d.messages)
+	if err != nil || task != nil && (!d.Full(tokens, d.request.MaxTokens) || turns < 2) { // or nothing to drop
 		return task, err
 	}
-	if d.turns() < 2 {
+	if turns < 2 {
 		return nil, d.tooLong(tokens)
 	}
 	choice := d.whenFull
@@ -179,15 +177,15 @@ func (d *dialog) fit(ctx context.Context) (*library.Task, error) {
 		return nil, fmt.Errorf("the conversation has %d tokens, the context holds %d: /undo or /clear shorten it, "+
 			"--when-full drop drops the oldest turns", tokens, context)
 	}
-	dropped := 0
-	for tokens > context/2 && d.turns() > 1 {
-		d.dropTurn()
-		dropped++
-		if task, tokens, err = d.prepare(ctx); err != nil {
-			return nil, err
-		}
+	messages, dropped, err := d.Shorten(ctx, d.request)
+	if err != nil {
+		return nil, err
 	}
-	d.note("(dropped the %d oldest of %d turns)", dropped, dropped+d.turns())
+	d.messages = messages
+	if task, tokens, err = d.prepare(ctx); err != nil {
+		return nil, err
+	}
+	d.note("(dropped the %d oldest of %d turns)", dropped, turns)
 	if task == nil {
 		return nil, d.tooLong(tokens)
 	}
@@ -197,29 +195,4 @@ func (d *dialog) fit(ctx context.Context) (*library.Task, error) {
 // tooLong is the error of a prompt of one message that leaves no room for an answer.
 func (d *dialog) tooLong(tokens int) error {
 	return fmt.Errorf("the message makes a prompt of %d tokens, the context holds %d (-c)", tokens, d.Context())
-}
-
-// turns counts the messages of the user.
-func (d *dialog) turns() (n int) {
-	for _, m := range d.messages {
-		if m.Role == "user" {
-			n++
-		}
-	}
-	return n
-}
-
-// dropTurn drops the oldest message of the user and what follows it up to the next one.
-func (d *dialog) dropTurn() {
-	var kept []chat.Message
-	users := 0
-	for _, m := range d.messages {
-		if m.Role == "user" {
-			users++
-		}
-		if users != 1 || m.Role == "system" {
-			kept = append(kept, m)
-		}
-	}
-	d.messages = kept
 }

@@ -108,6 +108,7 @@ type answers struct {
 	pooling                string
 	predict                int // most tokens
 	requestTimeout         int // seconds
+	whenFull               string
 }
 
 // servedFile is a model of the command line with its draft.
@@ -201,6 +202,9 @@ func (s *serving) options(p *program, entries []serve.Entry) (serve.Options, err
 		Pooling:    s.pooling,
 		LogPrompts: s.logPrompts, Version: buildVersion(), Page: s.page, NoSlots: s.noSlots, Verbose: s.verbose,
 		Reasoning: s.reasoning,
+	}
+	if s.whenFull == fullDrop {
+		o.WhenFull = library.FullDrop
 	}
 	switch s.logFormat {
 	case "text":

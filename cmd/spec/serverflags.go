@@ -136,6 +136,9 @@ func (s *serving) limitRows() []flag {
 		floatFlag("--prompt-delay", &s.promptDelay, 0.1, 1000,
 			"how much longer than usual a pass may take for parts of long prompts while others generate, in passes").or("2"),
 		predictRow(&s.predict, "most tokens of an answer", "-1: the context"),
+		choiceFlag("--when-full", &s.whenFull, []string{fullStop, fullDrop},
+			"a prompt that leaves the context too little room: refuse it; drop the oldest turns, or the middle of a text").
+			or(fullStop),
 		intFlag("--request-timeout", &s.requestTimeout, 0, 1<<20, "most seconds of a request").or("0: no bound"),
 	}
 }
