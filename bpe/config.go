@@ -28,7 +28,7 @@ var ErrUnsupported = errors.New("not supported")
 // tokenizer.ggml.* of a GGUF file. An id of -1 means that there is no such token.
 type Config struct {
 	// "gpt2" (byte-level BPE), "llama" (SentencePiece-style BPE), "gemma4" (BPE by merges on characters), "t5"
-	// (unigram) or "bert" (WordPiece)
+	// (unigram), "bert" (WordPiece) or "whitespace" (BPE on the characters of words)
 	Model  string
 	Pre    string   // pre-tokenizer of a gpt2 model; "" is "default"; "gemma4" and its like make it a gemma4 model
 	Tokens []string // of each id; an empty one is never found in text
@@ -59,7 +59,7 @@ type Config struct {
 	// (precompiled_charsmap); nil: none.
 	Charsmap []byte
 
-	// Lowercase and StripAccents are the normalization of a bert model's text
+	// Lowercase and StripAccents are the normalization of a bert model's text, Lowercase of a whitespace model's too
 	// (normalizer.lowercase, normalizer.strip_accents).
 	Lowercase, StripAccents bool
 }
@@ -100,7 +100,7 @@ func isGemma4(model, pre string) bool {
 // unsupportedModels are kinds of tokenizers that other engines know.
 var unsupportedModels = map[string]string{
 	"rwkv": "RWKV", "plamo2": "PLaMo-2", "plamo3": "PLaMo-3",
-	"hybriddna": "DNA k-mers", "whitespace": "words",
+	"hybriddna": "DNA k-mers",
 }
 
 // checkModel checks the kind of the tokenizer.
@@ -109,15 +109,15 @@ func checkModel(c *Config) error {
 		c.Model = "gemma4"
 	}
 	switch c.Model {
-	case "gpt2", "llama", "gemma4", "t5", "bert":
+	case "gpt2", "llama", "gemma4", "t5", "bert", "whitespace":
 		return nil
 	}
 	kind := ""
 	if name, ok := unsupportedModels[c.Model]; ok {
 		kind = " (" + name + ")"
 	}
-	return fmt.Errorf("tokenizer.ggml.model: %s%s is %w (known: bert, gemma4, gpt2, llama, t5)", quote(c.Model), kind,
-		ErrUnsupported)
+	return fmt.Errorf("tokenizer.ggml.model: %s%s is %w (known: bert, gemma4, gpt2, llama, t5, whitespace)",
+		quote(c.Model), kind, ErrUnsupported)
 }
 
 // New returns the tokenizer that c describes. Errors name the metadata key and the
@@ -178,6 +178,8 @@ func newTokenizer(c Config) (*Tokenizer, error) {
 		t.encoder, err = newUnigram(t, &c)
 	case "bert":
 		t.encoder, err = newWordPiece(t, &c)
+	case "whitespace":
+		t.encoder, err = newWordLevel(t, &c)
 	default:
 		t.encoder, err = newByteLevel(t, c.Pre, c.Merges)
 	}

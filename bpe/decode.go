@@ -50,6 +50,8 @@ func (t *Tokenizer) appendText(dst []byte, token string) []byte {
 			dst, token = append(dst, ' '), word
 		}
 		return append(dst, token...)
+	case "whitespace":
+		return append(dst, token...)
 	}
 	return append(dst, strings.ReplaceAll(token, spaceMark, " ")...)
 }

@@ -5,7 +5,7 @@
 //	ids := tok.Encode("Hello", bpe.EncodeOptions{AddSpecial: true})
 //	text := tok.Decode(ids)
 //
-// The package implements three kinds of byte-pair encoding (BPE) and two other
+// The package implements four kinds of byte-pair encoding (BPE) and two other
 // tokenizers, named as in tokenizer.ggml.model:
 //
 //   - gpt2: byte-level BPE. A pre-tokenizer splits the text into words; the bytes of
@@ -17,6 +17,7 @@
 //     Richardson, "SentencePiece" (2018).
 //   - gemma4: BPE on characters, with spaces written as U+2581, merged by a ranked
 //     list of pairs, with the same fallback to bytes.
+//   - whitespace: BPE on the characters of words, between which white space is dropped.
 //   - t5: unigram. The text is normalized, and of all ways to cut it into tokens the
 //     one with the highest sum of scores is taken. Kudo, "Subword Regularization"
 //     (2018), section 3.2. XLM-R's vocabularies are of this kind too.
@@ -24,7 +25,7 @@
 //     the longest tokens from the left. Devlin et al., "BERT" (2019), section 3. Ids
 //     are those of the published program, Hugging Face's tokenizers.
 //
-// Other kinds (RWKV) are an error that names them. Where files leave a choice open, ids
+// Other kinds (RWKV, PLaMo, HybriDNA) are an error that names them. Where files leave a choice open, ids
 // agree with llama.cpp's.
 //
 // A [Tokenizer] is immutable and safe for concurrent use. The package does not read

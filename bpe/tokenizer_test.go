@@ -416,7 +416,7 @@ func TestErrors(t *testing.T) {
 		want   string
 		change func(*Config)
 	}{
-		{`tokenizer.ggml.model: "rwkv" (RWKV) is not supported (known: bert, gemma4, gpt2, llama, t5)`,
+		{`tokenizer.ggml.model: "rwkv" (RWKV) is not supported (known: bert, gemma4, gpt2, llama, t5, whitespace)`,
 			func(c *Config) { c.Model = "rwkv" }},
 		{`tokenizer.ggml.model: "wordy" is not supported (known`, func(c *Config) { c.Model = "wordy" }},
 		{`tokenizer.ggml.pre: pre-tokenizer "tekkan" is not supported (known: a.x-4.0, `,

@@ -53,10 +53,30 @@ func TestTokenizerKinds(t *testing.T) {
 	tokens := gguf.KV{Key: "tokenizer.ggml.tokens", Value: []string{"a", "b"}}
 	for _, c := range []struct{ model, want string }{
 		{"rwkv", "\"rwkv\" (RWKV) is not supported"}, {"gpt2", "tokenizer.ggml.merges"}, {"gemma4", "tokenizer.ggml.merges"},
+		{"whitespace", "tokenizer.ggml.merges"},
 	} {
 		_, err := ReadTokenizer(openKeys(t, gguf.KV{Key: "tokenizer.ggml.model", Value: c.model}, tokens))
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "keys.gguf") {
 			t.Errorf("%s: %v", c.model, err)
+		}
+	}
+}
+
+// TestTokenizerWhitespace: the case goes where the file says so; accents stay in any case.
+func TestTokenizerWhitespace(t *testing.T) {
+	for lowercase, want := range map[gguf.Value][]int32{nil: {1, 2, 2}, false: {1, 2, 2}, true: {0, 2, 2}} {
+		kvs := []gguf.KV{{Key: "tokenizer.ggml.model", Value: "whitespace"}, {Key: "tokenizer.ggml.pre", Value: "whitespace"},
+			{Key: "tokenizer.ggml.tokens", Value: []string{"a", "A", "éé", "é"}},
+			{Key: "tokenizer.ggml.merges", Value: []string{"é é"}}}
+		if lowercase != nil {
+			kvs = append(kvs, gguf.KV{Key: "tokenizer.ggml.normalizer.lowercase", Value: lowercase})
+		}
+		tok, err := ReadTokenizer(openKeys(t, kvs...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := tok.Encode("A éé\u3000éé", bpe.EncodeOptions{AddSpecial: true}); !slices.Equal(got, want) {
+			t.Errorf("lowercase %v: %d, want %d", lowercase, got, want)
 		}
 	}
 }

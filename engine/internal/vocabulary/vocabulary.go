@@ -50,8 +50,11 @@ func Read(f *gguf.File) (*bpe.Tokenizer, error) {
 	}
 	read(f, prefix+"token_type", f.Int32s, &c.Types, &err)
 	read(f, prefix+"scores", f.Float32s, &c.Scores, &err)
-	if (model == "gpt2" || model == "gemma4") && err == nil { // without merges every text would fall into bytes
-		c.Merges, err = f.Strings(prefix + "merges")
+	switch model {
+	case "gpt2", "gemma4", "whitespace":
+		if err == nil { // without merges every text would fall into bytes
+			c.Merges, err = f.Strings(prefix + "merges")
+		}
 	}
 	read(f, prefix+"bos_token_id", id, &c.BOS, &err)
 	read(f, prefix+"eos_token_id", id, &c.EOS, &err)
@@ -69,10 +72,10 @@ func Read(f *gguf.File) (*bpe.Tokenizer, error) {
 		read(f, prefix+"precompiled_charsmap", func(key string) ([]byte, error) { return byteArray(f, key) }, &c.Charsmap,
 			&err)
 	}
-	if model == "bert" {
+	if model == "bert" || model == "whitespace" {
 		const normalizer = prefix + "normalizer."
 		read(f, normalizer+"lowercase", f.Bool, &c.Lowercase, &err)
-		c.StripAccents = c.Lowercase
+		c.StripAccents = c.Lowercase && model == "bert"
 		read(f, normalizer+"strip_accents", f.Bool, &c.StripAccents, &err)
 	}
 	if gemma4 { // the first files say false, which is wrong, and the reference engine ignores it
