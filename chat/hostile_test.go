@@ -118,6 +118,22 @@ func TestJSONScan(t *testing.T) {
 	}
 }
 
+// Brackets nest as deep as the bound says and no deeper, whichever they are.
+func TestJSONScanNestsAsDeepAsItsBound(t *testing.T) {
+	for n, want := range map[int]bool{maxScanDepth - 1: true, maxScanDepth: true, maxScanDepth + 1: false} {
+		for _, pair := range [][2]string{{"[", "]"}, {`{"a":`, "}"}} {
+			var j jsonScan
+			ok := true
+			for _, c := range []byte(strings.Repeat(pair[0], n) + "1" + strings.Repeat(pair[1], n)) {
+				ok = ok && j.next(c)
+			}
+			if ok != want || ok && !j.done() {
+				t.Errorf("%d of %s: %v", n, pair[0], ok)
+			}
+		}
+	}
+}
+
 func FuzzParser(f *testing.F) {
 	for _, a := range append(answers[:len(answers):len(answers)], moreAnswers...) {
 		f.Add(a.text, slices.Index(syntaxes[:], a.format.Syntax.of()), len(a.text)/2)

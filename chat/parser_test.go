@@ -247,6 +247,19 @@ func TestParser(t *testing.T) {
 }
 
 // TestParserStreams: text and arguments come out as soon as they are read.
+func TestHarmonyRecipients(t *testing.T) {
+	for header, want := range map[string]string{
+		"assistant to=functions.f": "functions.f", "assistant to=functions.f<|channel|>commentary": "functions.f",
+		"assistant<|channel|>commentary to=functions.f <|constrain|>json": "functions.f", "assistant to=f\nx": "f",
+		"assistant": "", "to=": "", "to= f": "", "to=<|channel|>": "", "to=assistant": "", "to=user x": "", "to=all<x": "",
+		"to=users": "users",
+	} {
+		if got := harmonyRecipient(header); got != want {
+			t.Errorf("%q: %q, want %q", header, got, want)
+		}
+	}
+}
+
 func TestParserStreams(t *testing.T) {
 	p := NewParser(Format{Syntax: SyntaxHermes}, ParserOptions{Tools: anyTools})
 	for _, c := range []struct{ text, want string }{

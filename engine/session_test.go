@@ -179,6 +179,13 @@ func TestCancel(t *testing.T) {
 				t.Fatalf("cancelled at %d: the sessions moved to %d and %d tokens", cancelled, a.Len(), b.Len())
 			}
 		}
+		over, cancel := context.WithCancel(context.Background())
+		cancel()
+		_, err := b.Eval(over, ids[:1], nil, Last)
+		_, err2 := b.EvalSegment(over, Segment{Tokens: ids[:1], Logits: Last})
+		if !errors.Is(err, context.Canceled) || !errors.Is(err2, context.Canceled) || b.Len() != 20 {
+			t.Errorf("%s: %v, %v, %d tokens", v.Arch, err, err2, b.Len())
+		}
 		if cancelled < 4 { // two rounds of two layers
 			t.Errorf("%s: the pass looked at its context %d times", v.Arch, cancelled)
 		}

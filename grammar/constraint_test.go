@@ -239,5 +239,14 @@ func TestConstraintsOfOneVocabularyGoOnAtOnce(t *testing.T) {
 			}
 		}, func() { c.Forced(c.Start()) }, func() { c.Final(c.Start()) })
 	}
+	compile := func(b *Budget) (*Grammar, error) { return ParseGBNF(b, "root ::= [0-9]+") }
+	calls = append(calls, func() { v.Memory() }, func() { v.Find(t.Context(), "none") }, func() {
+		c, err := v.Constraint(t.Context(), "digits", compile)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		c.Close()
+	})
 	testkit.AtOnce(100, calls...)
 }

@@ -1,10 +1,12 @@
 package serve
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 )
 
 // A bias is of a token or of a text, a number or a ban, in both forms; token 0 is one like any other, and a number
@@ -65,5 +67,48 @@ func TestResponsesSayWhatWasAsked(t *testing.T) {
 		if e := decode(t, s.post("/v1/responses", body, 400)); e.get(t, "error", "param") != "input" {
 			t.Errorf("%s: %v", body, e)
 		}
+	}
+}
+
+// An error has every name that OpenAI's has: one without a value is null.
+func TestErrorsHaveEveryName(t *testing.T) {
+	for want, e := range map[string]*Error{
+		`{"error":{"message":"m","type":"t","param":null,"code":null}}`:                             {Message: "m", Type: "t"},
+		`{"error":{"message":"m","type":"t","param":"p","code":"c"}}`:                               {Message: "m", Type: "t", Param: "p", Code: "c"},
+		`{"error":{"message":"","type":"t","param":null,"code":"c","n_prompt_tokens":7,"n_ctx":5}}`: {Type: "t", Code: "c", Tokens: 7, Context: 5},
+	} {
+		if got, err := json.Marshal(e.wire()); err != nil || string(got) != want {
+			t.Errorf("%s, want %s: %v", got, want, err)
+		}
+	}
+}
+
+// What a request has to end with ends it: its client's context, the server, its time, and its own end.
+func TestContextsOfRequestsEnd(t *testing.T) {
+	for name, x := range map[string]struct {
+		change func(*Options)
+		end    func(s *Server, client, done context.CancelFunc)
+		want   error
+	}{
+		"client": {nil, func(_ *Server, client, _ context.CancelFunc) { client() }, context.Canceled},
+		"server": {nil, func(s *Server, _, _ context.CancelFunc) { s.Cancel() }, context.Canceled},
+		"done":   {nil, func(_ *Server, _, done context.CancelFunc) { done() }, context.Canceled},
+		"time": {func(o *Options) { o.RequestTime = time.Millisecond }, func(*Server, context.CancelFunc, context.CancelFunc) {},
+			context.DeadlineExceeded},
+		"done in time": {func(o *Options) { o.RequestTime = time.Hour },
+			func(_ *Server, _, done context.CancelFunc) { done() }, context.Canceled},
+	} {
+		s := newTester(t, x.change)
+		client, cancel := context.WithCancel(t.Context())
+		ctx, done := s.joined(client)
+		if ctx.Err() != nil && x.want == context.Canceled {
+			t.Errorf("%s: %v at the beginning", name, ctx.Err())
+		}
+		x.end(s.Server, cancel, done)
+		if <-ctx.Done(); ctx.Err() != x.want {
+			t.Errorf("%s: %v, want %v", name, ctx.Err(), x.want)
+		}
+		done()
+		cancel()
 	}
 }

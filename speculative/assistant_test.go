@@ -429,3 +429,22 @@ func TestAssistantWithoutMemory(t *testing.T) {
 		}
 	}
 }
+
+// After a draft a head goes on from the target's state at the last token that was accepted, the text's own if none was.
+func TestHeadsGoOnFromTheAcceptedState(t *testing.T) {
+	for _, x := range []struct {
+		path  []int32
+		state float32
+		fed   int
+	}{{nil, 10, 6}, {[]int32{0}, 11, 7}, {[]int32{1}, 12, 7}, {[]int32{0, 1}, 12, 8}, {[]int32{0, 2}, 13, 8}} {
+		a := &assistant{ahead: true, width: 1, position: 5, states: []float32{10, 11, 12, 13}}
+		a.accept(x.path)
+		if len(a.state) != 1 || a.state[0] != x.state || a.fed != x.fed || len(a.states) != 0 {
+			t.Errorf("%v: the state %v after %d tokens, want %v after %d", x.path, a.state, a.fed, x.state, x.fed)
+		}
+		a.accept(x.path) // a draft is told of once
+		if a.fed != x.fed {
+			t.Errorf("%v: told twice", x.path)
+		}
+	}
+}

@@ -137,5 +137,6 @@ func TestExperienceIsSharedByManyGoroutines(t *testing.T) {
 		if _, err := x.Save(); err != nil {
 			t.Error(err)
 		}
-	}, func() { x.Of(Choice{Drafter: "ngram"}) }, func() { x.Of(Choice{Drafter: "model"}) })
+	}, func() { x.Of(Choice{Drafter: "ngram"}) }, func() { x.Of(Choice{Drafter: "model"}) },
+		func() { x.group(true) }, func() { x.group(true); x.group(false) })
 }

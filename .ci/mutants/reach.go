@@ -38,18 +38,22 @@ func (p place) less(o place) bool {
 	return cmp.Or(cmp.Compare(p.Line, o.Line), cmp.Compare(p.Column, o.Column)) < 0
 }
 
-// reached runs each test of a package by itself, once, and counts what it reaches. All must pass.
-func (r *runner) reached(pkg string, short bool) (*reach, error) {
-	key := pkg
+// reached runs each test of a package by itself, once, and counts what it reaches of another, or of its own. All must
+// pass.
+func (r *runner) reached(pkg, of string, short bool) (*reach, error) {
+	key, cover := pkg, []string{"-cover"}
+	if of != pkg {
+		key, cover = of+" by "+pkg, []string{"-cover", "-coverpkg=./" + of}
+	}
 	var args []string
 	if short {
-		key, args = pkg+" -short", []string{"-test.short"}
+		key, args = key+" -short", []string{"-test.short"}
 	}
 	if x, ok := r.reach[key]; ok {
 		return x, nil
 	}
 	binary, profile := filepath.Join(r.dir, "cover.test"), filepath.Join(r.dir, "profile")
-	if err := build(pkg, binary, "-cover"); err != nil {
+	if err := build(pkg, binary, cover...); err != nil {
 		return nil, err
 	}
 	list := exec.Command(binary, "-test.list", "^(Test|Example|Fuzz)")

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 )
@@ -62,5 +65,20 @@ func TestChangedFindsWhereTextsDiffer(t *testing.T) {
 		if _, from, to := changed("", []byte(c.a), []byte(c.b)); from != c.from || to != c.to {
 			t.Errorf("%q, %q: from %v to %v, not from %v to %v", c.a, c.b, from, to, c.from, c.to)
 		}
+	}
+}
+
+// Of a package without tests there is no binary, and not that of the package before it.
+func TestAPackageWithoutTestsHasNoBinary(t *testing.T) {
+	t.Chdir("../..")
+	binary := filepath.Join(t.TempDir(), "x.test")
+	if err := os.WriteFile(binary, nil, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := build("engine/internal/vocabulary", binary); !errors.Is(err, errNoTests) {
+		t.Error(err)
+	}
+	if _, err := os.Stat(binary); err == nil {
+		t.Error("the binary of another package is there")
 	}
 }

@@ -59,7 +59,8 @@ func newRunner(saved string) (*runner, error) {
 func (r *runner) close() { os.RemoveAll(r.dir) }
 
 // try runs the tests of file's package with other content in file: first those named first, then those that reach what
-// differs, quick ones first. The first failure ends it.
+// differs, quick ones first. The first failure ends it. Where the package is internal to another one, whose tests are
+// its tests too, those follow.
 func (r *runner) try(file string, content []byte, race, short bool, first string) (verdict, error) {
 	clean, err := os.ReadFile(file)
 	if err != nil {
@@ -82,6 +83,18 @@ func (r *runner) try(file string, content []byte, race, short bool, first string
 		return verdict{}, err
 	}
 	pkg := filepath.Dir(file)
+	v, err := r.tryIn(pkg, pkg, overlay, file, clean, content, race, short, first)
+	if outside, _, internal := strings.Cut(pkg, "/internal/"); internal && err == nil && v.Lives {
+		seconds := v.Seconds
+		v, err = r.tryIn(outside, pkg, overlay, file, clean, content, race, short, "")
+		v.Seconds += seconds
+	}
+	return v, err
+}
+
+// tryIn runs the tests of package pkg with an overlay that changes a file of package of.
+func (r *runner) tryIn(pkg, of, overlay, file string, clean, content []byte, race, short bool, first string) (
+	verdict, error) {
 	// What a lock guards is seen under the race detector, which takes its time: the short tests alone.
 	short = short || race
 	faulty := filepath.Join(r.dir, "faulty.test")
@@ -89,10 +102,12 @@ func (r *runner) try(file string, content []byte, race, short bool, first string
 	if race {
 		args = append(args, "-race")
 	}
-	if err := build(pkg, faulty, args...); err != nil {
+	if err := build(pkg, faulty, args...); errors.Is(err, errNoTests) {
+		return verdict{Lives: true}, nil
+	} else if err != nil {
 		return verdict{Broken: true, How: err.Error()}, nil
 	}
-	v := verdict{Lives: true}
+	v, err := verdict{Lives: true}, error(nil)
 	if first != "" {
 		if v, err = r.run(faulty, pkg, race, 5*time.Minute, "-test.run", "^("+first+")$"); err != nil {
 			return verdict{}, err
@@ -100,7 +115,7 @@ func (r *runner) try(file string, content []byte, race, short bool, first string
 	}
 	seconds := v.Seconds
 	if v.Lives {
-		reach, err := r.reached(pkg, short)
+		reach, err := r.reached(pkg, of, short)
 		if err != nil {
 			return verdict{}, err
 		}
@@ -137,11 +152,17 @@ func build(pkg, binary string, args ...string) error {
 		cgo = "CGO_ENABLED=1"
 	}
 	build.Env = append(os.Environ(), cgo)
+	os.Remove(binary) // of another package
 	if out, err := build.CombinedOutput(); err != nil {
 		return errors.New(strings.TrimSpace(string(out)))
 	}
+	if _, err := os.Stat(binary); err != nil {
+		return errNoTests
+	}
 	return nil
 }
+
+var errNoTests = errors.New("the package has no tests")
 
 // run runs a binary of tests where its package is, for at most limit by its clock. A fault may ask for all memory: 24 GiB
 // of addresses are enough for the tests, but not under the race detector, which reserves far more.
