@@ -76,3 +76,45 @@ func TestModelsListsArchitectures(t *testing.T) {
 		}
 	}
 }
+
+// architectureTable lists the architectures that are read, by kind.
+func architectureTable() string {
+	by := map[Kind][]string{}
+	for name, k := range kinds {
+		if k.build != nil {
+			by[k.is] = append(by[k.is], name)
+		}
+	}
+	b := "| a file that holds | of architecture (`general.architecture`) |\n|---|---|\n"
+	for _, k := range []Kind{KindModel, KindEncoderDecoder, KindEncoder, KindEagle, KindAssistant} {
+		b += "| a " + string(k) + " | " + strings.Join(slices.Sorted(slices.Values(by[k])), ", ") + " |\n"
+		delete(by, k)
+	}
+	for k := range by {
+		b += "| " + string(k) + " | without a place in the test's order |\n"
+	}
+	return regexp.MustCompile(`\| a ([eE])`).ReplaceAllString(b, "| an $1")
+}
+
+// TestArchitecturesAreDocumented: README's table of what runs is what the table of kinds says: SPEC_UPDATE=1 writes it.
+func TestArchitecturesAreDocumented(t *testing.T) {
+	const file, begin, end = "../README.md", "<!-- architectures: written by SPEC_UPDATE=1 go test ./engine " +
+		"-run ArchitecturesAreDocumented -->\n", "<!-- end of architectures -->"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	front, rest, ok := strings.Cut(string(text), begin)
+	_, back, ended := strings.Cut(rest, end)
+	if !ok || !ended {
+		t.Fatalf("%s: no table between %q and %q", file, begin, end)
+	}
+	want := front + begin + architectureTable() + end + back
+	if os.Getenv("SPEC_UPDATE") != "" {
+		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if string(text) != want {
+		t.Errorf("%s is not what the kinds say: SPEC_UPDATE=1 go test ./engine -run ArchitecturesAreDocumented", file)
+	}
+}
