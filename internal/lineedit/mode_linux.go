@@ -1,0 +1,9 @@
+package lineedit
+
+import "golang.org/x/sys/unix"
+
+const (
+	getTermios  = unix.TCGETS
+	setTermios  = unix.TCSETS
+	noCharacter = 0
+)
