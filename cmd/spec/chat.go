@@ -13,6 +13,7 @@ import (
 	"github.com/specgo/spec/chat"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/grammar"
+	"github.com/specgo/spec/internal/lineedit"
 	"github.com/specgo/spec/internal/terminal"
 	"github.com/specgo/spec/speculative"
 )
@@ -35,7 +36,9 @@ var runCommand = command{
 
 const chatAbout = `Reads messages from standard input and writes the model's answers to standard output, by the chat template in the model's file. One line is one message; a line that ends in a backslash goes on in the next, and lines between """ and """ are one message. A line that begins with a slash is a command: /help lists them.
 
-Ctrl-C stops an answer; at the prompt, twice in a row, it ends the program. What earlier turns have in common with the next prompt is not computed again.`
+On a terminal messages are typed in a line editor: arrows, Home, End, Ctrl-arrows, Ctrl-A, E, K, U, W, Y, T, L, Alt-B, F and D as in a shell; Alt-Enter begins a further line; Tab completes commands and files; the arrow up and Ctrl-R find earlier messages, which are kept in a file (--history none: they are not). What is pasted is one message, of up to 4 MiB.
+
+Ctrl-C stops an answer; at the prompt it drops the line, and twice in a row it ends the program, as Ctrl-D does. What earlier turns have in common with the next prompt is not computed again.`
 
 // converse is the command's options: generate's, with the conversation on.
 type converse struct{ generate }
@@ -64,6 +67,7 @@ type chatFlags struct {
 	whenFull                 string // "" is to ask on a terminal, else to stop
 	hideReasoning            bool
 	history                  string // file to load
+	typedHistory             string // file of what was typed before
 }
 
 // What to do when the context is full.
@@ -183,6 +187,7 @@ func (g *generate) converse(ctx context.Context, p *program) error {
 			return err
 		}
 	}
+	defer d.edit(ctx, g.typedHistory)()
 	return w.learned.keep(d.run(ctx, first))
 }
 
@@ -224,6 +229,8 @@ type dialog struct {
 	estimate estimate
 	last     turn // the last answer's figures
 	lines    *lineReader
+	editor   *lineedit.Reader // nil: plain lines
+	draft    string           // what the next message begins with
 	stop     stopper
 	noted    map[string]bool // notes that were given once
 }
@@ -261,7 +268,7 @@ func (d *dialog) run(ctx context.Context, first string) error {
 	for {
 		text, err := d.read(ctx)
 		if errors.Is(err, io.EOF) {
-			if d.typed && d.shown {
+			if d.typed && d.shown && d.editor == nil {
 				d.print("\n", "")
 			}
 			return nil

@@ -67,6 +67,7 @@ func boundedLine(in *bufio.Reader) (string, error) {
 type stopper struct {
 	mu      sync.Mutex
 	cancel  context.CancelFunc // of the answer, nil if there is none
+	prompt  context.CancelFunc // of the editor that reads a message, nil if there is none
 	hit     bool               // Ctrl-C came during the last answer
 	waiting chan struct{}
 }
@@ -78,6 +79,10 @@ func (s *stopper) interrupt() bool {
 	if s.cancel != nil {
 		s.cancel()
 		s.hit = true
+		return true
+	}
+	if s.prompt != nil {
+		s.prompt()
 		return true
 	}
 	select {
@@ -104,8 +109,11 @@ func (s *stopper) answering(ctx context.Context) (answer context.Context, done f
 // errInterrupted is Ctrl-C at the prompt.
 var errInterrupted = errors.New("interrupted")
 
-// line reads one line behind a prompt.
+// line reads one line behind a prompt, or with the editor a message.
 func (d *dialog) line(ctx context.Context, prompt string) (string, error) {
+	if d.editor != nil {
+		return d.typedLine(ctx, prompt)
+	}
 	if d.typed && d.shown {
 		if err := d.print(prompt, ""); err != nil {
 			return "", err
@@ -138,52 +146,56 @@ func (d *dialog) read(ctx context.Context) (string, error) {
 		if interrupts++; interrupts > 1 || !d.typed {
 			return "", errInterrupted
 		}
-		if d.shown {
+		if d.shown && d.editor == nil {
 			d.print("\n", "")
 		}
 		d.note("(Ctrl-C once more, or Ctrl-D, ends)")
 	}
 }
 
-const quotes = `"""`
+const (
+	quotes        = `"""`
+	messagePrompt = "> "
+)
 
 func (d *dialog) compose(ctx context.Context) (string, error) {
-	text, err := d.line(ctx, "> ")
+	text, err := d.line(ctx, messagePrompt)
 	if err != nil {
 		return "", err
 	}
-	if rest, ok := strings.CutPrefix(text, quotes); ok {
-		for {
-			if before, _, ok := strings.Cut(rest, quotes); ok {
-				return before, nil
-			}
-			next, err := d.more(ctx, rest)
-			if errors.Is(err, io.EOF) {
-				return "", fmt.Errorf(`a message that begins with %s and does not end`, quotes)
-			}
-			if err != nil {
-				return "", err
-			}
-			if rest != "" {
-				next = rest + "\n" + next
-			}
-			rest = next
+	for {
+		sofar, open := unfinished(text)
+		if !open {
+			break
 		}
-	}
-	for strings.HasSuffix(text, `\`) {
 		next, err := d.more(ctx, text)
-		if err != nil && !errors.Is(err, io.EOF) {
+		quoted := strings.HasPrefix(text, quotes)
+		switch {
+		case errors.Is(err, io.EOF) && quoted:
+			return "", fmt.Errorf(`a message that begins with %s and does not end`, quotes)
+		case errors.Is(err, io.EOF):
+			return sofar, nil
+		case err != nil:
 			return "", err
 		}
-		text = strings.TrimSuffix(text, `\`) + "\n" + next
-		if err != nil {
-			return strings.TrimSuffix(text, "\n"), nil
-		}
+		text = sofar + "\n" + next
+	}
+	if rest, ok := strings.CutPrefix(text, quotes); ok {
+		text, _, _ = strings.Cut(rest, quotes)
+		return strings.TrimPrefix(text, "\n"), nil
 	}
 	if strings.TrimSpace(text) == "" {
 		return "", nil
 	}
 	return text, nil
+}
+
+// unfinished reports whether a message goes on in a further line, and what of it stands in front of that.
+func unfinished(text string) (sofar string, open bool) {
+	if rest, ok := strings.CutPrefix(text, quotes); ok {
+		return text, !strings.Contains(rest, quotes)
+	}
+	return strings.CutSuffix(text, `\`)
 }
 
 // more reads a further line of a message.

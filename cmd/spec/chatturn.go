@@ -165,7 +165,8 @@ func (d *dialog) fit(ctx context.Context) (*library.Task, error) {
 	choice := d.whenFull
 	if choice == fullAsk {
 		d.note("The conversation has %d tokens, the context holds %d (-c).", tokens, context)
-		line, err := d.line(ctx, "Drop the oldest turns, or stop here? [d/S] ")
+		d.note("Drop the oldest turns, or stop here?")
+		line, err := d.line(ctx, "[d/S] ")
 		if err != nil && !errors.Is(err, errInterrupted) {
 			return nil, err
 		}

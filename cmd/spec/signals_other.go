@@ -5,6 +5,8 @@ package main
 import (
 	"os"
 	"syscall"
+
+	"github.com/specgo/spec/internal/lineedit"
 )
 
 // endSignals interrupt the program as Ctrl-C does: what was written so far is completed, exit code 130.
@@ -15,3 +17,6 @@ var hangup os.Signal
 
 // survive lets the program go on when its terminal or the reader of its output is gone, which no signal tells here.
 func (p *program) survive() (end func()) { return func() {} }
+
+// watchTerminal would tell the line editor what happens to its terminal, which no signal tells here.
+func watchTerminal(*lineedit.Reader) (end func()) { return func() {} }

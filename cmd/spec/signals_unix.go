@@ -6,6 +6,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/specgo/spec/internal/lineedit"
 )
 
 // endSignals interrupt the program as Ctrl-C does: what was written so far is completed, exit code 130.
@@ -23,5 +25,30 @@ func (p *program) survive() (end func()) {
 	return func() {
 		p.survives.Store(false)
 		signal.Stop(broken)
+	}
+}
+
+// watchTerminal tells the line editor what happens to its terminal, until end is called.
+func watchTerminal(e *lineedit.Reader) (end func()) {
+	heard := make(chan os.Signal, 8)
+	signal.Notify(heard, syscall.SIGWINCH, syscall.SIGCONT)
+	if !signal.Ignored(syscall.SIGTSTP) {
+		signal.Notify(heard, syscall.SIGTSTP)
+	}
+	go func() {
+		for s := range heard {
+			switch s {
+			case syscall.SIGWINCH:
+				e.Resized()
+			case syscall.SIGCONT:
+				e.Resumed()
+			case syscall.SIGTSTP:
+				e.Stop()
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(heard)
+		close(heard)
 	}
 }

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/specgo/spec/internal/lineedit"
+	"github.com/specgo/spec/internal/terminal"
+)
+
+// noHistory is the value of --history that keeps none.
+const noHistory = "none"
+
+// historyFile is where what was typed is kept: what --history says, else spec/history in the user's folder for state,
+// or where a system has none, for configuration.
+func historyFile(p *program, given string) string {
+	switch {
+	case given == noHistory:
+		return ""
+	case given != "":
+		return given
+	}
+	if dir := p.env("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "spec", "history")
+	}
+	if home := p.env("HOME"); filepath.IsAbs(home) && runtime.GOOS != "windows" && runtime.GOOS != "darwin" {
+		return filepath.Join(home, ".local", "state", "spec", "history")
+	}
+	dir, err := os.UserConfigDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(dir, "spec", "history")
+}
+
+// edit lets messages be typed with the line editor, where there is a terminal for it. end restores the terminal; that
+// happens also as soon as the context ends.
+func (d *dialog) edit(ctx context.Context, history string) (end func()) {
+	none := func() {}
+	in, ok := d.p.stdin.(*os.File)
+	out, shown := d.p.stdout.(*os.File)
+	if !d.shown {
+		out, shown = d.p.stderr.(*os.File)
+	}
+	if !ok || !shown || !d.typed || !terminal.Is(out) || d.p.env("TERM") == "dumb" {
+		return none
+	}
+	kept, err := lineedit.OpenHistory(historyFile(d.p, history))
+	if err != nil {
+		d.note("(what is typed is not kept: %s)", message(err))
+	}
+	o := lineedit.Options{
+		History: kept, Most: longestMessageText, Open: unfinished, Complete: d.complete,
+	}
+	if d.color {
+		o.Faint, o.Off = colorPrompt, colorOff
+	}
+	if d.editor, err = lineedit.Open(in, out, o); err != nil {
+		d.editor = nil
+		return none
+	}
+	unwatch := watchTerminal(d.editor)
+	stop := context.AfterFunc(ctx, func() { d.editor.Close() })
+	return func() {
+		stop()
+		unwatch()
+		d.editor.Close()
+	}
+}
+
+// typedLine reads a message with the editor.
+func (d *dialog) typedLine(ctx context.Context, prompt string) (string, error) {
+	reading, cancel := context.WithCancel(ctx)
+	defer cancel()
+	d.stop.prompting(cancel)
+	defer d.stop.prompting(nil)
+	text, err := d.editor.Read(reading, prompt, d.draft)
+	d.draft = ""
+	if errors.Is(err, lineedit.ErrInterrupted) || reading.Err() != nil && ctx.Err() == nil {
+		return "", errInterrupted
+	}
+	if err == nil && prompt == messagePrompt {
+		if failed := d.editor.Remember(text); failed != nil {
+			d.once("(what is typed is not kept: " + message(failed) + ")")
+		}
+	}
+	return text, err
+}
+
+// prompting says what Ctrl-C as a signal does while a message is typed.
+func (s *stopper) prompting(cancel context.CancelFunc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.prompt = cancel
+}
+
+// complete lists what may stand in place of the end of a message that begins with a slash: commands, settings, files.
+func (d *dialog) complete(text string) (from int, choices []string) {
+	if !strings.HasPrefix(text, "/") || strings.Contains(text, "\n") {
+		return 0, nil
+	}
+	name, arg, spaced := strings.Cut(text[1:], " ")
+	if !spaced {
+		for _, c := range slashCommands() {
+			for _, n := range c.names {
+				if strings.HasPrefix(n, name) {
+					choices = append(choices, "/"+n+ending(c.arg != ""))
+				}
+			}
+		}
+		return 0, choices
+	}
+	for _, c := range slashCommands() {
+		switch {
+		case !slices.Contains(c.names, name):
+		case strings.HasPrefix(c.arg, "[NAME"):
+			for _, s := range settings() {
+				if strings.HasPrefix(s.name, arg) {
+					choices = append(choices, s.name+" ")
+				}
+			}
+		case strings.Contains(c.arg, "FILE"):
+			choices = pathsFrom(arg)
+		}
+	}
+	return len(text) - len(arg), choices
+}
+
+func ending(more bool) string {
+	if more {
+		return " "
+	}
+	return ""
+}
+
+// mostFiles is how many files of a folder are looked at for a completion.
+const mostFiles = 10000
+
+// pathsFrom are the files whose path begins with a text; a folder's name ends in a slash.
+func pathsFrom(begin string) (all []string) {
+	dir, name := filepath.Split(begin)
+	f, err := os.Open(filepath.Clean("./" + dir))
+	if filepath.IsAbs(dir) {
+		f, err = os.Open(dir)
+	}
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	entries, _ := f.ReadDir(mostFiles)
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), name) || name == "" && strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		path := dir + e.Name()
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			path += string(filepath.Separator)
+		}
+		all = append(all, path)
+	}
+	slices.Sort(all)
+	return all
+}
