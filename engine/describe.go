@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 
 	"github.com/specgo/spec/engine/internal/recurrent"
 	"github.com/specgo/spec/gguf"
@@ -17,6 +18,12 @@ type Description struct {
 	// MTP is what a session of the file's MTP blocks ([Options].MTP) keeps, of all blocks; nil where there are none that
 	// can be loaded. Only the function [Describe] says it.
 	MTP []CacheShape
+}
+
+// Everywhere reports whether a session of the model can be cut back to any length without computing anything again: no
+// layer is recurrent or has a window.
+func (d *Description) Everywhere() bool {
+	return d.Recurrent.Layers == 0 && !slices.ContainsFunc(d.Caches, func(c CacheShape) bool { return c.Window > 0 })
 }
 
 // RecurrentSize is the memory of the recurrent layers of a session, in bytes. The zero value is that of a model

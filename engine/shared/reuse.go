@@ -95,7 +95,8 @@ func (c *Scheduler) find(s *Session, l lineage, wanted []int32) (from *prefix, m
 // than the have that s has itself. It returns how many s then has, and what the kept sequence had beyond all of it.
 //
 // What is kept is forked; where that needs memory that others would have to give up, s takes it over, and what a fork
-// would save of it is lost, if that is less than a page.
+// would save of it is lost, if that is less than a page. So it does where that is less than the fork's copy of a page
+// costs, in models whose sequences can be cut back to any length: others go on from s then.
 func (c *Scheduler) adopt(s *Session, have int, wanted []int32) (n int, beyond unread) {
 	from, memory, n := c.find(s, s.lineage, wanted)
 	if n < have+leastShared {
@@ -110,7 +111,7 @@ func (c *Scheduler) adopt(s *Session, have int, wanted []int32) (n int, beyond u
 		}
 	}
 	var err error
-	forked := c.fits(need)
+	forked := c.fits(need) && !(from != nil && c.everywhere && memory.Len()-n < leastShared)
 	switch {
 	case forked && from != nil:
 		memory, err = c.prefixes.fork(from, n)

@@ -53,7 +53,9 @@ type Scheduler struct {
 	worked atomic.Int64 // nanoseconds of passes
 	panics atomic.Int64
 
-	stats   Stats
+	stats      Stats
+	everywhere bool // sequences of the model can be cut back to any length: no windows, no recurrent layers, no head
+
 	prepare func(engine.Batch) time.Duration // tests: called before each pass; what it takes longer for that
 }
 
@@ -147,6 +149,7 @@ func New(m *engine.Model, o Options) *Scheduler {
 		c.prefixes.floor = &o.Kept.floor
 		o.Kept.join(c)
 	}
+	c.everywhere = m != nil && m.Head() == nil && m.Describe().Everywhere()
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.ended.L = &c.mu
 	c.steps.build, c.steps.settle = c.build, c.settle
