@@ -78,7 +78,10 @@ func TestEngineIdentity(t *testing.T) {
 	rt := newRuntime(t, engine.RuntimeOptions{})
 	target, near, far := randomModel(t, rt, 0), randomModel(t, rt, 0.05), randomModel(t, rt, 3)
 	tokens, lengths := 40, upTo(16)
-	if !testkit.IsLong(t) {
+	switch {
+	case testing.Short(): // emulators take long
+		tokens, lengths = 24, []int{4}
+	case !testkit.IsLong(t):
 		tokens, lengths = 24, []int{1, 4, 16}
 	}
 	for i, s := range []engine.Sampling{
