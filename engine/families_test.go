@@ -173,8 +173,9 @@ func TestFamiliesOneAnswer(t *testing.T) {
 			}
 			ids := randomTokens(min(m.config.Context, n), m.config.Vocab, 4)
 			want := eval(t, newSession(t, m, SessionOptions{}), ids, nil, All)
-			sameBits(t, "scalar kernels", eval(t, newSession(t, open(scalar, weights), SessionOptions{}), ids, nil,
-				All), want)
+			some := min(len(ids), 100)
+			sameBits(t, "scalar kernels", eval(t, newSession(t, open(scalar, weights), SessionOptions{}), ids[:some], nil,
+				All), want[:some*m.config.Vocab])
 			for j, way := range ways {
 				if testkit.IsLong(t) || (i+j)%every == 0 {
 					sameBits(t, way.name, way.feed(t, m, SessionOptions{}, ids), want)

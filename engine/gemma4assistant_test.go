@@ -236,6 +236,9 @@ func TestAssistantOneAnswer(t *testing.T) {
 			if kv := s.kv[gemma4Keys(target.lends().blocks[0].mixer).cache]; kv.First() == 0 {
 				t.Fatal("the cache of layers with a window keeps everything")
 			}
+			if simd == "scalar" && len(asm.Available()) > 1 { // its passes are slow, and the others have the rest
+				continue
+			}
 			for _, chunk := range []int{1, 77} {
 				if chunk == 1 && i < len(asm.Available())-1 { // the best kernels alone: 900 passes
 					continue

@@ -57,9 +57,9 @@ func TestCompare(t *testing.T) {
 	case testing.Short():
 		drafters, schedules = drafters[:1], schedules[:2]
 	case !testkit.IsLong(t):
-		drafters, schedules = drafters[:4], schedules[:1]
+		drafters, schedules = drafters[:3], schedules[:1]
 	}
-	out, stderr, code := spec(t, "", "compare", "--prompts", prompts, "-n", "12", "-r", "2", "--warmup", "0",
+	out, stderr, code := spec(t, "", "compare", "--prompts", prompts, "-n", "8", "-r", "2", "--warmup", "0",
 		"--json", "--html", page,
 		"--drafter", strings.Join(drafters, ","), "--schedule", strings.Join(schedules, ",")+",oracle",
 		"--verify", "greedy,match,rejection,block,stairs,stairs-faithful", "--temp", "0,0.8")
@@ -70,7 +70,7 @@ func TestCompare(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatal(err)
 	}
-	if r.Schema != 1 || r.Threads < 1 || r.Tokens != 12 || !r.Complete || len(r.Broken) != 0 {
+	if r.Schema != 1 || r.Threads < 1 || r.Tokens != 8 || !r.Complete || len(r.Broken) != 0 {
 		t.Errorf("schema %d, %d threads, %d tokens, complete %v, broken %q", r.Schema, r.Threads,
 			r.Tokens, r.Complete, r.Broken)
 	}
@@ -79,7 +79,7 @@ func TestCompare(t *testing.T) {
 		t.Errorf("%d rows, want %d", len(r.Rows), want)
 	}
 	for _, row := range r.Rows {
-		if row.Prompts != "two" || row.NPrompts != 2 || row.NRuns < 4 || row.NTokens < 2 || row.NTokens > 24 ||
+		if row.Prompts != "two" || row.NPrompts != 2 || row.NRuns < 4 || row.NTokens < 2 || row.NTokens > 16 ||
 			len(row.ByPrompt) != 2 {
 			t.Fatalf("row %+v", row)
 		}

@@ -8,7 +8,7 @@ import (
 )
 
 func TestSelftest(t *testing.T) {
-	out := done(t, "", "selftest", "--quick", "-n", "8", "--draws", "500")
+	out := done(t, "", "selftest", "--quick", "-n", "4", "--draws", "200")
 	for _, want := range []string{"one answer", "confirmation", "same text", "distribution", "p 0.", ": 0 failed\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
