@@ -100,6 +100,9 @@ func (m *Model) EmbedIDs(ctx context.Context, texts [][]int32, o EmbedOptions) (
 	if t := m.parts.Target; t.TakesTexts() {
 		if _, said := t.Pooling(); said || t.Kind() == engine.KindEncoder {
 			o.Pooling = m.Pooling(o.Pooling)
+			if set, err := m.adapterSet(nil); err != nil || set.Len() > 0 {
+				return nil, cmp.Or(err, bad("model", "has adapters, which do not change the vectors of whole texts"))
+			}
 			return embedWhole(ctx, t, texts, o)
 		}
 	}
@@ -170,7 +173,11 @@ func (m *Model) embedSome(
 			err = fmt.Errorf("%w: %v", engine.ErrPanic, x)
 		}
 	}()
-	s, done, err := m.target.open(ctx, o.Salt)
+	set, err := m.adapterSet(nil)
+	if err != nil {
+		return err
+	}
+	s, done, err := m.target.open(ctx, o.Salt, set)
 	if err != nil {
 		return err
 	}

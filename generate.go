@@ -224,7 +224,7 @@ func (g *generation) run(ctx context.Context, put func(Event) bool) (last Event,
 
 // open makes the decoder: sequences, drafter, and what was learned from earlier texts.
 func (g *generation) open(ctx context.Context, stop func()) error {
-	own, done, err := g.m.target.open(ctx, g.r.Salt)
+	own, done, err := g.m.target.open(ctx, g.r.Salt, g.adapters)
 	if err != nil {
 		return err
 	}
@@ -273,15 +273,17 @@ func (g *generation) newDrafter(ctx context.Context, target Sequence) (speculati
 		return g.r.Drafter(target)
 	}
 	m := g.m
-	if a := m.alone; a != nil && a.drafter != nil && slices.Equal(a.each, g.each) && a.salt == g.r.Salt {
+	if a := m.alone; a != nil && a.drafter != nil && slices.Equal(a.each, g.each) && a.salt == g.r.Salt &&
+		a.set == g.adapters {
 		return a.drafter, nil // it goes on with what its sequence holds
 	}
 	var all []speculative.Drafter
 	for i, c := range g.each {
 		p := speculative.Parts{Target: m.parts.Target, Session: engine.SessionOptions{
-			Context: m.context, KV: m.session.KV, NoCache: m.session.NoCache}}
+			Context: m.context, KV: m.session.KV, NoCache: m.session.NoCache,
+			Adapters: g.adapters}}
 		if c.Needs().Draft() {
-			seq, done, err := m.openDraft(ctx, m.drafts[i], target, g.r.Salt)
+			seq, done, err := m.openDraft(ctx, m.drafts[i], target, g.r.Salt, &g.adapters)
 			if err != nil {
 				return nil, err
 			}
@@ -298,16 +300,19 @@ func (g *generation) newDrafter(ctx context.Context, target Sequence) (speculati
 		d = speculative.Merge(all...)
 	}
 	if m.alone != nil {
-		m.alone.each, m.alone.salt, m.alone.drafter = g.each, g.r.Salt, d
+		m.alone.each, m.alone.salt, m.alone.set, m.alone.drafter = g.each, g.r.Salt, g.adapters, d
 	}
 	return d, nil
 }
 
-// openDraft makes a sequence of a draft model, or of a draft head, for a text.
-func (m *Model) openDraft(ctx context.Context, d *draft, target Sequence, salt string) (
+// openDraft makes a sequence of a draft model, or of a draft head, for a text. The adapters of set are the target's.
+func (m *Model) openDraft(ctx context.Context, d *draft, target Sequence, salt string, set *engine.AdapterSet) (
 	s speculative.Sequence, done func(), err error) {
 	if d.own != nil {
-		return d.own.open(ctx, salt)
+		if d.model.Head() != nil {
+			salt = readSalt(salt, set)
+		}
+		return d.own.open(ctx, salt, engine.AdapterSet{})
 	}
 	o := engine.SessionOptions{Context: min(m.context, d.model.Config().Context)}
 	if own, ok := target.(*engine.Session); ok {
@@ -319,7 +324,10 @@ func (m *Model) openDraft(ctx context.Context, d *draft, target Sequence, salt s
 			}
 			m.alone.lent[d] = lent
 		}
-		return lent, func() {}, nil
+		if lent.Target() != own { // which was begun again, with other adapters
+			err = lent.SetTarget(own)
+		}
+		return lent, func() {}, err
 	}
 	t, ok := target.(*shared.Session)
 	if !ok {

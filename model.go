@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -102,6 +103,9 @@ type Parts struct {
 	Draft  *engine.Model // a draft model, or a draft head for Target; nil: none
 	// Drafts are more of them: what they propose is verified together with Draft's, as a tree. Options.Parallel is 1.
 	Drafts []*engine.Model
+	// Adapters are for Target, each with its scale where a request does not say otherwise. At most engine.MaxAdapters
+	// have another scale than 0 at once.
+	Adapters []engine.ScaledAdapter
 
 	Tokenizer *bpe.Tokenizer // nil: the target's
 	Close     func()         // called by Model.Close; nil: nothing to do
@@ -126,6 +130,8 @@ type Model struct {
 	session engine.SessionOptions
 	around  func(Sequence) Sequence
 
+	adapters adapters
+
 	choice     speculative.Choice
 	experience *speculative.Experience
 	vocabulary *grammar.Vocabulary
@@ -144,6 +150,7 @@ type draft struct {
 type alone struct {
 	each    []speculative.Choice // that the drafter was made for
 	salt    string               // likewise
+	set     engine.AdapterSet    // of the target, likewise
 	drafter speculative.Drafter
 	lent    map[*draft]*engine.Session // of draft heads that look at the target's cache
 }
@@ -177,6 +184,12 @@ func New(p Parts, o Options) (*Model, error) {
 		if m.tok.IsEOG(id) {
 			m.ends = append(m.ends, id)
 		}
+	}
+	m.adapters.list = slices.Clone(p.Adapters)
+	if set, err := m.adapterSet(nil); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
+	} else if set.Len() > 0 && set.At(0).Adapter.Model() != p.Target {
+		return nil, fmt.Errorf("%w: adapters of another model than the target", ErrOptions)
 	}
 	m.breakers = sync.OnceValue(func() [][]int32 { return Breakers(m.tok, DefaultBreakers()) })
 	m.vocabulary = grammar.NewVocabulary(m.tok, grammar.VocabularyOptions{
@@ -355,9 +368,12 @@ func (m *Model) Stats() Stats {
 	return s
 }
 
-// Bytes is the memory of the weights, with those of the draft.
+// Bytes is the memory of the weights, with those of the draft and of adapters.
 func (m *Model) Bytes() int64 {
 	n := m.parts.Target.Bytes()
+	for _, a := range m.parts.Adapters {
+		n += a.Adapter.Info().Bytes
+	}
 	for _, d := range m.drafts {
 		n += d.model.Bytes()
 	}
@@ -368,6 +384,8 @@ func (m *Model) Bytes() int64 {
 type Load struct {
 	Draft   string // a draft model or draft head, as the model; "": an MTP block in the model's own file, if it has one
 	NoDraft bool   // load nothing to draft with
+
+	Adapters []AdapterFile // of the model; requests name them by their place here
 
 	Runtime *engine.Runtime // of the passes; nil: one of its own, with as many threads as Threads says
 	Threads int             // 0: the physical cores that the process may use
@@ -436,6 +454,9 @@ func Open(ctx context.Context, path string, o Options) (m *Model, err error) {
 	}
 	if p.Target.TargetLayers() != nil {
 		return nil, fmt.Errorf("%s: a draft head, which is no model by itself", path)
+	}
+	if p.Adapters, err = openAdapters(ctx, p.Target, l.Adapters); err != nil {
+		return nil, err
 	}
 	how.Target = p.Target
 	if how.Memory > 0 {

@@ -66,6 +66,9 @@ func (m *Model) RankTokens(query string, documents []string) ([][]int32, error) 
 
 // RankIDs judges pairs that RankTokens has made.
 func (m *Model) RankIDs(ctx context.Context, pairs [][]int32) ([]Ranked, error) {
+	if set, err := m.adapterSet(nil); err != nil || set.Len() > 0 {
+		return nil, cmp.Or(err, bad("model", "has adapters, which do not change the scores of pairs"))
+	}
 	list, err := m.parts.Target.Embed(ctx, pairs, engine.EmbedOptions{Pooling: engine.PoolRank})
 	if err != nil {
 		return nil, err

@@ -58,6 +58,10 @@ type Request struct {
 	Timings  bool // each event has the figures so far
 	Rounds   bool // events have the rounds of speculation
 
+	// Adapters are the adapters that change the target's answers; those that are not named have the scale 0. nil: as the
+	// model has them.
+	Adapters []AdapterScale
+
 	// Salt keeps what is computed for prompts that begin alike apart: only requests with the same one share it.
 	Salt string
 	// CallID makes the ids of tool calls that the model has given none; nil: random ones.

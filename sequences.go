@@ -10,8 +10,8 @@ import (
 
 // sequences makes sequences of one model.
 type sequences interface {
-	// open makes one, which shares with those of its salt alone; done gives it back.
-	open(ctx context.Context, salt string) (s Sequence, done func(), err error)
+	// open makes one, which shares with those of its salt and its adapters alone; done gives it back.
+	open(ctx context.Context, salt string, set engine.AdapterSet) (s Sequence, done func(), err error)
 	stats() shared.Stats
 	close()
 }
@@ -21,7 +21,7 @@ type single struct {
 	model   *engine.Model
 	o       engine.SessionOptions
 	seat    chan struct{}
-	session *engine.Session // nil: none yet. It belongs to whoever has the seat
+	session *engine.Session // nil: none yet, else with the adapters of o. It belongs to whoever has the seat
 	salt    string          // that it was used under
 }
 
@@ -29,7 +29,7 @@ func newSingle(m *engine.Model, o engine.SessionOptions) *single {
 	return &single{model: m, o: o, seat: make(chan struct{}, 1)}
 }
 
-func (s *single) open(ctx context.Context, salt string) (Sequence, func(), error) {
+func (s *single) open(ctx context.Context, salt string, set engine.AdapterSet) (Sequence, func(), error) {
 	select {
 	case s.seat <- struct{}{}:
 	case <-ctx.Done():
@@ -37,7 +37,12 @@ func (s *single) open(ctx context.Context, salt string) (Sequence, func(), error
 	}
 	leave := sync.OnceFunc(func() { <-s.seat })
 	err := ctx.Err()
+	if err == nil && s.session != nil && s.o.Adapters != set {
+		s.session.Close()
+		s.session = nil
+	}
 	if err == nil && s.session == nil {
+		s.o.Adapters = set
 		s.session, err = s.model.NewSession(s.o)
 	}
 	if err == nil && s.salt != salt {
@@ -65,8 +70,10 @@ type scheduled struct {
 	o engine.SessionOptions
 }
 
-func (s *scheduled) open(ctx context.Context, salt string) (Sequence, func(), error) {
-	session, err := s.NewSession(ctx, shared.SessionOptions{SessionOptions: s.o, Salt: salt})
+func (s *scheduled) open(ctx context.Context, salt string, set engine.AdapterSet) (Sequence, func(), error) {
+	o := s.o
+	o.Adapters = set
+	session, err := s.NewSession(ctx, shared.SessionOptions{SessionOptions: o, Salt: salt})
 	if err != nil {
 		return nil, nil, err
 	}

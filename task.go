@@ -27,6 +27,8 @@ type Task struct {
 	cut     bool    // something was dropped from a prompt
 	max     int     // tokens of an answer; 0: as many as fit
 
+	adapters engine.AdapterSet // of the target's sequences
+
 	each []speculative.Choice // how each draft model drafts, or one where none does
 
 	format    *chat.Format // of a conversation's answers; nil: they are plain text
@@ -62,6 +64,9 @@ func (m *Model) Prepare(ctx context.Context, r Request) (*Task, error) {
 	t.r.Speculation, t.each, t.r.N = choice, each, max(r.N, 1)
 	if r.Written != nil && r.Lines != (Lines{}) {
 		return nil, bad("lines", "receipts of answers that end by their lines are not supported")
+	}
+	if t.adapters, err = m.adapterSet(r.Adapters); err != nil {
+		return nil, err
 	}
 	if err := t.checkSampling(); err != nil {
 		return nil, err

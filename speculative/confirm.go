@@ -25,11 +25,13 @@ type Confirmation struct {
 // token is the one that plain decoding chooses there, and the text ends where and why it says. It makes one pass over
 // prompt and text at the speed of prefill, in a session of its own, after the encoder's input where there is one;
 // whoever wrote the text may have used other kernels, threads, pass sizes and drafts. file is the fingerprint of the
-// file that m was loaded from, with the Options.Weights and the rotary table of the receipt.
+// file that m was loaded from, with the Options.Weights and the rotary table of the receipt. adapters are those of the
+// receipt, for m, in any order; their scales are the receipt's.
 //
 // The error is a [*Mismatch] for a text that the model does not write, wraps [ErrReceipt] for a receipt that cannot be
 // checked, and is otherwise that of the pass.
-func Confirm(ctx context.Context, m *engine.Model, file engine.Fingerprint, r *Receipt) (c Confirmation, err error) {
+func Confirm(ctx context.Context, m *engine.Model, file engine.Fingerprint, r *Receipt, adapters ...*engine.Adapter) (
+	c Confirmation, err error) {
 	if m == nil || r == nil {
 		return c, fmt.Errorf("%w: no model or no receipt", ErrOptions)
 	}
@@ -60,7 +62,11 @@ func Confirm(ctx context.Context, m *engine.Model, file engine.Fingerprint, r *R
 	if err != nil {
 		return c, fmt.Errorf("%w: %w", ErrReceipt, err)
 	}
-	session, err := m.NewSession(engine.SessionOptions{Context: r.Context, KV: r.Model.KV})
+	set, err := r.Model.set(adapters)
+	if err != nil {
+		return c, err
+	}
+	session, err := m.NewSession(engine.SessionOptions{Context: r.Context, KV: r.Model.KV, Adapters: set})
 	if err != nil {
 		return c, fmt.Errorf("%w: %w", ErrReceipt, err)
 	}

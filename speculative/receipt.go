@@ -58,6 +58,14 @@ type ReceiptModel struct {
 	Types     string `json:"weight_types"`     // that resulted
 	KV        string `json:"kv_type"`          // engine.SessionOptions.KV
 	Rope      string `json:"rope_factors"`     // the tensor of frequency factors in use
+
+	Adapters []ReceiptAdapter `json:"adapters,omitempty"` // in the order of the set
+}
+
+// ReceiptAdapter is an adapter (LoRA) of the target's sequence.
+type ReceiptAdapter struct {
+	Adapter string  `json:"adapter_sha256"` // engine.Adapter.Fingerprint
+	Scale   float32 `json:"scale"`
 }
 
 // ReceiptSampling is [engine.Sampling] in a form that JSON can hold. A bias of -Inf is a banned token.
@@ -174,6 +182,10 @@ func (d *Decoder) Receipt(o ReceiptOptions) (*Receipt, error) {
 	if part, ok := d.target.Sequence.(interface{ Layers() int }); ok && part.Layers() != m.Config().Layers {
 		return nil, fmt.Errorf("%w: a target of %d of the model's %d layers", ErrReceipt, part.Layers(), m.Config().Layers)
 	}
+	adapted, ok := d.target.Sequence.(interface{ Adapters() engine.AdapterSet })
+	if !ok {
+		return nil, fmt.Errorf("%w: a target whose adapters are not known", ErrReceipt)
+	}
 	if d.stats.Prompt == 0 || len(d.sequence) < d.stats.Prompt {
 		return nil, fmt.Errorf("%w: no text was written", ErrReceipt)
 	}
@@ -190,6 +202,7 @@ func (d *Decoder) Receipt(o ReceiptOptions) (*Receipt, error) {
 		Model: ReceiptModel{
 			Name: m.Config().Name, Model: o.Fingerprint.Model, Tokenizer: o.Fingerprint.Tokenizer,
 			Weights: m.Weights(), Types: m.WeightTypes(), KV: o.KV, Rope: m.Config().RopeFactors,
+			Adapters: receiptAdapters(adapted.Adapters()),
 		},
 		Context: d.target.Context(), Max: max(0, d.o.MaxTokens), Stop: append([]string{}, d.o.Stop...), EOG: []int32{},
 		Sampling: s,
@@ -212,6 +225,43 @@ func (d *Decoder) Receipt(o ReceiptOptions) (*Receipt, error) {
 	}
 	r.Text = r.replay(tok).text
 	return r, nil
+}
+
+// receiptAdapters is a set as receipts have it.
+func receiptAdapters(set engine.AdapterSet) (list []ReceiptAdapter) {
+	for i := range set.Len() {
+		a := set.At(i)
+		list = append(list, ReceiptAdapter{a.Adapter.Fingerprint(), a.Scale})
+	}
+	return list
+}
+
+// set finds a receipt's adapters among those that are there, all of which it must have.
+func (r *ReceiptModel) set(there []*engine.Adapter) (engine.AdapterSet, error) {
+	differs := func(written, expected string) (engine.AdapterSet, error) {
+		return engine.AdapterSet{}, &Mismatch{Field: "adapters", Position: -1, Written: written, Expected: expected}
+	}
+	var list []engine.ScaledAdapter
+	for _, x := range r.Adapters {
+		i := slices.IndexFunc(there, func(a *engine.Adapter) bool { return a.Fingerprint() == x.Adapter })
+		if i < 0 {
+			return differs(fmt.Sprintf("%q", x.Adapter), "that of an adapter that is given")
+		}
+		if x.Scale == 0 {
+			return engine.AdapterSet{}, fmt.Errorf("%w: an adapter with a scale of 0", ErrReceipt)
+		}
+		list = append(list, engine.ScaledAdapter{Adapter: there[i], Scale: x.Scale})
+	}
+	for _, a := range there {
+		if !slices.ContainsFunc(r.Adapters, func(x ReceiptAdapter) bool { return x.Adapter == a.Fingerprint() }) {
+			return differs("no such adapter", fmt.Sprintf("%q (%s)", a.Fingerprint(), a.Info().File))
+		}
+	}
+	set, err := engine.NewAdapterSet(list...)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", ErrReceipt, err)
+	}
+	return set, err
 }
 
 // defaultKV is the storage of a session's cache where SessionOptions.KV is "".

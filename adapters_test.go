@@ -1,0 +1,204 @@
+package spec
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/randommodel"
+	"github.com/specgo/spec/speculative"
+	"github.com/specgo/spec/testdata"
+)
+
+// targetAdapters draws adapters for the embedded target, which change its texts.
+func targetAdapters(t testing.TB, target *engine.Model, n int) (list []engine.ScaledAdapter) {
+	t.Helper()
+	r := testdata.Target()
+	base, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		file := randommodel.Adapter{Seed: uint64(i + 1), Spread: 0.3}.File(t, base)
+		f, err := gguf.Open(bytes.NewReader(file), int64(len(file)), "lora.gguf")
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := target.ReadAdapter(t.Context(), f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, engine.ScaledAdapter{Adapter: a, Scale: 0})
+	}
+	return list
+}
+
+// With every set of adapters, drafts change no text, wherever sequences come from; sets have other texts; and a prompt
+// is computed again under another set, and not under the same one.
+func TestAdaptersOfRequests(t *testing.T) {
+	p, err := pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, err := engine.New(t.Context(), p.Target.Runtime(), testdata.Head(), testdata.Head().Size(),
+		engine.Options{Name: "head", Target: p.Target})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer head.Close()
+	list := targetAdapters(t, p.Target, 2)
+	list[0].Scale = 2
+	prompt := Prompt{Text: "func (r *Ring) Push(x int) {\n\tif r.n == len(r.buf) {\n\t\tr.grow()\n\t}\n\tr.buf["}
+	sets := map[string][]AdapterScale{"the model's": nil, "none": {}, "the first": {{0, 2}}, "less of it": {{0, 1.5}},
+		"both": {{1, 1}, {0, 2}}}
+	want := map[string]string{}
+	for _, how := range []struct {
+		parallel int
+		draft    *engine.Model
+		drafters []string
+	}{{0, p.Draft, []string{"none", "tree", "early-exit", "ngram"}}, {1, p.Draft, []string{"none", "model", "early-exit"}},
+		{0, head, []string{"eagle"}}, {1, head, []string{"eagle"}}} {
+		m, err := New(Parts{Target: p.Target, Draft: how.draft, Adapters: list}, Options{Parallel: how.parallel})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		for _, drafter := range how.drafters {
+			for name, set := range sets {
+				r := Request{Prompts: []Prompt{prompt}, MaxTokens: 16, Adapters: set, Salt: drafter,
+					Sampling:    engine.Sampling{Temperature: 1, Seed: 3},
+					Speculation: speculative.Choice{Drafter: drafter}}
+				a, err := Collect(m.Generate(t.Context(), r))
+				if err != nil {
+					t.Fatal(name, drafter, err)
+				}
+				if want[name] == "" {
+					want[name] = a[0].Text
+				}
+				if a[0].Text != want[name] {
+					t.Errorf("%s, %s, %d: %q, want %q", name, drafter, how.parallel, a[0].Text, want[name])
+				}
+				if n := a[0].Stats.Reused; n > 0 && name != "the model's" && name != "the first" { // which are the same
+					t.Errorf("%s, %s, %d: %d tokens of other sets are used", name, drafter, how.parallel, n)
+				}
+				if a, err = Collect(m.Generate(t.Context(), r)); err != nil || a[0].Stats.Reused == 0 || a[0].Text != want[name] {
+					t.Errorf("%s, %s, %d: once more: %v %+v", name, drafter, how.parallel, err, a)
+				}
+			}
+		}
+	}
+	if want["the model's"] != want["the first"] {
+		t.Error("without scales a request has not the model's")
+	}
+	delete(want, "the model's")
+	seen := map[string]bool{}
+	for _, text := range want {
+		seen[text] = true
+	}
+	if len(seen) != len(want) {
+		t.Errorf("sets that write the same: %q", want)
+	}
+}
+
+// SetAdapters changes what requests have that do not choose, and what vectors are computed with; ids and scales that
+// mean nothing are refused.
+func TestSetAdapters(t *testing.T) {
+	p, err := pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Adapters = targetAdapters(t, p.Target, 2)
+	m, err := New(p, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	vector := func() float32 {
+		v, err := m.Embed(t.Context(), []string{"func"}, EmbedOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v[0][0]
+	}
+	plain := vector()
+	if err := m.SetAdapters([]AdapterScale{{1, 2}}); err != nil {
+		t.Fatal(err)
+	}
+	if a := m.Adapters(); a[0].Scale != 0 || a[1].Scale != 2 || vector() == plain {
+		t.Errorf("%+v, vectors are as without: %v", a, vector() == plain)
+	}
+	for _, bad := range [][]AdapterScale{{{2, 1}}, {{-1, 1}}, {{0, 1}, {0, 1}}, {{0, float32(math.Inf(1))}}} {
+		e := (*RequestError)(nil)
+		if err := m.SetAdapters(bad); !errors.As(err, &e) || e.Field != "lora" {
+			t.Errorf("%v: %v", bad, err)
+		}
+		if _, err := m.Prepare(t.Context(), Request{Prompts: []Prompt{{Text: "x"}}, Adapters: bad}); !errors.As(err, &e) {
+			t.Errorf("%v: %v", bad, err)
+		}
+	}
+	if m.Adapters()[1].Scale != 2 {
+		t.Error("a refused change is made")
+	}
+	p.Adapters = append(p.Adapters, p.Adapters[0])
+	if _, err := New(p, Options{}); !errors.Is(err, ErrOptions) {
+		t.Error("an adapter twice:", err)
+	}
+}
+
+// A receipt of a text with adapters is confirmed with the same adapters and scales, and with nothing else.
+func TestReceiptsHaveAdapters(t *testing.T) {
+	p, err := pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := targetAdapters(t, p.Target, 2)
+	a, b := list[0].Adapter, list[1].Adapter
+	list[0].Scale, list[1].Scale = 0.5, 1
+	p.Adapters = list
+	m, err := New(p, Options{Parallel: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	var r *speculative.Receipt
+	_, err = Collect(m.Generate(t.Context(), Request{Prompts: []Prompt{{Text: "for i := 0; i"}}, MaxTokens: 20,
+		Written: func(d *speculative.Decoder) (err error) {
+			r, err = d.Receipt(speculative.ReceiptOptions{})
+			return err
+		}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	confirm := func(what, field string, r *speculative.Receipt, adapters ...*engine.Adapter) {
+		t.Helper()
+		c, err := speculative.Confirm(t.Context(), p.Target, engine.Fingerprint{}, r, adapters...)
+		differs := (*speculative.Mismatch)(nil)
+		switch {
+		case field == "" && (err != nil || c.Tokens != 20):
+			t.Errorf("%s: %v, %d tokens", what, err, c.Tokens)
+		case field != "" && (!errors.As(err, &differs) || differs.Field != field):
+			t.Errorf("%s: %v, expected a difference of %s", what, err, field)
+		}
+	}
+	confirm("as it is", "", r, b, a)
+	confirm("without one", "adapters", r, a)
+	confirm("without any", "adapters", r)
+	with := func(list ...speculative.ReceiptAdapter) *speculative.Receipt {
+		other := *r
+		other.Model.Adapters = list
+		return &other
+	}
+	ra, rb := r.Model.Adapters[0], r.Model.Adapters[1]
+	confirm("one beside it", "adapters", with(ra), a, b)
+	confirm("another scale", "token_ids", with(ra, speculative.ReceiptAdapter{Adapter: rb.Adapter, Scale: 0.1}), a, b)
+	confirm("no adapters", "token_ids", with())
+	if _, err := speculative.Confirm(t.Context(), p.Target, engine.Fingerprint{}, with(ra, rb, ra), a, b); !errors.Is(err,
+		speculative.ErrReceipt) || !strings.Contains(err.Error(), "twice") {
+		t.Error("an adapter twice:", err)
+	}
+}
