@@ -310,6 +310,8 @@ var fields = append([]field{
 
 	{"speculation", honored, formText | formResponses | formOllama | formMessages, "drafter, schedule, verify, max, " +
 		"min, p_min, exit_layer, draft_sampling, off, trace: see Speculation", readSpeculation},
+	{"lora", honored, formText | formResponses | formOllama | formMessages, "scales of adapters, as [{\"id\": 0, " +
+		"\"scale\": 0.5}]; those that are not named have 0 (default: as /lora-adapters lists them)", readLora},
 	{"cache_salt", honored, formText | formResponses | formOllama | formMessages,
 		"only requests with the same text here share what is computed for prompts that begin alike",
 		func(r *request, v value) (e *Error) { r.cacheSalt, e = v.text(); return }},

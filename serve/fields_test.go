@@ -190,6 +190,8 @@ var samples = map[string]sample{
 		`{"off":true}`, `{"drafter":"suffix","schedule":"constant","max":3,"min":1,"verify":"match"}`},
 		bad: []string{`{"drafter":"oracle"}`, `{"max":0}`, `{"max":1000}`, `{"verify":"x"}`, `{"max":2,"min":3}`,
 			`{"x":1}`, `1`}, same: true},
+	"lora": {good: []string{`[]`}, bad: []string{`1`, `[{"id":0,"scale":1}]`, `[{"id":0}]`, `[{"id":-1,"scale":1}]`,
+		`[{"id":0,"scale":1,"x":1}]`}, same: true},
 	"cache_salt":          {good: []string{`""`, `"x"`}, bad: []string{`1`, `["x"]`}, same: true},
 	"timings_per_token":   {good: []string{`true`}, bad: []string{`1`}, same: true},
 	"system":              {good: []string{`"x"`}, bad: []string{`1`}},

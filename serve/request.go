@@ -19,6 +19,7 @@ type request struct {
 
 	// keeps what is computed for prompts that begin alike apart, also from the same client's other requests
 	cacheSalt string
+	lora      []spec.AdapterScale // nil: as the model has them
 
 	conversation
 	completion

@@ -67,6 +67,16 @@ func (s *Server) routes() *http.ServeMux {
 	get("/livez", s.live)
 	get("/readyz", s.ready)
 	get("/metrics", s.writeMetrics)
+	get("/lora-adapters", s.listAdapters)
+	mux.HandleFunc("POST /lora-adapters", s.withBody(openAIError, func(
+		w http.ResponseWriter, r *http.Request, body []byte, _ *record,
+	) error {
+		v, err := s.setAdapters(r.Context(), r.URL.Query().Get("model"), body)
+		if err == nil {
+			writeJSON(w, http.StatusOK, v)
+		}
+		return err
+	}))
 	get("/slots", s.slots)
 	get("/props", s.props)
 	get("/models", s.listModels)

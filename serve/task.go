@@ -91,6 +91,7 @@ func (s *Server) translate(m *loaded, r *request) (q spec.Request, e *Error) {
 		return q, badField("messages", "two messages of the assistant at the end; the last is to be continued")
 	}
 	q.LogProbs, q.Top, q.Chosen, q.Timings, q.Rounds = r.logprobs, r.top, r.chosen, r.wantTimings, r.trace
+	q.Adapters = r.lora
 	q.Salt, q.Progress = r.salt(s), r.progress && r.stream
 	return q, nil
 }

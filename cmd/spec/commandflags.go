@@ -26,7 +26,7 @@ func (g *generate) textRows() []flag {
 
 func (g *generate) flags() []group {
 	return []group{
-		{"model", g.modelFlags.rows()},
+		{"model", append(g.modelFlags.rows(), g.adapters.rows()...)},
 		{"cache", g.cacheRows()},
 		{"prompt", append(g.prompt.rows("the prompt", standardInput), g.displayRows()...)},
 		{"sampling", g.textRows()},
@@ -39,7 +39,7 @@ func (g *generate) flags() []group {
 
 func (c *converse) flags() []group {
 	return []group{
-		{"model", c.modelFlags.rows()},
+		{"model", append(c.modelFlags.rows(), c.adapters.rows()...)},
 		{"cache", c.cacheRows()},
 		{"prompt", c.prompt.rows("the first message", standardInput)},
 		{"sampling", c.textRows()},
@@ -52,7 +52,7 @@ func (c *converse) flags() []group {
 
 func (s *serving) flags() []group {
 	return []group{
-		{"model", slices.Concat(s.servedModels.rows(), s.draftRows(), s.severalRows(), s.loadRows())},
+		{"model", slices.Concat(s.servedModels.rows(), s.draftRows(), s.lora.servedRows(), s.severalRows(), s.loadRows())},
 		{"cache", slices.Concat(s.cacheRows(), s.sharedRows())},
 		{"sampling of requests that do not choose", s.answers.rows()},
 		{"speculation", append([]flag{drafterRow(&s.choice)}, choiceRows(&s.choice)...)},
@@ -72,7 +72,7 @@ func (b *batching) flags() []group {
 			valueFlag("--shard", "I/N", "answer only requests I, I+N, I+2N and so on; the first is 0", b.setShard),
 			b.parallelRow("requests answered at once", strconv.Itoa(batchParallel)),
 		}},
-		{"model", slices.Concat(b.servedModels.rows(), b.draftRows(), b.severalRows(), b.loadRows())},
+		{"model", slices.Concat(b.servedModels.rows(), b.draftRows(), b.lora.servedRows(), b.severalRows(), b.loadRows())},
 		{"cache", slices.Concat(b.cacheRows(), b.sharedRows())},
 		{"sampling of requests that do not choose", b.answers.rows()},
 		{"speculation", append([]flag{drafterRow(&b.choice)}, choiceRows(&b.choice)...)},

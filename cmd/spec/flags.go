@@ -23,6 +23,7 @@ type flag struct {
 	optional bool // the value may be left out: set gets ""
 	ignored  bool // accepted for other tools' sake, without effect
 	set      func(value string) error
+	second   func(arg string) bool // whether the next argument goes with the value, as VALUE:ARG; nil: never
 
 	field string      // what it sets together with other flags; "": the first name
 	word  bool        // arguments that are no flags can stand for it
@@ -113,6 +114,10 @@ func parse(flags []flag, args []string, operand func(string) error) (all given, 
 				return all, usagef("%s needs a value: %s", name, f.arg)
 			}
 			value = args[i]
+			if f.second != nil && i+1 < len(args) && f.second(args[i+1]) {
+				i++
+				value += ":" + args[i]
+			}
 		}
 		if f.ignored {
 			all.ignored = append(all.ignored, strings.TrimSpace(name+" "+value))

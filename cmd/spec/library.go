@@ -41,6 +41,9 @@ func (g *generate) open(ctx context.Context, p *program, rt *engine.Runtime,
 	if target.Tokenizer() == nil {
 		return nil, fmt.Errorf("%s: no tokenizer in the file, so no text can be generated", g.name())
 	}
+	if parts.Adapters, err = g.adapters.open(ctx, target); err != nil {
+		return nil, err
+	}
 	o, err := g.options(target)
 	if err != nil {
 		return nil, err

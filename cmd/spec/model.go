@@ -28,6 +28,8 @@ type modelFlags struct {
 	sessions   engine.Sessions // that memory is planned for; the zero value is one of keptTokens
 	draftBytes int64           // of sessions of drafts
 	keepPanels bool            // engine.Options.KeepPanels
+
+	adapters adapterFlags // of the target
 }
 
 // resolve finds the file of a model that -hf names.
@@ -126,7 +128,7 @@ func (m *modelFlags) openWith(ctx context.Context, p *program, rt *engine.Runtim
 
 // target loads the model that -m names.
 func (m *modelFlags) target(ctx context.Context, p *program, rt *engine.Runtime) (*engine.Model, error) {
-	m.loaded = 0
+	m.loaded = m.adapters.bytes()
 	return m.open(ctx, p, rt, m.model, "target", testdata.Target())
 }
 

@@ -52,7 +52,8 @@ type serving struct {
 // servedModels are the files to serve.
 type servedModels struct {
 	models  []servedFile
-	early   string // a draft model in front of the first model
+	early   string       // a draft model in front of the first model
+	lora    adapterFlags // of the only model
 	dir     string
 	folder  *modeldir.Dir // of dir
 	memory  int64         // --models-memory, of all that are loaded
@@ -141,6 +142,8 @@ func (s *serving) check() error {
 		return usagef("--host %s can be reached by others: give --api-key or --api-key-file", s.host)
 	case s.early != "":
 		return usagef("-md %s: there is no model that it drafts for: -m FILE -md FILE", s.early)
+	case len(s.lora.adapters) > 0 && (len(s.models) > 1 || s.dir != ""):
+		return usagef("--lora: adapters are for one model, and there are several")
 	case (s.cert == "") != (s.key == ""):
 		return usagef("--ssl-cert-file and --ssl-key-file belong together")
 	case s.template != "" && s.templateFile != "":
@@ -160,6 +163,14 @@ func (s *serving) check() error {
 
 // embedded reports whether the pair inside the program is served.
 func (s *servedModels) embedded() bool { return len(s.models) == 0 && s.dir == "" }
+
+// lorasOf are the adapters of a model: those of the only one that flags name.
+func (s *servedModels) lorasOf(f servedFile) adapterFlags {
+	if s.embedded() && f.target == "" || len(s.models) == 1 && f.target == s.models[0].target {
+		return s.lora
+	}
+	return adapterFlags{}
+}
 
 // resolve finds the files of models that -hf and -hfd name.
 func (s *servedModels) resolve(ctx context.Context, p *program) (err error) {
@@ -429,6 +440,8 @@ func (s *serving) entries(p *program, rt *engine.Runtime) (list []serve.Entry, e
 				e.Modified = modified
 			}
 		}
+		adapters := s.lorasOf(f)
+		e.Bytes += adapters.bytes()
 		list = append(list, s.named(e, i))
 	}
 	if s.embedded() {

@@ -29,8 +29,9 @@ func (s *serving) load(ctx context.Context, p *program, rt *engine.Runtime, f se
 	}
 	flags := modelFlags{
 		model: f.target, weights: s.weights, memory: s.weightMemory, beside: []string{f.draft},
-		sessions: s.sessions(drafts.verifyRows(f.target)),
+		sessions: s.sessions(drafts.verifyRows(f.target)), adapters: s.lorasOf(f),
 	}
+	flags.loaded = flags.adapters.bytes()
 	flags.sessions.Heads = !s.targetOnly && f.draft == ""
 	if target := describeFile(f.target); f.draft != "" && target != nil {
 		flags.draftBytes = flags.sessions.DraftBytes(target, describeFile(f.draft))
@@ -60,6 +61,9 @@ func (s *serving) load(ctx context.Context, p *program, rt *engine.Runtime, f se
 			parts.Close()
 		}
 	}()
+	if parts.Adapters, err = flags.adapters.open(ctx, target); err != nil {
+		return nil, err
+	}
 	if !s.targetOnly {
 		if err := flags.openDrafts(ctx, p, rt, parts, drafts.drafts, s.choice.Needs()); err != nil {
 			return nil, err

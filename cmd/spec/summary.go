@@ -14,7 +14,6 @@ import (
 // Kinds of GGUF files beside those that the engine tells apart. Only a model can run.
 const (
 	kindVocabulary engine.Kind = "vocabulary without weights"
-	kindAdapter    engine.Kind = "LoRA adapter"
 	kindImatrix    engine.Kind = "importance matrix"
 	kindPart       engine.Kind = "part of a split model"
 )
@@ -24,7 +23,7 @@ func kindOf(f *gguf.File) engine.Kind {
 	typ, _ := f.String("general.type")
 	switch typ {
 	case "adapter":
-		return kindAdapter
+		return engine.KindAdapter
 	case "mmproj":
 		return engine.KindProjector
 	case "imatrix":
@@ -35,7 +34,7 @@ func kindOf(f *gguf.File) engine.Kind {
 	}
 	switch parts, err := integerOf(f, "split.count"); {
 	case f.Has("adapter.type"):
-		return kindAdapter
+		return engine.KindAdapter
 	case err == nil && parts > int64(f.Parts):
 		return kindPart
 	case len(f.Tensors) == 0:
@@ -261,6 +260,8 @@ func (s *summary) refusal(f *gguf.File) string {
 	case s.Kind == engine.KindMTP:
 		return "it is not a language model: multi-token-prediction blocks without the model that they belong to, which " +
 			"they draft for (-md)"
+	case s.Kind == engine.KindAdapter:
+		return aboutAdapter(f)
 	case s.Kind != engine.KindModel && s.Kind != engine.KindEncoderDecoder && !reads(s.Kind, s.Architecture):
 		return fmt.Sprintf("it is not a language model: %s", s.Kind)
 	case !slices.Contains(engine.Architectures(), s.Architecture):

@@ -35,7 +35,7 @@ type verification struct {
 }
 
 func (v *verification) flags() []group {
-	model := []flag{v.modelRow(), v.hubRow(), threadsRow(&v.threads)}
+	model := []flag{v.modelRow(), v.hubRow(), threadsRow(&v.threads), v.adapters.loraRow()}
 	for i := range model {
 		model[i].word = false // the word is the receipt
 	}
@@ -139,8 +139,16 @@ func (v *verification) confirm(ctx context.Context, p *program, r *speculative.R
 		return c, 0, err
 	}
 	defer m.Close()
+	list, err := v.adapters.open(ctx, m)
+	if err != nil {
+		return c, 0, err
+	}
+	adapters := make([]*engine.Adapter, len(list))
+	for i := range list {
+		adapters[i] = list[i].Adapter
+	}
 	begin := time.Now()
-	c, err = speculative.Confirm(ctx, m, file, r)
+	c, err = speculative.Confirm(ctx, m, file, r, adapters...)
 	return c, time.Since(begin), err
 }
 
