@@ -122,6 +122,6 @@ func aboutAdapter(f *gguf.File) string {
 	for i, r := range info.Ranks {
 		ranks[i] = strconv.Itoa(r)
 	}
-	return fmt.Sprintf("%s for %s models, of rank %s, for %d matrices, with alpha %g: %s of memory; --lora gives it to its "+
-		"model", what, info.Architecture, strings.Join(ranks, ", "), info.Matrices, info.Alpha, size(info.Bytes))
+	return fmt.Sprintf("%s for %s models, of rank %s, for %d matrices, with alpha %g: %s of memory; --lora gives it to "+
+		"its model", what, info.Architecture, strings.Join(ranks, ", "), info.Matrices, info.Alpha, size(info.Bytes))
 }
