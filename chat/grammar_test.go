@@ -357,6 +357,8 @@ func TestToolGrammarRefuses(t *testing.T) {
 		{SyntaxDSML, tool(`{"type":"object","minProperties":1}`), "minProperties"},
 		{SyntaxDSML, tool(`{"type":"object","minProperties":1,"maxProperties":2,"title":"a"}`), "maxProperties"},
 		{SyntaxMiniMax3, tool(`{"type":"object","properties":{"a":{"type":"array"}}}`), "lists"},
+		{SyntaxQwenXML, tool(`{"type":"object","properties":{"a":{"anyOf":[{"type":"integer"},` +
+			`{"type":"string","enum":["\n</parameter>"]}]}}}`), "value"},
 		{SyntaxGLM, tool(`{"type":"object","properties":{"a":5}}`), "object expected"},
 		{SyntaxDSML, tool(`{"type":"object","properties":{"a":"string"}}`), "object expected"},
 		{SyntaxMiniMax3, tool(`{"type":"object","properties":{"a":{"type":"array","items":[]}}}`), "object expected"},

@@ -59,6 +59,22 @@ func TestCallsOfRefusedTextsEnd(t *testing.T) {
 	}
 }
 
+// A row that fails fails the work, and not the work after it.
+func TestFailedRowsFailTheirWork(t *testing.T) {
+	w := &rowWork{}
+	w.init(&pass{t: newRuntime(t, RuntimeOptions{Threads: 2}).t})
+	for _, bad := range []int{0, 6, -1, 3, -1} {
+		err := w.do(7, func(i int) {
+			if i == bad {
+				w.keep(ErrNotFinite)
+			}
+		})
+		if (bad >= 0) != errors.Is(err, ErrNotFinite) || bad < 0 && err != nil {
+			t.Errorf("row %d of 7 fails: %v", bad, err)
+		}
+	}
+}
+
 // The rounds of an encoder's input are all of it in order, in as few as there must be, none of them empty.
 func TestRoundsAreAllOfTheInput(t *testing.T) {
 	for _, n := range []int{0, 1, passRows - 1, passRows, passRows + 1, 2 * passRows, 2*passRows + 1} {

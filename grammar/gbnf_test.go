@@ -116,6 +116,7 @@ func TestGBNFErrors(t *testing.T) {
 		"root ::= b":                     `rule "b" is used and not defined`,
 		"root ::= \"a\"\nroot ::= \"b\"": `line 2: rule "root" is defined twice`,
 		`root = "a"`:                     `::= expected`,
+		"root ::= \"a\"\n(x":             `a rule's name expected, not "("`,
 		`root ::= "a`:                    `" expected`,
 		`root ::= [a`:                    `] expected`,
 		`root ::= ("a"`:                  `) expected`,

@@ -89,7 +89,7 @@ func (s *schema) items(at *place, prefix []expression, item expression, least, m
 		n = most
 	}
 	inside := expression(sequence{})
-	if n == len(prefix) && item != nil && most != n {
+	if most != n { // then all of prefix is before, and there is an item
 		more := most
 		if most >= 0 {
 			more -= n

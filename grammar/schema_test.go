@@ -70,6 +70,9 @@ func TestSchema(t *testing.T) {
 		{`{"type":"object","required":["z"]}`, []string{`{"z":1}`}, []string{`{}`}},
 		{`{"type":"object","additionalProperties":{"type":"integer"},"required":["z"]}`,
 			[]string{`{"z":1}`, `{"z":1,"y":2}`}, []string{`{"y":2}`, `{"z":"a"}`}},
+		{`{"patternProperties":{"^[^\\n]*$":{"type":"integer"}},"propertyNames":{"pattern":"^[^\\n]*$"},` +
+			`"additionalProperties":{"type":"string"}}`, []string{`{}`, `{"ab":1}`},
+			[]string{`{"ab":"x"}`, `{:"x"}`, `{"ab":1,:"x"}`, `{"":"x"}`}},
 		{`{"properties":{"ab":{},"b":{}},"propertyNames":{"maxLength":1}}`, []string{`{}`, `{"b":1}`},
 			[]string{`{"ab":1}`, `{"ab":1,"b":1}`}},
 		{`{"properties":{"a":false,"b":{}}}`, []string{`{"b":1}`}, []string{`{"a":1}`}},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/specgo/spec"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/internal/testkit"
 	"github.com/specgo/spec/speculative"
 )
 
@@ -50,6 +51,18 @@ func TestHistogramsAddUpAndLabelsAreQuoted(t *testing.T) {
 	}
 	if got := label("a\\b\"c\nd\\\\"); got != `"a\\b\"c\nd\\\\"` {
 		t.Error(got)
+	}
+}
+
+// Metrics are read while requests change them.
+func TestMetricsAreReadWhileRequestsEnd(t *testing.T) {
+	s := newTester(t, nil)
+	s.post("/v1/completions", `{"prompt":"a","max_tokens":1}`, 200)
+	testkit.AtOnce(2, func() { s.page("/metrics") }, func() { s.page("/metrics") }, func() {
+		s.post("/v1/completions", `{"prompt":"a","max_tokens":1}`, 200)
+	}, func() { s.post("/v1/completions", `{"prompt":"b"`, 400) })
+	if text := s.page("/metrics"); !strings.Contains(text, "\nllamacpp:tokens_predicted_total 3\n") {
+		t.Errorf("of three answers of a token each: %s", text)
 	}
 }
 

@@ -193,6 +193,25 @@ func TestModelsComeAndGoWhileTheyAreListed(t *testing.T) {
 	}
 }
 
+// Close frees the models, and nobody gets one afterwards; those that were freed before are freed once.
+func TestCloseFreesTheModels(t *testing.T) {
+	var l loadLog
+	s := newTester(t, func(o *Options) { o.Models = []Entry{l.entry(t, "a", 60, nil), l.entry(t, "b", 60, nil)} })
+	_, release, err := s.models.acquire(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	release()
+	s.Close()
+	s.Close()
+	if got := fmt.Sprint(l.list()); got != "[+a -a]" || len(s.models.resident()) != 0 {
+		t.Errorf("%s, %d models are left", got, len(s.models.resident()))
+	}
+	if _, _, err := s.models.acquire(t.Context(), "a"); err == nil {
+		t.Error("a model of a closed server")
+	}
+}
+
 // A model in steady use does not keep others out of memory for ever: requests that have waited for long come before
 // its new ones.
 func TestModelsTakeTurns(t *testing.T) {

@@ -208,6 +208,9 @@ func TestPromptProgress(t *testing.T) {
 			var x nativeAnswer
 			if json.Unmarshal([]byte(strings.TrimPrefix(line, "data: ")), &x) == nil && x.Progress != nil {
 				list = append(list, *x.Progress)
+				if x.Tokens == nil { // clients go through them
+					t.Errorf("no list of tokens: %s", line)
+				}
 			}
 		}
 		if len(list) < 2 {

@@ -235,6 +235,13 @@ func TestReceiptTampering(t *testing.T) {
 		tamper(c.name, "prompt", "token_ids", -1, func(r *Receipt) { r.Prompt[len(r.Prompt)-2] = 40 })
 		tamper(c.name, "a token less", "end_reason", -1, func(r *Receipt) { r.Tokens = r.Tokens[:len(r.Tokens)-1] })
 		tamper(c.name, "text", "text", -1, func(r *Receipt) { r.Text += "x" })
+		forged := read(t, written[i])
+		forged.Text = "forged"
+		var d *Mismatch
+		if _, err := Confirm(t.Context(), m, file, forged); !errors.As(err, &d) || d.Written != cut80("forged") ||
+			d.Expected != cut80(written[i].Text) {
+			t.Errorf("%s: a forged text: %v", c.name, err)
+		}
 		tamper(c.name, "end", "end_reason", -1, func(r *Receipt) { r.End = EndCancel })
 		for _, end := range []End{EndLength, EndOfText, EndContext, EndStop, "never"} {
 			if end != c.end {

@@ -131,6 +131,10 @@ func TestLoans(t *testing.T) {
 		}
 	}
 	refused("no memory yet", engine.ErrKVBudget)
+	// A head looks at its own target's sessions alone.
+	if err := d.head.SetTarget(newSession(t, smallLlama(t, rt, 100), engine.SessionOptions{})); err == nil {
+		t.Error("a head looks at the cache of another model")
+	}
 	r, err := s[1].EvalSegment(ctx, engine.Segment{Tokens: randomTokens(20, recipeVocab, 3), Hidden: engine.Last, Layers: []int{engine.FinalNorm}})
 	if err != nil {
 		t.Fatal(err)

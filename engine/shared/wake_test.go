@@ -187,3 +187,23 @@ func TestWhoWaitsIsWoken(t *testing.T) {
 		})
 	}
 }
+
+// Close cancels the pass that runs, and its session's call fails.
+func TestCloseEndsThePassThatRuns(t *testing.T) {
+	inTime(t, Options{}, time.Second, 0, func(t *testing.T, c *Scheduler, _ *[]engine.Batch) {
+		c.prepare = func(engine.Batch) time.Duration { // a pass without another end
+			<-c.ctx.Done()
+			return 0
+		}
+		s, failed := sharedSession(t, c), make(chan error, 1)
+		go func() {
+			_, err := s.Eval(context.Background(), []int32{1}, nil, engine.Last)
+			failed <- err
+		}()
+		synctest.Wait() // until the pass runs
+		go c.Close()
+		if err := <-failed; !errors.Is(err, engine.ErrClosed) && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+}

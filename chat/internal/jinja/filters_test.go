@@ -99,3 +99,16 @@ func TestErrorsNameTypesAsPython(t *testing.T) {
 		}
 	}
 }
+
+// What a macro takes beside its parameters is what it asks for itself, not what the macro around it, or within it, does.
+func TestMacrosTakeWhatTheyAskForThemselves(t *testing.T) {
+	for inner, outer := range map[string]string{"{{ a }}": "{{ varargs }}", "{{ a }} ": "{{ kwargs }}"} {
+		for call, fails := range map[string]bool{"i(1)": false, "i(1, 2)": true, "i(1, b=2)": true} {
+			source := "{% macro o() %}" + outer + "{% macro i(a) %}" + inner + "{% endmacro %}{{ " + call + " }}{% endmacro %}{{ o() }}"
+			if got, err := render(source, Context{}); (err != nil) != fails {
+				t.Errorf("%s: %q, %v", source, got.String(), err)
+			}
+		}
+	}
+	wantRendered(t, "{% macro o() %}{% macro i() %}{{ varargs }}{% endmacro %}{{ i(1) }}{{ varargs }}{% endmacro %}{{ o(2) }}", "(1,)(2,)")
+}

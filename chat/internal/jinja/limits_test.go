@@ -205,6 +205,7 @@ func TestEveryOperatorCountsItsWork(t *testing.T) {
 		"{{ 'x'.strip(wide) }}":                                 "",
 		"{{ t.startswith((t, u)) }}":                            "",
 		"{{ 'a'|indent(t) }}":                                   "",
+		"{{ 'a'|indent(300000) }}":                              "bytes", // which is made though no line has it
 		"{{ 'a\nb'|indent(300000) }}":                           "bytes",
 		"{{ 'a'.join(l) }}":                                     "",
 		"{{ l|string }}":                                        "",
