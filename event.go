@@ -24,7 +24,8 @@ type Event struct {
 	Ends     bool // the token ended the answer, and is no part of it
 	Thinking bool // the token is one of reasoning
 
-	Progress *Progress // of the prompt: nothing else is in the event; with Request.Progress
+	Scored   *speculative.Token // of the prompt: nothing else is in the event; with Request.Scored
+	Progress *Progress          // of the prompt: nothing else is in the event; with Request.Progress
 
 	Round *Round             // of speculation, that the token is the first of; with Request.Rounds
 	Stats *speculative.Stats // so far, with Request.Timings; at the end in any case

@@ -8,6 +8,32 @@ import (
 	"github.com/specgo/spec/chat"
 )
 
+// The tokens of a prompt are scored anew where a sequence has kept the prompt, each once and in order.
+func TestPromptsAreScoredAnew(t *testing.T) {
+	m := newModel(t, Options{Parallel: 1})
+	var first []float32
+	for range 2 {
+		var scores []float32
+		r := Request{MaxTokens: 1, LogProbs: true, Scored: true}
+		for e, err := range m.Complete(t.Context(), strings.Repeat("func (r *Ring) Push(", 9), r) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s := e.Scored; s != nil {
+				if scores = append(scores, s.LogProb); s.Position != len(scores) {
+					t.Fatalf("position %d behind %d tokens", s.Position, len(scores))
+				}
+			}
+		}
+		if first == nil {
+			first = scores
+		}
+		if len(scores) < 40 || !slices.Equal(scores, first) {
+			t.Errorf("%d scores, first %d:\n%v\n%v", len(scores), len(first), scores, first)
+		}
+	}
+}
+
 // The oldest turn goes with its answers; what stands before the first, and messages of the system, stay.
 func TestTurnsGoWithTheirAnswers(t *testing.T) {
 	var messages []chat.Message
@@ -100,7 +126,7 @@ func TestFullContextDropsTheMiddleOfAText(t *testing.T) {
 			t.Errorf("%+v: %v, cut %v", c, task.Prompt(0), task.Cut())
 		}
 	}
-	long := Prompt{Text: strings.Repeat("x y ", 40)} // the token that begins texts stays beside those to keep
+	long := Prompt{Text: "func (r *Ring) Push(x int) { " + strings.Repeat("x y ", 40)} // the token that begins texts stays beside those to keep
 	task, err := m.Prepare(t.Context(), Request{Prompts: []Prompt{long}, WhenFull: FullDrop, Keep: 3})
 	if whole := m.joined([]Prompt{long}); err != nil || m.tok.BOS() != whole[0] ||
 		!slices.Equal(task.Prompt(0), slices.Concat(whole[:4], whole[len(whole)-16:])) {

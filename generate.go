@@ -239,6 +239,13 @@ func (g *generation) open(ctx context.Context, stop func()) error {
 	}
 	o := g.decoderOptions()
 	g.showProgress(&o, own, stop)
+	if g.r.Scored {
+		o.Scored = func(t speculative.Token) {
+			if !g.left && !g.show(Event{Answer: g.index, Token: speculative.Token{ID: -1}, Scored: &t}) {
+				stop()
+			}
+		}
+	}
 	g.read = g.newReader(g.index, func() speculative.Stats {
 		s := g.decoder.Stats()
 		s.Reused = min(s.Reused+reused(own), s.Prompt)

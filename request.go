@@ -54,6 +54,7 @@ type Request struct {
 	LogProbs bool // events have the log-probabilities of their tokens
 	Top      int  // and of so many alternatives
 	Chosen   bool // after penalties, filters and temperature, instead of the model's own
+	Scored   bool // events have the log-probabilities of the prompt's tokens, behind the first; with LogProbs
 	Progress bool // events tell how far the prompt is computed
 	Timings  bool // each event has the figures so far
 	Rounds   bool // events have the rounds of speculation

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"math"
 	"time"
 
 	"github.com/specgo/spec"
@@ -36,7 +37,7 @@ type tokenLogprob struct {
 	id    int32
 	text  string
 	bytes []byte
-	p     float32 // log
+	p     float32 // log; NaN: the first token of a prompt has none
 	top   []sampling.Prob
 	at    int // offset of its text in the answer
 }
@@ -47,6 +48,7 @@ type answer struct {
 	logprobs []tokenLogprob
 	ids      []int32 // if asked for
 	length   int     // of the text in bytes, with what is withheld
+	scored   int     // bytes of the prompt's text whose tokens' probabilities are known
 }
 
 // reading reads the events of a request's answers.
@@ -71,7 +73,28 @@ func (r *reading) begin(index int) (list []delta) {
 	}
 	a, echo := &r.answers[index], r.echoed[index/r.n]
 	a.Text, a.length = echo, len(echo)
-	return []delta{{Event: spec.Event{Answer: index, Text: echo}}}
+	d := delta{Event: spec.Event{Answer: index, Text: echo}}
+	if r.logprobs {
+		d.logprob = r.ofPrompt(a, index, &speculative.Token{ID: r.task.Prompt(index)[0], LogProb: float32(math.NaN())})
+	}
+	return []delta{d}
+}
+
+// ofPrompt adds a token of an answer's prompt to those whose probabilities are told.
+func (r *reading) ofPrompt(a *answer, index int, token *speculative.Token) *tokenLogprob {
+	t := r.logprob(token, a.scored)
+	tok := r.m.Tokenizer()
+	plain := r.prompts[index/r.n]
+	switch {
+	case plain.Given || plain.Parts != nil: // the echo is what the ids are decoded to
+		a.scored += len(tok.Bytes(token.ID))
+	case token.Position == 0 && tok.AddsBOS() && token.ID == tok.BOS(): // which the text does not have
+	default:
+		a.scored += len(t.bytes)
+	}
+	a.scored = min(a.scored, a.length)
+	a.logprobs = append(a.logprobs, *t)
+	return t
 }
 
 func (r *reading) server() *Server { return r.m.server }
@@ -83,9 +106,19 @@ func (r *reading) read(e *spec.Event) (d delta, ok bool) {
 	if e.Progress != nil {
 		return d, true
 	}
-	a.Add(e)
-	if e.Finish != "" {
+	if e.Scored != nil {
+		d.logprob = r.ofPrompt(a, e.Answer, e.Scored)
 		return d, true
+	}
+	if r.none { // the one token that was computed is not shown
+		e.Text, d.Text = "", ""
+		if e.Finish != "" {
+			e.Finish, d.Finish, e.Stats.Generated = spec.FinishLength, spec.FinishLength, 0
+		}
+	}
+	a.Add(e)
+	if e.Finish != "" || r.none {
+		return d, e.Finish != ""
 	}
 	if r.first.IsZero() {
 		r.first = r.server().now()

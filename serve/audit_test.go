@@ -72,15 +72,6 @@ func TestStopStrings(t *testing.T) {
 	}
 }
 
-// The log-probabilities of a prompt are not computed, and answers do not look as if they were.
-func TestEchoLogprobs(t *testing.T) {
-	s := newTester(t, nil)
-	text := s.post("/v1/completions", `{"prompt":"func","max_tokens":1,"echo":true,"logprobs":1}`, 400)
-	if o := decode(t, text); o.get(t, "error", "param") != "echo" || !strings.Contains(text, "logprobs") {
-		t.Error(text)
-	}
-}
-
 // The older form of log-probabilities: one number, one place in the text and so many alternatives for each token, and
 // the chosen token among them.
 func TestCompletionLogprobs(t *testing.T) {

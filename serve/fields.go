@@ -194,7 +194,7 @@ var fields = append([]field{
 		return err
 	}},
 	{"t_max_prompt_ms", accepted, formLlama, "prompts are read whole, as llama.cpp does", nil},
-	{"echo", honored, formCompletion, "true: the text of the answer begins with the prompt; not with logprobs",
+	{"echo", honored, formCompletion, "true: the text of the answer begins with the prompt, and logprobs with its tokens",
 		func(r *request, v value) (e *Error) { r.echo, e = v.boolean(); return }},
 	{"best_of", honored, formCompletion, "only 1", onlyNumber(1)},
 
@@ -247,8 +247,16 @@ var fields = append([]field{
 		"true: the answer comes piece by piece (Ollama's default)",
 		func(r *request, v value) (e *Error) { r.stream, e = v.boolean(); return }},
 	{"stream_options", honored, formChat | formCompletion, "include_usage: a last chunk with usage", readStreamOptions},
-	{"max_tokens", honored, formChat | formCompletion, "most tokens of the answer; -1 is as many as fit",
+	{"max_tokens", honored, formChat, "most tokens of the answer; -1 is as many as fit",
 		func(r *request, v value) *Error { return r.setMax(v, true) }},
+	{"max_tokens", honored, formCompletion, "the same; 0: the answer has nothing but what echo asks for",
+		func(r *request, v value) *Error {
+			if n, err := v.whole(0, 0); err == nil && n == 0 {
+				r.none, r.maxTokens, r.maxField = true, 1, v.path
+				return nil
+			}
+			return r.setMax(v, true)
+		}},
 	{"max_tokens", honored, formMessages, "most tokens of the answer",
 		func(r *request, v value) *Error { return r.setMax(v, false) }},
 	{"max_completion_tokens", honored, formChat, "the same",

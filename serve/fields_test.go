@@ -287,6 +287,10 @@ func TestFields(t *testing.T) {
 			if name == "add_generation_prompt" && form == formChat {
 				sample.good, sample.bad = []string{`true`}, append(sample.bad, `false`)
 			}
+			if name == "max_tokens" && form == formCompletion {
+				sample.bad = slices.DeleteFunc(slices.Clone(sample.bad), func(v string) bool { return v == "0" })
+				sample.good = append(slices.Clone(sample.good), "0")
+			}
 			if name == "logprobs" {
 				sample.good = map[forms][]string{formChat: {`true`}, formCompletion: {`0`, `2`}}[form]
 			}

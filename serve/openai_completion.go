@@ -25,7 +25,7 @@ type completionChoice struct {
 // completionLogprob is the older form of log-probabilities.
 type completionLogprob struct {
 	Tokens  []string               `json:"tokens"`
-	Each    []jsonFloat            `json:"token_logprobs"`
+	Each    []jsonFloat            `json:"token_logprobs"` // null: of a prompt's first token
 	Top     []map[string]jsonFloat `json:"top_logprobs"`
 	Offsets []int                  `json:"text_offset"`
 }
@@ -34,6 +34,10 @@ func (l *completionLogprob) add(r *reading, t *tokenLogprob) {
 	l.Tokens = append(l.Tokens, t.text)
 	l.Each = append(l.Each, jsonFloat(t.p))
 	l.Offsets = append(l.Offsets, t.at)
+	if t.p != t.p { // NaN
+		l.Top = append(l.Top, nil)
+		return
+	}
 	top := map[string]jsonFloat{}
 	for _, p := range t.top {
 		text, _ := tokenText(r.m.Tokenizer(), p.ID)

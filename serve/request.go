@@ -98,7 +98,8 @@ type managing struct {
 // bounds is how many answers there are, and what ends them.
 type bounds struct {
 	n         int
-	maxTokens int // 0: as many as fit
+	maxTokens int  // 0: as many as fit
+	none      bool // max_tokens: 0
 	maxField  string
 	stop      []string
 	ignoreEOS bool

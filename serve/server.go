@@ -202,11 +202,6 @@ func needPrompt(_ *Server, r *request) *Error {
 	if r.prompts == nil {
 		return badField("prompt", "missing")
 	}
-	if r.echo && r.logprobs {
-		return badField(
-			"echo", "the log-probabilities of a prompt are not computed, so that echo and logprobs exclude each other",
-		)
-	}
 	return nil
 }
 

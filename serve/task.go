@@ -92,6 +92,7 @@ func (s *Server) translate(m *loaded, r *request) (q spec.Request, e *Error) {
 	}
 	q.LogProbs, q.Top, q.Chosen, q.Timings, q.Rounds = r.logprobs, r.top, r.chosen, r.wantTimings, r.trace
 	q.Adapters = r.lora
+	q.Scored = r.echo && r.logprobs && r.messages == nil
 	q.Salt, q.Progress = r.salt(s), r.progress && r.stream
 	return q, nil
 }

@@ -36,6 +36,7 @@ type Options struct {
 	Top       int              // fill Token.Top with so many
 	Chosen    bool             // LogProb and Top are of what the token was drawn from: after penalties and filters
 	Trace     func(*Round)     // called after each round; the Round is valid during the call
+	Scored    func(Token)      // called with each token of the prompt behind the first, with LogProb and Top; nil: none
 	Prefilled func(n int)      // called as tokens of the prompt are in the cache: those that were, then after each pass
 }
 
@@ -319,11 +320,24 @@ func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) 
 		return err
 	}
 	d.target.reserve(final + path)
+	if d.o.Scored != nil { // what the cache holds has no logits
+		if err := d.target.cut(0); err != nil {
+			return err
+		}
+	}
 	d.stats.Reused = len(d.target.tokens)
 	if d.target.prefilled = d.o.Prefilled; d.target.prefilled != nil {
 		d.target.prefilled(d.stats.Reused)
 	}
-	passes, err := d.target.prefill(ctx, prompt[:len(prompt)-1])
+	passes, err := 0, error(nil)
+	if d.o.Scored != nil {
+		passes, err = d.score(ctx, prompt)
+	}
+	if err == nil {
+		var more int
+		more, err = d.target.prefill(ctx, prompt[:len(prompt)-1])
+		passes += more
+	}
 	d.stats.PrefillPasses = passes
 	if err == nil && d.drafter != nil {
 		err = d.drafter.Start(ctx, drafting)
@@ -331,6 +345,39 @@ func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) 
 		d.follow(true)
 	}
 	return err
+}
+
+// scoreChunk is how many tokens of a prompt are scored in a pass: a row of logits each.
+const scoreChunk = 32
+
+// score feeds the prompt without its last token and describes each token behind the first by the model's own logits.
+func (d *Decoder) score(ctx context.Context, prompt []int32) (passes int, err error) {
+	for at := 0; at < len(prompt)-1; passes++ {
+		chunk := prompt[at:min(at+scoreChunk, len(prompt)-1)]
+		logits, err := d.target.chain(ctx, chunk, engine.All)
+		if err != nil {
+			return passes, err
+		}
+		for i := range logits.Rows() {
+			t := Token{ID: prompt[at+i+1], Position: at + i + 1, Source: SourceTarget}
+			d.o.raw(&t, logits.Row(i))
+			d.o.Scored(t)
+		}
+		if at += len(chunk); d.target.prefilled != nil {
+			d.target.prefilled(at)
+		}
+	}
+	return passes, nil
+}
+
+// raw fills in the probabilities of a token by the logits that predicted it.
+func (o *Options) raw(t *Token, row []float32) {
+	if o.LogProbs {
+		t.LogProb = sampling.LogProb(row, t.ID)
+	}
+	if o.Top > 0 {
+		t.Top = top(row, o.Top)
+	}
 }
 
 // encoderInput is the encoder's input of the text, nil for a target without an encoder.

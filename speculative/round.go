@@ -250,12 +250,7 @@ func (d *Decoder) describe(t *Token, row []float32) {
 		}
 		return
 	}
-	if d.o.LogProbs {
-		t.LogProb = sampling.LogProb(row, t.ID)
-	}
-	if d.o.Top > 0 {
-		t.Top = top(row, d.o.Top)
-	}
+	d.o.raw(t, row)
 }
 
 // emit appends a token to the sequence. row is the logits that predicted it.

@@ -1,0 +1,108 @@
+package serve
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// scored are the log-probabilities of /v1/completions.
+type scored struct {
+	Tokens  []string             `json:"tokens"`
+	Each    []*float64           `json:"token_logprobs"`
+	Top     []map[string]float64 `json:"top_logprobs"`
+	Offsets []int                `json:"text_offset"`
+}
+
+// echoed is an answer of /v1/completions, whole or put together of a stream.
+func echoed(t *testing.T, s *tester, body string) (text, finish string, p scored, generated int) {
+	t.Helper()
+	type answer struct {
+		Choices []struct {
+			Text   string `json:"text"`
+			P      scored `json:"logprobs"`
+			Finish string `json:"finish_reason"`
+		} `json:"choices"`
+		Usage struct {
+			Generated int `json:"completion_tokens"`
+		} `json:"usage"`
+	}
+	got := s.post("/v1/completions", body, 200)
+	chunks := []string{got}
+	if strings.HasPrefix(got, "data: ") {
+		chunks = strings.Split(strings.TrimSuffix(got, "\n\ndata: [DONE]\n\n"), "\n\n")
+	}
+	for _, c := range chunks {
+		var a answer
+		if err := json.Unmarshal([]byte(strings.TrimPrefix(c, "data: ")), &a); err != nil {
+			t.Fatalf("%v: %s", err, c)
+		}
+		for _, x := range a.Choices {
+			text, finish = text+x.Text, finish+x.Finish
+			p.Tokens, p.Each = append(p.Tokens, x.P.Tokens...), append(p.Each, x.P.Each...)
+			p.Top, p.Offsets = append(p.Top, x.P.Top...), append(p.Offsets, x.P.Offsets...)
+		}
+		generated = a.Usage.Generated
+	}
+	return text, finish, p, generated
+}
+
+// The log-probabilities of a prompt's tokens are those with which the same tokens were generated, to the bit: whole,
+// streamed, with a prompt that is known from before, of several passes, and without an answer. The first has none.
+func TestEchoLogprobs(t *testing.T) {
+	s := newTester(t, nil)
+	var written struct {
+		Content string  `json:"content"`
+		Tokens  []int32 `json:"tokens"`
+	}
+	const first = "func (r *Ring) Push("
+	body := s.post("/completion", `{"prompt":"`+first+`","n_predict":90,"temperature":0,"return_tokens":true,"ignore_eos":true}`, 200)
+	if err := json.Unmarshal([]byte(body), &written); err != nil || len(written.Tokens) != 90 {
+		t.Fatal(err, body)
+	}
+	_, _, want, _ := echoed(t, s, `{"prompt":"`+first+`","max_tokens":90,"logprobs":3,"ignore_eos":true}`)
+	front := s.post("/tokenize", `{"content":"`+first+`","add_special":true}`, 200)
+	var ids struct {
+		Tokens []int32 `json:"tokens"`
+	}
+	if err := json.Unmarshal([]byte(front), &ids); err != nil {
+		t.Fatal(err)
+	}
+	n := len(ids.Tokens)
+	prompt := encode(append(slices.Clone(ids.Tokens), written.Tokens...))
+	for _, more := range []string{`,"max_tokens":0`, `,"max_tokens":1`, `,"max_tokens":0,"stream":true`, `,"max_tokens":1,"stream":true`} {
+		text, finish, got, generated := echoed(t, s, fmt.Sprintf(`{"prompt":%s,"echo":true,"logprobs":3%s}`, prompt, more))
+		answer := strings.Count(more, ":1")
+		if len(got.Each) != n+90+answer || got.Each[0] != nil || got.Top[0] != nil || finish != "length" {
+			t.Fatalf("%s: %d tokens of %d, %v, %s", more, len(got.Each), n+90+answer, got.Each[0], finish)
+		}
+		if !strings.Contains(more, "stream") && generated != answer {
+			t.Errorf("%s: %d tokens generated", more, generated)
+		}
+		if !reflect.DeepEqual(got.Each[n:n+90], want.Each) || !reflect.DeepEqual(got.Top[n:n+90], want.Top) ||
+			!slices.Equal(got.Tokens[n:n+90], want.Tokens) {
+			t.Errorf("%s: %v, generated with %v", more, got, want)
+		}
+		if !strings.HasPrefix(text, first+written.Content) || answer == 0 && text != first+written.Content {
+			t.Errorf("%s: %q", more, text)
+		}
+		for i, at := range got.Offsets { // a control token in front is no part of the text
+			if i > 0 && !strings.HasPrefix(text[at:], got.Tokens[i]) {
+				t.Errorf("%s: token %d, %q, is not at %d", more, i, got.Tokens[i], at)
+			}
+		}
+	}
+	// Of a text too, and of several prompts, each with its own.
+	_, _, one, _ := echoed(t, s, `{"prompt":"`+first+`","echo":true,"logprobs":0,"max_tokens":0}`)
+	_, _, both, _ := echoed(t, s, `{"prompt":["`+first+`","x"],"echo":true,"logprobs":0,"max_tokens":0}`)
+	if len(one.Each) != n || !reflect.DeepEqual(both.Each[:n], one.Each) || both.Each[n] != nil || one.Offsets[1] != 0 {
+		t.Errorf("%+v\n%+v", one, both)
+	}
+	// Without logprobs, no answer at all.
+	if text, finish, _, _ := echoed(t, s, `{"prompt":"x","max_tokens":0}`); text != "" || finish != "length" {
+		t.Errorf("%q, %s", text, finish)
+	}
+}
