@@ -68,3 +68,17 @@ func TestGenerateWithAdapter(t *testing.T) {
 		t.Errorf("not an adapter: exit %d: %s", code, errs)
 	}
 }
+
+// An adapter's folder asks for its base, and only that.
+func TestConvertAdapterNeedsBase(t *testing.T) {
+	dir := t.TempDir()
+	if _, _, code := spec(t, "", "convert", dir, "out", "--base", dir); code != exitUsage {
+		t.Errorf("--base for a model: exit %d", code)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "adapter_config.json"), []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, errs, code := spec(t, "", "convert", dir, "out"); code != exitUsage || !strings.Contains(errs, "--base") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+}

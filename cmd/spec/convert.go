@@ -17,10 +17,12 @@ import (
 var convertCommand = command{
 	name:  "convert",
 	does:  "make a GGUF file of a Hugging Face model folder",
-	usage: "DIR OUT [--type TYPE]",
+	usage: "DIR OUT [--type TYPE] [--base DIR]",
 	about: `Reads DIR/config.json, the weights (model.safetensors or, where there is none, pytorch_model.bin; one file, or those that its .index.json lists; F32, F16, BF16, F64) and the tokenizer (the first of tokenizer.model, spiece.model, tokenizer.json, vocab.json with merges.txt), and writes a GGUF file. Norms, biases and position embeddings are stored in F32, matrices in TYPE. One tensor at a time is in memory. Of a PyTorch file only the list of tensors is interpreted; nothing in it is executed, and other objects than tensors are refused.
 
 What cannot be converted is refused by name: a class of config.json that is not known, a key that may change what the model computes, a tensor that has no place. Classes: ` + strings.Join(convert.Classes(), ", ") + `.
+
+A folder with adapter_config.json and adapter_model.safetensors (PEFT) is a LoRA adapter; --base is a folder with the config.json of its model.
 
 OUT appears when it is whole. For mixtures of types, such as Q4_K_M, convert to f16 and then use quantize.`,
 	new: func() job { return &converting{typ: "f16"} },
@@ -29,11 +31,13 @@ OUT appears when it is whole. For mixtures of types, such as Q4_K_M, convert to 
 // converting is the options of convert.
 type converting struct {
 	dir, out, typ string
+	base          string // of an adapter
 }
 
 func (c *converting) flags() []group {
 	return []group{{"files", []flag{
 		fileFlag("-o, --output", &c.out, "OUT", "the file to write").orWord(),
+		fileFlag("--base", &c.base, "DIR", "of an adapter: the folder with config.json of the model that it is for"),
 		choiceFlag("--type", &c.typ, engine.WeightNames(), "type of the matrices in OUT").or("f16"),
 	}}}
 }
@@ -60,8 +64,22 @@ func (c *converting) check() error {
 	return nil
 }
 
+// open opens the folder: that of a model, or of an adapter.
+func (c *converting) open() (*convert.Model, error) {
+	_, err := os.Stat(filepath.Join(c.dir, convert.AdapterConfig))
+	switch {
+	case err == nil && c.base == "":
+		return nil, usagef("%s is an adapter: --base DIR is the folder with config.json of its model", shown(c.dir))
+	case err == nil:
+		return convert.OpenAdapter(c.dir, c.base)
+	case c.base != "":
+		return nil, usagef("--base: %s has no %s", shown(c.dir), convert.AdapterConfig)
+	}
+	return convert.Open(c.dir)
+}
+
 func (c *converting) run(ctx context.Context, p *program) error {
-	m, err := convert.Open(c.dir)
+	m, err := c.open()
 	if err != nil {
 		return err
 	}
