@@ -32,7 +32,7 @@ func (s *Server) bind(ctx context.Context, m *loaded, r *request) (*spec.Task, e
 func (s *Server) translate(m *loaded, r *request) (q spec.Request, e *Error) {
 	if r.suffix != "" {
 		if r.system != "" {
-			return q, badField("system", "there is none in fill-in-the-middle")
+			return q, badField("system", "there is none in fill-in-the-middle (suffix)")
 		}
 		r.wrap = false
 	}
