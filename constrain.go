@@ -65,7 +65,8 @@ func (t *Task) checkConstraint() error {
 		return bad(t.constraintField(&calls), "Sampling has a constraint too")
 	}
 	if t.r.Continue && (content.Kind != "" || calls.tools != nil) {
-		return bad(t.constraintField(&calls), "constrains a whole answer, so that continue_final_message and it exclude each other")
+		return bad(t.constraintField(&calls),
+			"constrains a whole answer, so that continue_final_message and it exclude each other")
 	}
 	if t.r.ToolChoice.Mode != CallRequired {
 		return nil
