@@ -68,6 +68,7 @@ type chatFlags struct {
 	hideReasoning            bool
 	history                  string // file to load
 	typedHistory             string // file of what was typed before
+	colorDrafts              bool
 }
 
 // What to do when the context is full.
@@ -166,7 +167,7 @@ func (g *generate) converse(ctx context.Context, p *program) error {
 	d := &dialog{
 		p: p, writing: w, template: template, predict: g.predict, whenFull: g.whenFull, showReasoning: !g.hideReasoning,
 		singleTurn: g.singleTurn, typed: terminal.Is(p.stdin), shown: terminal.Is(p.stdout), color: colored(g.color, p),
-		showDrafts: g.color == colorAlways,
+		showDrafts: g.colorDrafts, markdown: true,
 	}
 	if d.whenFull == "" {
 		if d.whenFull = fullStop; d.typed {
@@ -224,6 +225,7 @@ type dialog struct {
 	shown         bool // answers are written to one
 	color         bool
 	showDrafts    bool
+	markdown      bool // of answers is shown, where there are colors
 
 	messages []chat.Message
 	estimate estimate
@@ -231,6 +233,7 @@ type dialog struct {
 	lines    *lineReader
 	editor   *lineedit.Reader // nil: plain lines
 	draft    string           // what the next message begins with
+	attached string           // what stands in front of the next message
 	stop     stopper
 	noted    map[string]bool // notes that were given once
 }

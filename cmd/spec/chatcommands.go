@@ -36,6 +36,14 @@ func slashCommands() []slashCommand {
 		{names("clear, new"), "", "forget all messages but the system message", (*dialog).clear},
 		{names("save"), "FILE", "write the conversation as JSON", (*dialog).saveCommand},
 		{names("load"), "FILE", "replace the conversation by a saved one", (*dialog).loadCommand},
+		{names("show"), "", "write the conversation so far", (*dialog).show},
+		{names("raw"), "", "write the last answer as it is, without styles", (*dialog).raw},
+		{names("edit"), "[TEXT]", "write the next message in $EDITOR, beginning with a text or the last message",
+			(*dialog).rewrite},
+		{names("file"), "FILE", "put a file's text in front of the next message", (*dialog).attach},
+		{names("model"), "", "what answers", (*dialog).model},
+		{names("draft"), "[NAME]", "show what drafts, or choose it for the answers to come: auto, none, a drafter's name",
+			(*dialog).chooseDrafter},
 		{names("stats"), "", "what the last answer took", (*dialog).stats},
 		{names("set"), "[NAME VALUE]", "show the settings, or change one", (*dialog).set},
 		{names("exit, quit, bye"), "", "end", func(*dialog, context.Context, string) error { return errEnd }},
@@ -291,6 +299,18 @@ func settings() []setting {
 			}
 			d.request.Sampling.Seed = uint64(n)
 			return nil
+		}},
+		{"markdown", func(d *dialog) string {
+			if d.markdown {
+				return "show"
+			}
+			return "raw"
+		}, func(d *dialog, v string) error {
+			v, err := choose([]string{"show", "raw"}, v)
+			if err == nil {
+				d.markdown = v == "show"
+			}
+			return err
 		}},
 		{"reasoning", func(d *dialog) string {
 			if d.showReasoning {

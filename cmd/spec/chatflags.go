@@ -38,6 +38,8 @@ func (f *chatFlags) rows() []flag {
 			"when the conversation fills the context: ask; drop the oldest turns; stop").
 			or("ask on a terminal, else stop"),
 		switchFlag("--hide-reasoning", &f.hideReasoning, true, "do not show the model's reasoning").or("faint"),
+		switchFlag("--color-drafts", &f.colorDrafts, true, "show accepted drafts of answers in another color; "+
+			"their Markdown is shown as it is written"),
 		fileFlag("--history", &f.typedHistory, "FILE", "what was typed on a terminal, kept for the arrow keys; "+noHistory+
 			": nothing is kept").or("spec/history in the user's folder for state"),
 		fileFlag("--load", &f.history, "FILE", "begin with the conversation that /save wrote"))

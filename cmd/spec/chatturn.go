@@ -4,19 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
 	library "github.com/specgo/spec"
 	"github.com/specgo/spec/chat"
+	"github.com/specgo/spec/cmd/spec/internal/markdown"
+	"github.com/specgo/spec/internal/terminal"
 	"github.com/specgo/spec/speculative"
 )
 
 // say adds a message of the user and answers it. Without an answer the message is taken back.
 func (d *dialog) say(ctx context.Context, text string) error {
 	n := len(d.messages)
-	d.messages = append(d.messages, chat.Message{Role: "user", Content: text})
+	d.messages = append(d.messages, chat.Message{Role: "user", Content: d.attached + text})
 	err := d.answer(ctx)
+	if err == nil {
+		d.attached = ""
+	}
 	if err != nil && len(d.messages) > n && d.messages[len(d.messages)-1].Role == "user" {
 		d.messages = d.messages[:len(d.messages)-1]
 	}
@@ -37,7 +43,7 @@ func (d *dialog) answer(ctx context.Context) error {
 		return requestError(err)
 	}
 	d.estimate = estimate{}
-	a := &answerWriter{d: d}
+	a := d.newAnswer()
 	start, t := time.Now(), turn{prompt: d.prefill.prompt}
 	var failed error
 	if d.predict != 0 {
@@ -67,7 +73,24 @@ func (d *dialog) answer(ctx context.Context) error {
 	case t.stats.End == speculative.EndContext:
 		d.note("(the context of %d tokens is full: the answer was cut off)", d.Context())
 	}
+	if failed == nil {
+		d.drafted()
+	}
 	return failed
+}
+
+// drafted says on a line what drafts did for the answer, to somebody who types.
+func (d *dialog) drafted() {
+	s := d.last.stats
+	if !d.typed || !d.shown || s.Drafted == 0 {
+		return
+	}
+	line := fmt.Sprintf("(%d of %d drafted tokens accepted, %d tokens in %d passes)", s.Accepted, s.Drafted,
+		d.last.generated, s.TargetPasses)
+	if d.color {
+		line = colorPrompt + line + colorOff
+	}
+	d.note("%s", line)
 }
 
 // stopped reports whether an error is Ctrl-C during an answer, and nothing else.
@@ -89,6 +112,15 @@ type answerWriter struct {
 	kind    chat.EventKind
 	begun   bool
 	inLine  bool
+	styled  *markdown.Writer // of the content; nil: it is written as it is
+}
+
+func (d *dialog) newAnswer() *answerWriter {
+	a := &answerWriter{d: d}
+	if d.markdown && d.shown && d.color && !d.showDrafts {
+		a.styled = &markdown.Writer{}
+	}
+	return a
 }
 
 func (a *answerWriter) write(e *library.Event) error {
@@ -122,11 +154,20 @@ func (a *answerWriter) part(kind chat.EventKind, text, color string) error {
 		}
 	}
 	a.begun, a.kind, a.inLine = true, kind, !strings.HasSuffix(text, "\n")
+	if kind == chat.ContentEvent && a.styled != nil {
+		_, err := io.WriteString(d.p.stdout, a.styled.Write(terminal.Text(text)))
+		return err
+	}
 	return d.print(text, color)
 }
 
 // end ends the answer's last line.
 func (a *answerWriter) end() error {
+	if a.styled != nil {
+		if _, err := io.WriteString(a.d.p.stdout, a.styled.End()); err != nil {
+			return err
+		}
+	}
 	if !a.inLine && a.begun {
 		return nil
 	}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/specgo/spec/internal/terminal"
+)
+
+// show writes the conversation.
+func (d *dialog) show(context.Context, string) error {
+	for _, m := range d.messages {
+		d.note("[%s]\n%s", m.Role, terminal.Text(m.Content))
+	}
+	return nil
+}
+
+// raw writes the text of the last answer.
+func (d *dialog) raw(context.Context, string) error {
+	for i := len(d.messages) - 1; i >= 0; i-- {
+		if m := d.messages[i]; m.Role == "assistant" {
+			return d.print(strings.TrimSuffix(m.Content, "\n")+"\n", "")
+		}
+	}
+	return errors.New("there is no answer yet")
+}
+
+// rewrite lets the user write the next message in an editor.
+func (d *dialog) rewrite(ctx context.Context, text string) error {
+	if d.editor == nil {
+		return errors.New("/edit needs a terminal")
+	}
+	if i := d.lastUser(); text == "" && i >= 0 {
+		text = d.messages[i].Content
+	}
+	standard := "vi"
+	if runtime.GOOS == "windows" {
+		standard = "notepad"
+	}
+	program := strings.Fields(cmp.Or(d.p.env("VISUAL"), d.p.env("EDITOR"), standard))
+	if len(program) == 0 {
+		return errors.New("VISUAL or EDITOR names no program")
+	}
+	file, err := os.CreateTemp("", "spec-*.md") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name())
+	_, err = file.WriteString(text)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	if err := d.editor.Aside(func() error {
+		c := exec.CommandContext(ctx, program[0], append(program[1:], file.Name())...)
+		c.Stdin, c.Stdout, c.Stderr = d.p.stdin, d.p.stdout, d.p.stderr
+		return c.Run()
+	}); err != nil {
+		return fmt.Errorf("%s: %w", program[0], err)
+	}
+	edited, err := messageFile(file.Name())
+	d.draft = strings.TrimSuffix(edited, "\n")
+	return err
+}
+
+// messageFile reads a file that is to be a message or a part of one.
+func messageFile(path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() || info.Size() > longestMessageText {
+		return "", fmt.Errorf("%s: must be a regular file of at most %d bytes", path, longestMessageText)
+	}
+	data, err := os.ReadFile(path)
+	if err == nil && !utf8.Valid(data) {
+		err = fmt.Errorf("%s: not a text in UTF-8", path)
+	}
+	return string(data), err
+}
+
+// attach puts a file in front of the next message.
+func (d *dialog) attach(_ context.Context, path string) error {
+	if path == "" {
+		return errors.New("/file needs the name of a file")
+	}
+	text, err := messageFile(path)
+	if err != nil {
+		return err
+	}
+	if len(d.attached)+len(text) > longestMessageText {
+		return fmt.Errorf("the files of a message may have %d bytes together", longestMessageText)
+	}
+	d.attached += path + ":\n" + strings.TrimSuffix(text, "\n") + "\n\n"
+	d.note("(%d bytes of %s go with the next message)", len(text), terminal.Line(path, 0))
+	return nil
+}
+
+// model says what answers.
+func (d *dialog) model(context.Context, string) error {
+	d.note("%s, %s, a context of %d tokens", terminal.Line(d.Name(), 0), size(d.Target().Bytes()), d.Context())
+	return nil
+}
+
+// chooseDrafter shows or changes what drafts.
+func (d *dialog) chooseDrafter(_ context.Context, name string) error {
+	choice := d.request.Speculation
+	if name != "" {
+		if choice.Drafter = name; name == "auto" {
+			choice.Drafter = ""
+		}
+	}
+	full, err := d.Choose(choice, d.request.Sampling.Temperature)
+	if err != nil {
+		return requestError(err)
+	}
+	if d.request.Speculation = choice; name == "" {
+		d.note("drafter %s, schedule %s, verifier %s", full.Drafter, full.Schedule, full.Verify)
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	library "github.com/specgo/spec"
+	"github.com/specgo/spec/speculative"
+)
+
+// /file puts texts in front of the next message, /raw writes the last answer again, /show the conversation.
+func TestChatFilesAndTexts(t *testing.T) {
+	dir := t.TempDir()
+	file, bad, saved := filepath.Join(dir, "a.go"), filepath.Join(dir, "b"), filepath.Join(dir, "c.json")
+	os.WriteFile(file, []byte("package a\n"), 0o666)
+	os.WriteFile(bad, []byte{0xff}, 0o666)
+	script := "/file " + file + "\nfunc main() {\n/raw\nsecond\n/save " + saved + "\n/show\n/model\n/draft none\n/draft\n"
+	stdout, stderr, code := spec(t, script, greedyChat...)
+	if code != exitDone {
+		t.Fatalf("exit %d: %s", code, stderr)
+	}
+	m := savedMessages(t, saved)
+	if m[0].Content != file+":\npackage a\n\nfunc main() {" || m[2].Content != "second" {
+		t.Errorf("messages %q, %q", m[0].Content, m[2].Content)
+	}
+	if answer := strings.TrimSuffix(m[1].Content, "\n") + "\n"; !strings.HasPrefix(stdout, answer+answer) {
+		t.Errorf("/raw: %q", stdout)
+	}
+	for _, want := range []string{"[user]\nsecond\n", "a context of ", "drafter none"} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("no %q in %s", want, stderr)
+		}
+	}
+	for command, want := range map[string]string{
+		"/file": "needs the name", "/file " + bad: "not a text", "/file " + dir: "regular file", "/raw": "no answer",
+		"/edit": "needs a terminal", "/draft nosuch": "nosuch", "/set markdown x": "markdown",
+	} {
+		if _, stderr, code := spec(t, command+"\n", greedyChat...); code != exitFailed || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit %d: %s", command, code, stderr)
+		}
+	}
+}
+
+// Markdown has a style on a terminal with colors, and is kept as it is.
+func TestChatMarkdown(t *testing.T) {
+	for _, c := range []struct {
+		color, drafts, raw bool
+		want               string
+	}{
+		{true, false, false, "a \x1b[0m\x1b[1mb\x1b[0m \\x1b\x1b[0m\n"},
+		{true, true, false, "\x1b[32ma **b** \\x1b\x1b[0m\n"},
+		{true, false, true, "a **b** \\x1b\n"}, {false, false, false, "a **b** \\x1b\n"},
+	} {
+		d, stdout, _ := newDialog("")
+		d.color, d.showDrafts, d.markdown = c.color, c.drafts, !c.raw
+		a := d.newAnswer()
+		e := library.Event{Text: "a **b** \x1b"}
+		e.Token.Drafted = true
+		if err := a.write(&e); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.end(); err != nil || stdout.String() != c.want || a.message.Content != e.Text {
+			t.Errorf("%+v: %q, %v", c, stdout, err)
+		}
+	}
+}
+
+// What drafts did is one line, for somebody who types.
+func TestChatDraftLine(t *testing.T) {
+	d, _, stderr := newDialog("")
+	d.last = turn{generated: 9, stats: speculative.Stats{Drafted: 8, Accepted: 5, TargetPasses: 4}}
+	d.drafted()
+	d.typed = false
+	d.drafted()
+	if want := "(5 of 8 drafted tokens accepted, 9 tokens in 4 passes)\n"; stderr.String() != want {
+		t.Errorf("%q", stderr)
+	}
+}
+
+func TestChatCompletion(t *testing.T) {
+	dir := t.TempDir() + string(filepath.Separator)
+	os.WriteFile(dir+"one.json", nil, 0o666)
+	os.Mkdir(dir+"open", 0o777)
+	d, _, _ := newDialog("")
+	for text, want := range map[string][]string{
+		"/sta": {"/stats"}, "/mo": {"/model"}, "/set see": {"seed "}, "no /sta": nil, "/nosuch x": nil,
+		"/load " + dir + "o": {dir + "one.json", dir + "open" + string(filepath.Separator)},
+	} {
+		from, got := d.complete(text)
+		if !slices.Equal(got, want) || len(got) > 0 && !strings.HasPrefix(got[0], text[from:]) {
+			t.Errorf("%q: %q from %d", text, got, from)
+		}
+	}
+	env := map[string]string{}
+	p := &program{env: func(name string) string { return env[name] }}
+	if historyFile(p, noHistory) != "" || historyFile(p, "x") != "x" {
+		t.Error("--history is not taken")
+	}
+	env["XDG_STATE_HOME"] = dir
+	if got := historyFile(p, ""); got != filepath.Join(dir, "spec", "history") {
+		t.Error(got)
+	}
+}
