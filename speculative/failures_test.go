@@ -143,3 +143,15 @@ func TestPlacesOfASourceHaveItsAcceptance(t *testing.T) {
 		}
 	}
 }
+
+// A tree of a vocabulary of one token has one candidate after each node.
+func TestTreesOfOneCandidate(t *testing.T) {
+	model := func(_ []int32, row []float32) { row[0] = 1 }
+	for _, o := range []TreeOptions{{}, {Sources: []CandidateSource{}}} {
+		d := New(newFake(t, 1, 100, model), Tree(newFake(t, 1, 100, model), o),
+			Options{MaxTokens: 9, Schedule: Constant(ConstantOptions{Length: 3})})
+		if ids, _ := collect(t, d, []int32{0, 0}, engine.Sampling{}); len(ids) != 9 || d.Stats().Accepted == 0 {
+			t.Errorf("%v, %+v", ids, d.Stats())
+		}
+	}
+}

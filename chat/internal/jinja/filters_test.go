@@ -88,6 +88,16 @@ func TestSubscriptsAreIndicesOrSlices(t *testing.T) {
 	}
 }
 
+// Tests are not chained, as in Jinja2; one beside another in parentheses, or behind "and", is.
+func TestTestsAreNotChained(t *testing.T) {
+	wantRendered(t, "{{ (1 is odd) is true }} {{ 1 is odd and 2 is even }} {{ 1 is not even }}", "True True True")
+	for _, source := range []string{"{{ 1 is odd is even }}", "{{ 1 is odd is not even }}"} {
+		if got, err := render(source, Context{}); !errors.Is(err, ErrSyntax) {
+			t.Errorf("%s: %q, %v", source, got.String(), err)
+		}
+	}
+}
+
 // An operator that its values do not have is an error with their types, as Python names them.
 func TestErrorsNameTypesAsPython(t *testing.T) {
 	for value, name := range map[string]string{
