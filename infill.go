@@ -59,8 +59,21 @@ func (m *Model) infill(gap *Infill, prefix string) ([]int32, error) {
 				ids = append(append(ids, file), plain("file\n")...)
 			}
 		}
-		ids = append(append(ids, before), plain(prefix)...)
-		ids = append(append(ids, behind), plain(gap.Suffix)...)
+		for _, side := range []struct {
+			mark  int32
+			parts []Prompt
+			text  string
+			field string
+		}{{before, gap.Before, prefix, "input_prefix"}, {behind, gap.Behind, gap.Suffix, "input_suffix"}} {
+			ids = append(ids, side.mark)
+			for _, p := range side.parts {
+				if err := m.checkIDs(side.field, p.IDs); err != nil {
+					return nil, err
+				}
+				ids = append(append(ids, p.IDs...), plain(p.Text)...)
+			}
+			ids = append(ids, plain(side.text)...)
+		}
 		return append(ids, middle), nil
 	}
 	return nil, bad("suffix", "%s has no marks for fill-in-the-middle in its vocabulary", m.name)

@@ -83,6 +83,8 @@ type Prompt struct {
 // Infill is a gap to fill, for models that were trained for it: the prompt is the text before it.
 type Infill struct {
 	Suffix string    // the text behind it
+	Before []Prompt  // texts and ids in a row, in front of the prompt
+	Behind []Prompt  // likewise, behind the gap and in front of Suffix
 	Extra  []Snippet // texts of other files
 }
 

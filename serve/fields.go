@@ -155,10 +155,10 @@ var fields = append([]field{
 	{"suffix", honored, formCompletion | formOllamaGenerate, "the text behind the gap that the answer fills, for " +
 		"models trained for it", func(r *request, v value) (e *Error) { r.suffix, e = v.text(); return }},
 	{"prompt", honored, formInfill, "the beginning of the line of the gap, behind input_prefix", readPrompt},
-	{"input_prefix", honored, formInfill, "the text in front of the gap",
-		func(r *request, v value) (e *Error) { r.inputPrefix, e = v.text(); return }},
-	{"input_suffix", honored, formInfill, "the text behind it",
-		func(r *request, v value) (e *Error) { r.suffix, e = v.text(); return }},
+	{"input_prefix", honored, formInfill, "the text in front of the gap, or an array of token ids and texts",
+		func(r *request, v value) (e *Error) { r.inputPrefix, r.before, e = readSide(v); return }},
+	{"input_suffix", honored, formInfill, "likewise behind it",
+		func(r *request, v value) (e *Error) { r.suffix, r.behind, e = readSide(v); return }},
 	{"input_extra", honored, formInfill, "texts of other files: filename and text", readExtra},
 	{"n_probs", honored, formLlama, "log-probabilities of each token and of so many alternatives, up to 20; 0 is off",
 		func(r *request, v value) *Error {

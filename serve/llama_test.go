@@ -215,6 +215,8 @@ func TestInfill(t *testing.T) {
 			`"temperature":0}`, short},
 		{"/infill", `{"input_extra":[{"filename":"max.go","text":"func Max()"}],` +
 			`"input_prefix":"func Min(a, b int) int {\n","prompt":"\tif","input_suffix":"}\n","n_predict":6}`, long},
+		{"/infill", `{"input_prefix":[50,"a",60],"prompt":"b","input_suffix":[70,80],"n_predict":6}`, slices.Concat(begin,
+			[]int32{mark(0), 50}, plain("a"), []int32{60}, plain("b"), []int32{mark(1), 70, 80, mark(2)})},
 		{"/v1/completions", `{"prompt":"func Min(a, b int) int {\n\tif","suffix":"}\n","max_tokens":6}`, short},
 		{"/api/generate", `{"prompt":"func Min(a, b int) int {\n\tif","suffix":"}\n","stream":false,` +
 			`"options":{"num_predict":6}}`, short},

@@ -272,6 +272,19 @@ func readExtra(r *request, v value) *Error {
 	return nil
 }
 
+// readSide reads what stands on one side of a gap: a text, or token ids and texts in a row.
+func readSide(v value) (text string, parts []spec.Prompt, err *Error) {
+	if len(v.raw) == 0 || v.raw[0] != '[' {
+		text, err = v.text()
+		return text, nil, err
+	}
+	p, err := readParts(v)
+	if p.Parts == nil {
+		return "", []spec.Prompt{p}, err
+	}
+	return "", p.Parts, err
+}
+
 // maxExtra is the most snippets of a request.
 const maxExtra = 1024
 

@@ -68,6 +68,8 @@ type gap struct {
 	infill      bool   // of /infill, also with an empty suffix
 	inputPrefix string // of /infill, in front of the prompt
 	extra       []spec.Snippet
+	before      []spec.Prompt // input_prefix and input_suffix as ids, or texts and ids
+	behind      []spec.Prompt
 }
 
 // tokenizing is a text or tokens to be turned into the other.

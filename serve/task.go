@@ -75,7 +75,7 @@ func (s *Server) translate(m *loaded, r *request) (q spec.Request, e *Error) {
 		}
 	}
 	if r.messages == nil && (r.infill || r.suffix != "") {
-		q.Infill = &spec.Infill{Suffix: r.suffix, Extra: r.extra}
+		q.Infill = &spec.Infill{Suffix: r.suffix, Extra: r.extra, Before: r.before, Behind: r.behind}
 		q.Prompts = slices.Clone(q.Prompts)
 		for i := range q.Prompts {
 			q.Prompts[i].Text = r.inputPrefix + q.Prompts[i].Text
