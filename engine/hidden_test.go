@@ -129,7 +129,7 @@ func TestHiddenOneAnswer(t *testing.T) {
 				t.Fatalf("%d numbers", len(want))
 			}
 			for _, size := range []int{1, 7, 64, 300} {
-				if size == 1 && simd == "scalar" {
+				if size != 64 && simd == "scalar" && len(asm.Available()) > 1 { // slow
 					continue
 				}
 				s, another := newSession(t, m, SessionOptions{}), newSession(t, m, SessionOptions{})
