@@ -31,6 +31,7 @@ func TestEncoderFilesRefused(t *testing.T) {
 		{file: "bert", drop: "blk.1.ffn_up.weight", want: "blk.1.ffn_up.weight"},
 		{file: "bert", add: "blk.0.attn_norm.weight", want: "blk.0.attn_norm.weight"},
 		{file: "bert", add: "pooler.weight", want: "pooler.weight"},
+		{file: "bert", drop: "token_types.weight", add: "token_types.weight", want: "token_types.weight"}, // of one type
 		{file: "bert", key: "bert.pooling_type", value: uint32(9), want: "pooling_type"},
 		{file: "bert", key: "bert.pooling_type", value: uint32(PoolRank), want: "cls.weight"},
 		{file: "bert", key: "bert.attention.layer_norm_epsilon", want: "layer_norm_epsilon"},

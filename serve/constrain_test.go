@@ -232,6 +232,31 @@ func TestCompilationsWaitInTheirQueue(t *testing.T) {
 	leave()
 }
 
+// A request that is refused before its answer, wherever, leaves its model, and its places, to others; an error without a
+// code has none, rather than an empty one.
+func TestRefusedRequestsHoldNothing(t *testing.T) {
+	s := newTester(t, func(o *Options) { o.Parallel = 1 })
+	for _, body := range []string{
+		`{"prompt":"x","n_predict":1,"grammar":"root ::= ("}`, `{"prompt":"x","n_predict":1,"logit_bias":[[99999999,1]]}`,
+		`{"prompt":"x","n_predict":1,"temperature":-1}`,
+	} {
+		text := s.post("/v1/completions", strings.ReplaceAll(body, "n_predict", "max_tokens"), 400)
+		if code, ok := decode(t, text)["error"].(map[string]any)["code"]; code == "" || !ok {
+			t.Errorf("%s: %s", body, text)
+		}
+	}
+	s.models.mu.Lock()
+	defer s.models.mu.Unlock()
+	for _, slot := range s.models.slots {
+		if slot.model != nil && slot.model.users != 0 {
+			t.Errorf("%d requests hold %s", slot.model.users, slot.Name)
+		}
+	}
+	if busy, waiting := s.preparing.load(); busy+waiting != 0 {
+		t.Errorf("%d and %d grammars", busy, waiting)
+	}
+}
+
 // Large bodies are read, and their prompts made tokens of, one at a time, behind the grammars; small ones do not wait.
 func TestLargeBodiesTakeTurns(t *testing.T) {
 	s := newTester(t, nil)

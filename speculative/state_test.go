@@ -120,6 +120,19 @@ func TestRestoredDraftStepsAreTheSavedOnes(t *testing.T) {
 	}
 }
 
+// What merged drafters learned is restored whole or not at all.
+func TestDamagedStatesOfMergedDraftersAreRefused(t *testing.T) {
+	m := Merge(NGram(NGramOptions{}), NGram(NGramOptions{}))
+	for _, bad := range []string{"", "{}", "[", "[null]", "[null,null,null]", "[null,null]]"} {
+		if err := m.(Learning).Restore([]byte(bad)); !errors.Is(err, ErrState) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+	if err := m.(Learning).Restore([]byte("[null,null]")); err != nil {
+		t.Error(err)
+	}
+}
+
 // Decoders of one Experience end while others begin, save and restore.
 func TestExperienceIsSharedByManyGoroutines(t *testing.T) {
 	x := &Experience{}

@@ -339,7 +339,9 @@ func TestExtremeOptions(t *testing.T) {
 				t.Errorf("%+v: probabilities sum to %v", o, sum)
 			}
 			for _, n := range []int{math.MinInt, -1, 0, 2, math.MaxInt} {
-				if got := s.AppendBest(nil, n, x, history); n < 1 && len(got) != 0 || n > 1 && len(got) == 0 {
+				got := s.AppendBest(nil, n, append(x[:3:3], math.MaxFloat32), history) // one more than tokens
+				if n < 1 && len(got) != 0 || n > 1 && len(got) == 0 ||
+					slices.ContainsFunc(got, func(p Prob) bool { return p.ID > 2 }) {
 					t.Errorf("%+v: the best %d are %v", o, n, got)
 				}
 			}
