@@ -165,11 +165,12 @@ func PlanMemory(f *gguf.File, o Options, sessions Sessions) (*MemoryPlan, error)
 			return nil, err
 		}
 	}
-	beside := sessions.Bytes(d) + sessions.Logits(d) + sessions.Beside
-	if o.Target != nil {
-		t := o.Target.Describe()
-		beside += sessions.Bytes(t) + sessions.Logits(t)
+	beside := sessions.Bytes(d) + sessions.Beside
+	if o.Target != nil { // a draft's passes have few rows of logits
+		d = o.Target.Describe()
+		beside += sessions.Bytes(d)
 	}
+	beside += sessions.Logits(d)
 	if o.Memory > 0 {
 		o.Memory = max(o.Memory-beside, 1)
 	}

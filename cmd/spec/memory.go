@@ -102,20 +102,20 @@ func (m *modelFlags) setMemory(p *program, o *engine.Options, path string, besid
 		o.Memory = limit - m.loaded // no need to look closer
 		return nil
 	}
-	sessions := planned(m.sessions)
-	if sessions.Beside = m.loaded; o.Target == nil { // of a draft its own are counted from its file
-		sessions.Beside += m.draftBytes
-	}
-	for _, file := range beside {
-		if info, err := os.Stat(file); err == nil {
-			sessions.Beside += info.Size()
-		}
-	}
 	f, err := gguf.OpenFile(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
+	sessions := planned(m.sessions)
+	sessions.Beside = m.loaded
+	for _, file := range beside { // as much as its own plan counts when it is loaded
+		info, err := os.Stat(file)
+		target, wrong := engine.Describe(f)
+		if err == nil && wrong == nil {
+			sessions.Beside += info.Size() + planned(m.sessions).DraftBytes(target, describeFile(file))
+		}
+	}
 	plan, err := engine.PlanMemory(f, engine.Options{
 		Weights: m.weights, Target: o.Target, MTP: o.MTP, RopeContext: o.RopeContext}, sessions)
 	if err != nil {

@@ -26,7 +26,6 @@ type modelFlags struct {
 	loaded     int64           // bytes of the models that were opened before
 	beside     []string        // files of models that will be loaded beside the target
 	sessions   engine.Sessions // that memory is planned for; the zero value is one of keptTokens
-	draftBytes int64           // of sessions of drafts
 	keepPanels bool            // engine.Options.KeepPanels
 
 	adapters adapterFlags // of the target

@@ -123,7 +123,7 @@ func newServing() *serving {
 			host: "127.0.0.1", port: 8080, page: true,
 			limits: limits, timeout: int(limits.WriteTime / time.Second), shutdown: 30,
 		},
-		answers:   answers{predict: -1, seed: -1, sampling: usualSampling(), reasoning: "auto"},
+		answers:   answers{predict: -1, seed: -1, sampling: usualSampling(), reasoning: "auto", whenFull: fullStop},
 		logFormat: "text",
 	}
 }

@@ -33,9 +33,6 @@ func (s *serving) load(ctx context.Context, p *program, rt *engine.Runtime, f se
 	}
 	flags.loaded = flags.adapters.bytes()
 	flags.sessions.Heads = !s.targetOnly && f.draft == ""
-	if target := describeFile(f.target); f.draft != "" && target != nil {
-		flags.draftBytes = flags.sessions.DraftBytes(target, describeFile(f.draft))
-	}
 	defer func() { err = s.memoryError(err) }()
 	target, err := flags.open(ctx, p, rt, f.target, "target", testdata.Target())
 	if err != nil {
