@@ -82,8 +82,9 @@ func (s *Session) Held(n int) (bytes int64) {
 }
 
 // Shrink frees the memory that what can be restored of the sequence does not need: pages that hold none of its tokens,
-// and what is kept ready for passes to come.
+// and what is kept ready for passes to come: the last pass's logits too, which stay with who has them.
 func (s *Session) Shrink() {
+	s.answer = answer{}
 	n := s.Restorable(len(s.tokens))
 	s.rewind(n)
 	for _, kv := range s.kv {

@@ -303,7 +303,7 @@ func (s *Session) Close() {
 	if s == nil {
 		return
 	}
-	s.closed = true
+	s.closed, s.answer = true, answer{}
 	for _, kv := range s.kv {
 		if kv != nil {
 			kv.Close()

@@ -352,3 +352,28 @@ func TestNewSessionOfWhatIsClosed(t *testing.T) {
 		t.Errorf("a closed runtime: %v", err)
 	}
 }
+
+// What a session keeps for the answers of its next passes, 64 MB of 256 rows of 65,536 tokens, is neither a kept
+// sequence's nor a closed one's. Who has an answer keeps it.
+func TestRestingSessionsHaveNoLogits(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
+	m, err := openBytes(t, rt, randommodel.Llama().File(t), "llama.gguf", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := randomTokens(8, m.config.Vocab, 1)
+	for name, rest := range map[string]func(*Session){"Shrink": (*Session).Shrink, "Close": (*Session).Close} {
+		s := newSession(t, m, SessionOptions{})
+		out, err := s.Eval(t.Context(), ids, nil, All)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := slices.Clone(out.Data)
+		if rest(s); s.logits != nil || s.hidden != nil {
+			t.Errorf("%s: %d logits are kept", name, len(s.logits))
+		}
+		if !slices.Equal(out.Data, before) {
+			t.Errorf("%s: the answer has changed", name)
+		}
+	}
+}

@@ -76,6 +76,6 @@ test("models", async () => {
 
 test("errors", async () => {
   await assert.rejects(client.chat({ model, messages, options: { tfs_z: 0.5 } }), /options\.tfs_z/);
-  await assert.rejects(client.pull({ model: "x" }), /spec pull downloads/);
+  await assert.rejects(client.pull({ model: "x" }), /--allow-manage/);
   await assert.rejects(client.generate({ model, prompt: "x", images: ["aGk="] }), /images/);
 });
