@@ -15,14 +15,7 @@ func (f *flag) variables() []string {
 	if len(f.vars) > 0 {
 		return f.vars
 	}
-	long := f.names[0]
-	for _, n := range f.names {
-		if strings.HasPrefix(n, "--") {
-			long = n
-			break
-		}
-	}
-	return []string{"SPEC_" + strings.ToUpper(strings.ReplaceAll(strings.TrimLeft(long, "-"), "-", "_"))}
+	return []string{"SPEC_" + strings.ToUpper(strings.ReplaceAll(f.long(), "-", "_"))}
 }
 
 // fromEnvironment sets what the command line leaves open and an environment variable says, in the order of the table.

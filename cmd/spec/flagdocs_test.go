@@ -22,32 +22,14 @@ func TestFlagsAreDocumented(t *testing.T) {
 	}
 }
 
-// documented is a row of the document: commands with the same one share it.
-type documented struct {
-	flag
-	commands []string
-}
-
 func flagsDocument() string {
 	var titles []string
-	rows := map[string][]*documented{}
-	for _, c := range commands() {
-		for _, g := range c.new().flags() {
-			if !slices.Contains(titles, g.title) {
-				titles = append(titles, g.title)
-			}
-			for _, f := range g.flags {
-				i := slices.IndexFunc(rows[g.title], func(d *documented) bool {
-					return d.usage() == f.usage() && d.help == f.help && d.standard == f.standard
-				})
-				if i < 0 {
-					i = len(rows[g.title])
-					rows[g.title] = append(rows[g.title], &documented{flag: f})
-				}
-				d := rows[g.title][i]
-				d.commands = append(d.commands, c.name)
-			}
+	rows := map[string][]*sharedFlag{}
+	for _, f := range sharedFlags() {
+		if !slices.Contains(titles, f.title) {
+			titles = append(titles, f.title)
 		}
+		rows[f.title] = append(rows[f.title], f)
 	}
 	var b strings.Builder
 	b.WriteString(`# Flags

@@ -80,7 +80,7 @@ func commandGroups() []commandGroup {
 			inspectCommand, pullCommand, listCommand, removeCommand, cacheCommand, quantizeCommand, convertCommand,
 			synthCommand,
 		}},
-		{"this program", []command{versionCommand}},
+		{"this program", []command{completionCommand, manCommand, versionCommand}},
 	}
 }
 
@@ -167,6 +167,9 @@ func message(err error) string {
 
 func (p *program) dispatch(ctx context.Context, args []string) (name string, err error) {
 	if len(args) == 0 {
+		if terminal.Is(p.stdout) {
+			return "", p.welcome()
+		}
 		return "", usagef("no command given")
 	}
 	switch args[0] {
@@ -200,11 +203,16 @@ func (p *program) dispatch(ctx context.Context, args []string) (name string, err
 // helpFlag asks for a command's help.
 const helpFlag = "-h"
 
+// commonRows are the flags that every command has.
+func commonRows(asked *bool) []flag {
+	return []flag{switchFlag(helpFlag+", --help", asked, true, "show this help")}
+}
+
 // parse reads a command's arguments into a new job, and what they leave open from the environment. asked means that
 // help is wanted; ignored lists the flags that were given and have no effect.
 func (c *command) parse(args []string, env func(string) string) (j job, asked bool, ignored []string, err error) {
 	j = c.new()
-	flags := append(flagsOf(j.flags()), switchFlag(helpFlag+", --help", &asked, true, "show this help"))
+	flags := append(flagsOf(j.flags()), commonRows(&asked)...)
 	var operand func(string) error
 	if o, ok := j.(operandTaker); ok {
 		operand = o.operand

@@ -16,19 +16,23 @@ var versionCommand = command{
 
 type version struct{}
 
+// programVersion is the version that the go command wrote into the program: a tag, or what stands for a commit.
+func programVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(devel)"
+}
+
 func (version) flags() []group { return nil }
 
 func (version) run(_ context.Context, p *program) error {
-	name := "(devel)"
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		name = info.Main.Version
-	}
 	rt, err := new(modelFlags).runtime(p)
 	if err != nil {
 		return err
 	}
 	defer rt.Close()
 	_, err = fmt.Fprintf(p.stdout, "spec %s, %s %s/%s, %s kernels, %d threads\n",
-		name, runtime.Version(), runtime.GOOS, runtime.GOARCH, rt.SIMD(), rt.Threads())
+		programVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH, rt.SIMD(), rt.Threads())
 	return err
 }

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// A sharedFlag is a flag with the commands that have it: rows of commands that say the same are one.
+type sharedFlag struct {
+	flag
+	title    string // of its group
+	commands []string
+}
+
+// sharedFlags lists the flags of all commands, in the order of the commands.
+func sharedFlags() (list []*sharedFlag) {
+	of := map[string]*sharedFlag{}
+	for _, c := range commands() {
+		for _, g := range c.new().flags() {
+			for _, f := range g.flags {
+				id := strings.Join([]string{g.title, f.usage(), f.help, f.standard}, "\x00")
+				if of[id] == nil {
+					of[id] = &sharedFlag{flag: f, title: g.title}
+					list = append(list, of[id])
+				}
+				of[id].commands = append(of[id].commands, c.name)
+			}
+		}
+	}
+	return list
+}
+
+// sortedFlags lists the flags of all commands that have an effect by their long names.
+func sortedFlags() []*sharedFlag {
+	list := slices.DeleteFunc(sharedFlags(), func(f *sharedFlag) bool { return f.ignored })
+	slices.SortStableFunc(list, func(a, b *sharedFlag) int { return cmp.Compare(a.long(), b.long()) })
+	return list
+}
+
+// long is the first long name of a flag without its dashes, or what it has.
+func (f *flag) long() string {
+	for _, n := range f.names {
+		if strings.HasPrefix(n, "--") {
+			return n[2:]
+		}
+	}
+	return strings.TrimLeft(f.names[0], "-")
+}
