@@ -40,20 +40,22 @@ func newClient(secret string, weight int) *client {
 	}
 }
 
-// setClients makes the clients of the options' keys.
-func (s *Server) setClients() {
-	s.anyone = newClient("", 1)
-	for _, k := range s.o.Keys {
+// clientsOf makes the clients of keys.
+func clientsOf(keys []Key) []*client {
+	list := make([]*client, 0, len(keys))
+	for _, k := range keys {
 		c := newClient(k.Secret, k.Weight)
 		c.admin = k.Admin
-		s.clients = append(s.clients, c)
+		list = append(list, c)
 	}
+	return list
 }
 
 // shown is the client whose key a request shows; nil if it shows none of the keys. On a server without keys it is
 // everybody.
 func (s *Server) shown(r *http.Request) (found *client) {
-	if len(s.clients) == 0 {
+	clients := *s.clients.Load()
+	if len(clients) == 0 {
 		return s.anyone
 	}
 	key := r.Header.Get("X-Api-Key")
@@ -61,7 +63,7 @@ func (s *Server) shown(r *http.Request) (found *client) {
 		key = strings.TrimSpace(k)
 	}
 	given := sha256.Sum256([]byte(key))
-	for _, c := range s.clients { // all of them: the time does not tell which
+	for _, c := range clients { // all of them: the time does not tell which
 		if subtle.ConstantTimeCompare(given[:], c.secret[:]) == 1 {
 			found = c
 		}

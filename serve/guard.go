@@ -385,6 +385,9 @@ func (s *Server) hostAllowed(host string) bool {
 	return slices.ContainsFunc(s.o.Hosts, func(h string) bool { return h == "*" || strings.EqualFold(h, name) })
 }
 
+// probes are the paths that machines ask again and again.
+var probes = map[string]bool{"/health": true, "/v1/health": true, "/livez": true, "/readyz": true, "/metrics": true}
+
 // logged writes a request's line.
 func (s *Server) logged(r *http.Request, log *record, begun time.Time) {
 	if log.status == 0 {
@@ -393,7 +396,10 @@ func (s *Server) logged(r *http.Request, log *record, begun time.Time) {
 	path := r.URL.Path
 	s.metrics.request(path, log.status)
 	level := slog.LevelInfo
-	if log.status >= http.StatusInternalServerError {
+	switch {
+	case probes[path]:
+		level = slog.LevelDebug
+	case log.status >= http.StatusInternalServerError:
 		level = slog.LevelError
 	}
 	if !s.o.Log.Enabled(r.Context(), level) {

@@ -281,6 +281,7 @@ func (s *Server) modelObject(e Entry) modelObject {
 
 // listModels answers /v1/models.
 func (s *Server) listModels(w http.ResponseWriter, _ *http.Request) {
+	s.refreshed()
 	list := []modelObject{}
 	for _, e := range s.models.entries() {
 		list = append(list, s.modelObject(e))

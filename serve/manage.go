@@ -18,6 +18,8 @@ import (
 // Store changes which models there are. Names are as clients write them. Its errors are told to clients with their
 // text; those of type *[Error] with their status.
 type Store interface {
+	// List is the models that there are.
+	List() ([]Entry, error)
 	// Pull downloads a model. progress is called on its goroutine.
 	Pull(ctx context.Context, name string, progress func(file string, done, total int64)) (Entry, error)
 	Delete(name string) error
@@ -148,6 +150,8 @@ func (s *Server) deleteModel(_ context.Context, q *request, _ *statusLines) erro
 	if err := s.o.Store.Delete(q.model); err != nil {
 		return err
 	}
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
 	s.models.take(q.model)
 	return nil
 }
@@ -199,6 +203,8 @@ func (s *Server) offer(e Entry) error {
 			Message: fmt.Sprintf("%s is there; this server has another model of that name", e.Name)}
 	}
 	e.Stored = true
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
 	s.models.put(e)
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 type fakeStore struct {
 	t     *testing.T
 	asked []string
+	has   []Entry
 	err   error // of everything
 	late  error // of a download, behind its progress
 }
@@ -19,6 +20,8 @@ func (f *fakeStore) did(what ...string) error {
 	f.asked = append(f.asked, strings.Join(what, " "))
 	return f.err
 }
+
+func (f *fakeStore) List() ([]Entry, error) { return f.has, f.err }
 
 func (f *fakeStore) Pull(_ context.Context, name string, progress func(file string, done, total int64)) (Entry, error) {
 	err := f.did("pull", name)
@@ -49,7 +52,7 @@ func managed(t *testing.T, change func(*Options)) (*tester, *fakeStore) {
 	return newTester(t, func(o *Options) {
 		kept := entry(t, "kept")
 		kept.Stored = true
-		o.Models, o.Store = append(o.Models, kept), f
+		o.Models, o.Store, f.has = append(o.Models, kept), f, []Entry{kept}
 		if change != nil {
 			change(o)
 		}

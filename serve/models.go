@@ -162,6 +162,9 @@ func (p *pool) unloadNamed(name string) *Error {
 
 // acquire returns a model in memory; release must be called when the request is done.
 func (p *pool) acquire(ctx context.Context, name string) (m *loaded, release func(), err error) {
+	if p.entry(name) == nil {
+		p.server.refreshed()
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s, e := p.find(name)

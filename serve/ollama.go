@@ -264,6 +264,7 @@ func (s *Server) ollamaList(w http.ResponseWriter, resident bool) {
 		loaded[m.name] = m
 	}
 	list := []entry{}
+	s.refreshed()
 	for _, e := range s.models.entries() {
 		m := loaded[e.Name]
 		one := entry{Name: e.Name, Model: e.Name, Size: e.Bytes, Details: details(m)}

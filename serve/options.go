@@ -102,24 +102,11 @@ var ErrOptions = errors.New("serve: options")
 
 // check fills in defaults.
 func (o *Options) check() error {
-	if len(o.Models) == 0 && o.Store == nil {
-		return fmt.Errorf("%w: no models", ErrOptions)
+	if err := checkEntries(o.Models, o.Store != nil); err != nil {
+		return err
 	}
-	seen := map[string]bool{}
-	for i, e := range o.Models {
-		switch {
-		case e.Load == nil || e.Name == "":
-			return fmt.Errorf("%w: Models[%d] has no name or no Load", ErrOptions, i)
-		case seen[e.Name]:
-			return fmt.Errorf("%w: two models are called %s", ErrOptions, e.Name)
-		}
-		seen[e.Name] = true
-		for _, name := range e.Aliases {
-			if seen[name] {
-				return fmt.Errorf("%w: two models are called %s", ErrOptions, name)
-			}
-			seen[name] = true
-		}
+	if err := checkKeys(o.Keys); err != nil {
+		return err
 	}
 	if !slices.Contains([]string{"", "on", "off", "auto"}, o.Reasoning) {
 		return fmt.Errorf("%w: Reasoning %q", ErrOptions, o.Reasoning)
@@ -139,14 +126,6 @@ func (o *Options) check() error {
 	if o.Pooling != "" && !slices.Contains(spec.Poolings(), o.Pooling) {
 		return fmt.Errorf("%w: Pooling %q", ErrOptions, o.Pooling)
 	}
-	for _, k := range o.Keys {
-		if k.Secret == "" {
-			return fmt.Errorf("%w: an empty key", ErrOptions)
-		}
-		if k.Weight < 0 || k.Weight > MaxWeight {
-			return fmt.Errorf("%w: the weight %d of a key is not between 1 and %d", ErrOptions, k.Weight, MaxWeight)
-		}
-	}
 	orInt := func(p *int, n int) {
 		if *p == 0 {
 			*p = n
@@ -164,6 +143,38 @@ func (o *Options) check() error {
 	}
 	if o.Version == "" {
 		o.Version = "0.0.0"
+	}
+	return nil
+}
+
+// checkEntries refuses models that cannot be told apart or loaded. There may be none where there is a store.
+func checkEntries(models []Entry, store bool) error {
+	if len(models) == 0 && !store {
+		return fmt.Errorf("%w: no models", ErrOptions)
+	}
+	seen := map[string]bool{}
+	for i, e := range models {
+		if e.Load == nil || e.Name == "" {
+			return fmt.Errorf("%w: Models[%d] has no name or no Load", ErrOptions, i)
+		}
+		for _, name := range append([]string{e.Name}, e.Aliases...) {
+			if seen[name] {
+				return fmt.Errorf("%w: two models are called %s", ErrOptions, name)
+			}
+			seen[name] = true
+		}
+	}
+	return nil
+}
+
+func checkKeys(keys []Key) error {
+	for _, k := range keys {
+		if k.Secret == "" {
+			return fmt.Errorf("%w: an empty key", ErrOptions)
+		}
+		if k.Weight < 0 || k.Weight > MaxWeight {
+			return fmt.Errorf("%w: the weight %d of a key is not between 1 and %d", ErrOptions, k.Weight, MaxWeight)
+		}
 	}
 	return nil
 }

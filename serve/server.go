@@ -28,11 +28,13 @@ type Server struct {
 	metrics   metrics
 	handler   http.Handler
 
-	clients  []*client // of the keys
-	anyone   *client   // everybody, on a server without keys
-	inside   inside    // requests with a body
-	sockets  sockets   // of Serve
-	visitors visitors
+	clients   atomic.Pointer[[]*client] // of the keys
+	reloading sync.Mutex                // changes of clients, and of which models there are
+	looked    atomic.Pointer[time.Time] // when a request has had the Store asked for its models
+	anyone    *client                   // everybody, on a server without keys
+	inside    inside                    // requests with a body
+	sockets   sockets                   // of Serve
+	visitors  visitors
 
 	base     context.Context // ends when the server is closed
 	cancel   context.CancelFunc
@@ -66,7 +68,9 @@ func New(o Options) (*Server, error) {
 		changed: make(chan struct{}),
 	}
 	s.visitors.count = map[netip.Addr]int{}
-	s.setClients()
+	clients := clientsOf(o.Keys)
+	s.clients.Store(&clients)
+	s.anyone = newClient("", 1)
 	s.models = newPool(s)
 	handler, err := s.guard(s.routes())
 	if err != nil {

@@ -29,6 +29,8 @@ type program struct {
 	stdout, stderr io.Writer
 	env            func(string) string
 
+	again func() (job, error) // reads the command line, with the environment and files, once more; nil: it cannot be
+
 	// measured is how many bytes bench measures the memory's bandwidth with; 0 is its own number.
 	measured int
 
@@ -58,6 +60,7 @@ type job interface {
 type (
 	operandTaker interface{ operand(string) error } // takes arguments that are no flags
 	checker      interface{ check() error }         // refuses combinations of flags
+	logging      interface{ logTo(*program) }       // gives what is written on standard error its form
 	resolver     interface {                        // finds the files that options name otherwise
 		resolve(context.Context, *program) error
 	}
@@ -183,11 +186,18 @@ func (p *program) dispatch(ctx context.Context, args []string) (name string, err
 		return "", err
 	}
 	j, asked, ignored, err := c.parse(args[1:], p.env)
+	p.again = func() (job, error) {
+		j, _, _, err := c.parse(args[1:], p.env)
+		return j, err
+	}
 	if asked {
 		return c.name, p.help([]string{c.name})
 	}
 	if err != nil {
 		return c.name, err
+	}
+	if l, ok := j.(logging); ok {
+		l.logTo(p)
 	}
 	if len(ignored) > 0 {
 		fmt.Fprintf(p.stderr, "spec %s: without effect here: %s\n", c.name, terminal.Line(strings.Join(ignored, " "), 200))

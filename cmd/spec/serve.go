@@ -13,12 +13,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	library "github.com/specgo/spec"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/grammar"
 	"github.com/specgo/spec/internal/modeldir"
+	"github.com/specgo/spec/internal/systemd"
 	"github.com/specgo/spec/internal/terminal"
 	"github.com/specgo/spec/serve"
 )
@@ -42,6 +44,7 @@ type serving struct {
 	network
 	answers
 	logFormat  string
+	level      *slog.LevelVar
 	logPrompts bool
 	verbose    bool
 	targetOnly bool // no drafts: spec embed
@@ -86,7 +89,8 @@ type network struct {
 	port           int
 	keys           []serve.Key
 	keyFile        string
-	cert, key      string // files of TLS
+	cert, key      string                           // files of TLS
+	certificate    *atomic.Pointer[tls.Certificate] // that they had when they were read last
 	hosts, origins []string
 	page, noSlots  bool
 	limits         serve.Limits
@@ -122,9 +126,10 @@ func newServing() *serving {
 		network: network{
 			host: "127.0.0.1", port: 8080, page: true,
 			limits: limits, timeout: int(limits.WriteTime / time.Second), shutdown: 30,
+			certificate: new(atomic.Pointer[tls.Certificate]),
 		},
 		answers:   answers{predict: -1, seed: -1, sampling: usualSampling(), reasoning: "auto", whenFull: fullStop},
-		logFormat: "text",
+		logFormat: "text", level: new(slog.LevelVar),
 	}
 }
 
@@ -138,7 +143,7 @@ func (s *serving) check() error {
 		loopback = ip.IsLoopback()
 	}
 	switch {
-	case !loopback && len(s.keys) == 0 && s.keyFile == "":
+	case !loopback && !s.keyed():
 		return usagef("--host %s can be reached by others: give --api-key or --api-key-file", s.host)
 	case s.early != "":
 		return usagef("-md %s: there is no model that it drafts for: -m FILE -md FILE", s.early)
@@ -186,13 +191,9 @@ func (s *servedModels) resolve(ctx context.Context, p *program) (err error) {
 
 // options are the server's.
 func (s *serving) options(p *program, entries []serve.Entry) (serve.Options, error) {
-	keys := s.keys
-	if s.keyFile != "" {
-		more, err := readKeys(s.keyFile)
-		if err != nil {
-			return serve.Options{}, err
-		}
-		keys = append(keys, more...)
+	keys, err := s.allKeys()
+	if err != nil {
+		return serve.Options{}, err
 	}
 	limits := s.limits
 	limits.BodyTime, limits.WriteTime = seconds(s.timeout), seconds(s.timeout)
@@ -217,13 +218,20 @@ func (s *serving) options(p *program, entries []serve.Entry) (serve.Options, err
 	if s.whenFull == fullDrop {
 		o.WhenFull = library.FullDrop
 	}
-	switch s.logFormat {
-	case "text":
-		o.Log = slog.New(slog.NewTextHandler(p.stderr, nil))
-	case "json":
-		o.Log = slog.New(slog.NewJSONHandler(p.stderr, nil))
+	if o.Log = s.log(p.stderr); s.logFormat == "json" {
+		s.logTo(p)
+		o.Log = p.stderr.(*lineLog).log
 	}
 	return o, nil
+}
+
+// allKeys are the keys of the flags and of the file.
+func (s *network) allKeys() ([]serve.Key, error) {
+	if s.keyFile == "" {
+		return s.keys, nil
+	}
+	more, err := readKeys(s.keyFile)
+	return slices.Concat(s.keys, more), err
 }
 
 // buildVersion is the module's version.
@@ -278,6 +286,7 @@ func readKeys(file string) (keys []serve.Key, err error) {
 // found at once and balancers can ask; requests for a model wait until it is there.
 func (s *serving) run(ctx context.Context, p *program) error {
 	defer p.survive()()
+	s.logTo(p)
 	models := modelFlags{threads: s.threads, weights: s.weights}
 	rt, err := models.runtime(p)
 	if err != nil {
@@ -309,28 +318,34 @@ func (s *serving) run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", net.JoinHostPort(s.host, strconv.Itoa(s.port)))
+	listeners, err := s.listeners(p)
 	if err != nil {
 		return err
 	}
-	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(listener, secure) }()
+	failed := make(chan error, len(listeners))
+	for _, l := range listeners {
+		go func() { failed <- server.Serve(l, secure) }()
+	}
+	at := listeners[0].Addr()
 	if s.opened != nil {
-		s.opened(listener.Addr())
+		s.opened(at)
 	}
 	if err := s.loadAll(ctx, server, entries); err != nil {
 		return err
 	}
-	fmt.Fprintf(p.stderr, "spec serve: listening on %s://%s\n", scheme, listener.Addr())
+	fmt.Fprintf(p.stderr, "spec serve: listening on %s://%s\n", scheme, at)
+	s.tell(p, "READY=1")
 	if s.listening != nil {
-		s.listening(listener.Addr())
+		s.listening(at)
 	}
-	select {
-	case err := <-failed:
+	err = s.until(ctx, p, failed, func() error {
+		return s.reload(ctx, p, server, func(next *serving) ([]serve.Entry, error) { return next.entries(p, rt) })
+	})
+	if err != nil {
 		return err
-	case <-ctx.Done():
 	}
 	fmt.Fprintln(p.stderr, "spec serve: shutting down")
+	s.tell(p, "STOPPING=1")
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), seconds(s.shutdown))
 	defer cancel()
 	if err := server.Shutdown(ctx); err != nil {
@@ -339,16 +354,34 @@ func (s *serving) run(ctx context.Context, p *program) error {
 	return nil
 }
 
-// tls is what connections are encrypted with; nil: nothing.
-func (s *network) tls() (scheme string, config *tls.Config, err error) {
-	if s.cert == "" {
-		return "http", nil, nil
+// until waits for the end of a server: an error of a listener, or nil where it is told to stop. At each hangup it reads
+// its settings again.
+func (s *serving) until(ctx context.Context, p *program, failed <-chan error, reload func() error) error {
+	hung, end := p.hangups()
+	defer end()
+	for {
+		select {
+		case err := <-failed:
+			return err
+		case <-ctx.Done():
+			return nil
+		case <-hung:
+			s.tell(p, systemd.Reloading()...)
+			if err := reload(); err != nil {
+				fmt.Fprintf(p.stderr, "spec serve: not reloaded: %s\n", message(err))
+			} else {
+				fmt.Fprintln(p.stderr, "spec serve: reloaded")
+			}
+			s.tell(p, "READY=1")
+		}
 	}
-	pair, err := tls.LoadX509KeyPair(s.cert, s.key)
-	if err != nil {
-		return "", nil, err
+}
+
+// tell tells the supervisor that has started the server, if it listens.
+func (s *serving) tell(p *program, lines ...string) {
+	if err := systemd.Notify(p.env("NOTIFY_SOCKET"), lines...); err != nil {
+		fmt.Fprintf(p.stderr, "spec serve: NOTIFY_SOCKET: %s\n", message(err))
 	}
-	return "https", &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
 }
 
 // loadAll loads the models of the command line; those of a folder wait for a request.

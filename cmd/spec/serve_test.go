@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -63,6 +64,7 @@ func TestServeOptions(t *testing.T) {
 		"--temp 0 --top-k 3":                    func(s *serving) { s.sampling.Temperature, s.sampling.TopK = 0, 3 },
 		"--drafter suffix --draft-max 9":        func(s *serving) { s.choice.Drafter, s.choice.Max = "suffix", 9 },
 		"--log-format json --log-prompts":       func(s *serving) { s.logFormat, s.logPrompts = "json", true },
+		"--log-level debug":                     func(s *serving) { s.level.Set(slog.LevelDebug) },
 		"--metrics --jinja -ngl 99 --slots -cb": func(s *serving) {},
 		"--no-context-shift -kvu --swa-full":    func(s *serving) {},
 		"--pooling last --chat-template chatml": func(s *serving) { s.pooling, s.template = "last", "chatml" },

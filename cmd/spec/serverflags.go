@@ -78,6 +78,15 @@ func (s *serving) logRows() []flag {
 	return []flag{
 		choiceFlag("--log-format", &s.logFormat, []string{"text", "json", "off"},
 			"one line on standard error for each request, without texts").or("text"),
+		valueFlag("--log-level", "debug|info|warn|error",
+			"the least that is logged: each request is info, one of a health check or of /metrics debug",
+			func(v string) error {
+				name, err := choose([]string{"debug", "info", "warn", "error"}, v)
+				if err != nil {
+					return err
+				}
+				return s.level.UnmarshalText([]byte(name))
+			}).or("info"),
 		switchFlag("--log-prompts", &s.logPrompts, true, "log prompts and answers too"),
 		switchFlag("-v, --verbose", &s.verbose, true,
 			"answers of /v1/chat/completions have __verbose, with the prompt that the chat template made"),

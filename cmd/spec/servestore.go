@@ -57,6 +57,15 @@ func (x *store) Pull(ctx context.Context, name string, progress func(file string
 	}, name))
 }
 
+// List is the models of the folder.
+func (x *store) List() (list []serve.Entry, err error) {
+	models, err := x.s.folder.List()
+	for _, m := range models {
+		list = append(list, x.s.stored(x.p, x.rt, m))
+	}
+	return list, err
+}
+
 // Delete deletes a model's files.
 func (x *store) Delete(name string) error {
 	_, err := x.answer(modeldir.Model{}, x.s.folder.Delete(name))

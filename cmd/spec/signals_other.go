@@ -18,5 +18,8 @@ var hangup os.Signal
 // survive lets the program go on when its terminal or the reader of its output is gone, which no signal tells here.
 func (p *program) survive() (end func()) { return func() {} }
 
+// hangups receives nothing: there is no such signal here.
+func (p *program) hangups() (hung <-chan os.Signal, end func()) { return nil, func() {} }
+
 // watchTerminal would tell the line editor what happens to its terminal, which no signal tells here.
 func watchTerminal(*lineedit.Reader) (end func()) { return func() {} }

@@ -28,6 +28,13 @@ func (p *program) survive() (end func()) {
 	}
 }
 
+// hangups receives a value at each hangup, until end is called.
+func (p *program) hangups() (hung <-chan os.Signal, end func()) {
+	heard := make(chan os.Signal, 1)
+	signal.Notify(heard, hangup)
+	return heard, func() { signal.Stop(heard) }
+}
+
 // watchTerminal tells the line editor what happens to its terminal, until end is called.
 func watchTerminal(e *lineedit.Reader) (end func()) {
 	heard := make(chan os.Signal, 8)

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"strconv"
+
+	"github.com/specgo/spec/internal/systemd"
+	"github.com/specgo/spec/serve"
+)
+
+// listeners are where a server answers: sockets that the supervisor has opened, or the address of the flags.
+func (s *network) listeners(p *program) (list []net.Listener, err error) {
+	passed, err := systemd.Sockets(p.env)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			closeAll(list)
+		}
+	}()
+	for _, l := range passed {
+		list = append(list, l)
+		if reachable(l.Addr()) && !s.keyed() {
+			return list, fmt.Errorf("the socket %s can be reached by others: give --api-key or --api-key-file", l.Addr())
+		}
+	}
+	if len(list) > 0 {
+		return list, nil
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(s.host, strconv.Itoa(s.port)))
+	if err != nil {
+		return nil, err
+	}
+	return []net.Listener{l}, nil
+}
+
+func closeAll(list []net.Listener) {
+	for _, l := range list {
+		_ = l.Close() // it is given up either way
+	}
+}
+
+// keyed reports whether requests need a key.
+func (s *network) keyed() bool { return len(s.keys) > 0 || s.keyFile != "" }
+
+// reachable reports whether other machines can connect to an address.
+func reachable(a net.Addr) bool {
+	tcp, ok := a.(*net.TCPAddr)
+	return ok && !tcp.IP.IsLoopback()
+}
+
+// tls is what connections are encrypted with; nil: nothing. The certificate is the one that was read last.
+func (s *network) tls() (scheme string, config *tls.Config, err error) {
+	if s.cert == "" {
+		return "http", nil, nil
+	}
+	if err := s.readCertificate(); err != nil {
+		return "", nil, err
+	}
+	return "https", &tls.Config{
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.certificate.Load(), nil },
+		MinVersion:     tls.VersionTLS12,
+	}, nil
+}
+
+func (s *network) readCertificate() error {
+	pair, err := tls.LoadX509KeyPair(s.cert, s.key)
+	if err == nil {
+		s.certificate.Store(&pair)
+	}
+	return err
+}
+
+// reload reads the command line, the environment and the files that they name again, and takes over what may change
+// while the server runs: keys, the certificate, which models there are, what is logged. If anything is wrong, nothing
+// changes.
+func (s *serving) reload(
+	ctx context.Context, p *program, server *serve.Server, offered func(*serving) ([]serve.Entry, error),
+) error {
+	next := s
+	if p.again != nil {
+		j, err := p.again()
+		if err != nil {
+			return err
+		}
+		next = j.(*serving)
+		if err := next.resolve(ctx, p); err != nil {
+			return err
+		}
+		next.folder, next.together = s.folder, s.together
+	}
+	switch {
+	case next.dir != s.dir:
+		return fmt.Errorf("--models-dir %s: the folder of models stays the same while the server runs", next.dir)
+	case (next.cert == "") != (s.cert == ""):
+		return fmt.Errorf("--ssl-cert-file: whether there is TLS stays the same while the server runs")
+	}
+	keys, err := next.allKeys()
+	if err != nil {
+		return err
+	}
+	entries, err := offered(next)
+	if err != nil {
+		return err
+	}
+	if next.cert != "" {
+		if err := next.readCertificate(); err != nil {
+			return err
+		}
+	}
+	if err := server.Reload(keys, entries); err != nil {
+		return err
+	}
+	s.certificate.Store(next.certificate.Load())
+	s.level.Set(next.level.Level())
+	return nil
+}

@@ -1,0 +1,128 @@
+package serve
+
+import (
+	"bytes"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/specgo/spec"
+)
+
+// While an answer is computed keys and models are replaced: the answer is complete, a key that stays is the same
+// client, a key that goes is refused, and a model that is listed as before is not loaded again. What is wrong changes
+// nothing.
+func TestReload(t *testing.T) {
+	loads, closed := 0, make(chan bool, 1)
+	counted := func(name string, closed func()) Entry {
+		e := entryClosed(t, name, closed, func(*spec.Options) { loads++ })
+		return e
+	}
+	old, kept := counted("old", func() { closed <- true }), counted("kept", nil)
+	keys := []Key{{Secret: "stays", Weight: 2}, {Secret: "goes"}}
+	s := newTester(t, func(o *Options) { o.Keys, o.Models = keys, []Entry{old, kept} })
+	ask := func(key, model string, want int) string {
+		t.Helper()
+		status, text, _ := s.do("POST", "/v1/completions", `{"model":"`+model+`","prompt":"func","max_tokens":4}`,
+			"X-Api-Key", key)
+		if status != want {
+			t.Errorf("key %s, model %s: %d %s", key, model, status, text)
+		}
+		return text
+	}
+	ask("goes", "kept", 200)
+	stays := (*s.clients.Load())[0]
+	m, release, err := s.models.acquire(t.Context(), "old") // as a stream under way
+	if err != nil {
+		t.Fatal(err)
+	}
+	for says, c := range map[string]struct {
+		keys   []Key
+		models []Entry
+	}{
+		"no keys": {nil, []Entry{kept}}, "no models": {keys, nil}, "two models": {keys, []Entry{kept, kept}},
+		"an empty key": {[]Key{{}}, []Entry{kept}},
+	} {
+		if err := s.Reload(c.keys, c.models); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want %q", err, says)
+		}
+		ask("goes", "kept", 200)
+	}
+	if err := s.Reload([]Key{{Secret: "new"}, keys[0]}, []Entry{counted("fresh", nil), kept}); err != nil {
+		t.Fatal(err)
+	}
+	if (*s.clients.Load())[1] != stays {
+		t.Error("a key that stays has another share")
+	}
+	ask("goes", "kept", 401)
+	ask("stays", "old", 404)
+	ask("new", "kept", 200)
+	ask("new", "fresh", 200)
+	if ask("new", "", 200); loads != 3 {
+		t.Errorf("%d loads, want 3", loads)
+	}
+	if len(closed) > 0 || m.Tokenizer() == nil {
+		t.Error("a model in use was closed")
+	}
+	release()
+	<-closed
+}
+
+// A model that comes into the store by itself is found by its name and by lists, one that has gone is no longer
+// offered, and models of the command line stay.
+func TestModelsThatComeByThemselves(t *testing.T) {
+	s, f := managed(t, nil)
+	names := func(path, list, field string) (all string) {
+		for _, m := range decode(t, s.page(path))[list].([]any) {
+			all += m.(map[string]any)[field].(string) + " "
+		}
+		return all
+	}
+	if got := names("/v1/models", "data", "id"); got != "go kept " {
+		t.Errorf("%q", got)
+	}
+	f.has = append(f.has[:0:0], entry(t, "came"))
+	status, _, _ := s.do("POST", "/v1/completions", `{"model":"came","prompt":"func","max_tokens":1}`)
+	if status != 404 {
+		t.Errorf("%d: the store was asked twice within %v", status, refreshTime)
+	}
+	s.looked.Store(&zeroTime)
+	s.post("/v1/completions", `{"model":"came","prompt":"func","max_tokens":1}`, 200)
+	s.looked.Store(&zeroTime)
+	if got := names("/api/tags", "models", "name"); got != "go came " {
+		t.Errorf("%q", got)
+	}
+	f.err = errBusy()
+	s.looked.Store(&zeroTime)
+	if got := names("/v1/models", "data", "id"); got != "go came " {
+		t.Errorf("%q after an error of the store", got)
+	}
+}
+
+// What machines ask again and again is logged at the level debug, also when it fails; other requests at info.
+func TestProbesAreLoggedAtDebug(t *testing.T) {
+	for level, want := range map[slog.Level][]string{
+		slog.LevelInfo:  {"/v1/models"},
+		slog.LevelDebug: {"/livez", "/readyz", "/metrics", "/v1/models"},
+	} {
+		var log bytes.Buffer
+		s := newTester(t, func(o *Options) {
+			o.Log = slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: level}))
+		})
+		s.Drain()
+		var got []string
+		for _, path := range []string{"/livez", "/readyz", "/metrics", "/v1/models"} {
+			s.do("GET", path, "")
+		}
+		s.web.Close()
+		for line := range strings.Lines(log.String()) {
+			if path, ok := decode(t, line)["path"].(string); ok {
+				got = append(got, path)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("level %v: %q, want %q", level, got, want)
+		}
+	}
+}
