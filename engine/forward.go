@@ -48,6 +48,10 @@ func (m *Model) forward(ctx context.Context, b Batch) ([]Result, error) {
 	defer m.count(b)
 	p.most = m.rows()
 	p.masked = m.head != nil && m.head.info().masked
+	p.watch = nil
+	if s := b[0].Session; len(b) == 1 && s != nil {
+		p.watch = s.watch
+	}
 	for i := range b {
 		if err := m.admit(p, i, &b[i]); err != nil {
 			p.results[i].Err = fmt.Errorf("%s: %w", m.name, err)

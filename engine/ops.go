@@ -87,6 +87,9 @@ func (p *pass) matmul(x []float32, cols int, products ...product) {
 	if p.fail(err); len(p.adapted.sets) > 0 {
 		p.adapt(x, cols, products)
 	}
+	if p.watch != nil && p.err == nil {
+		p.watch.add(x, cols, products)
+	}
 }
 
 // reject fails the segments of the rows of x [n][cols] that are not finite and clears the rows, so that the others

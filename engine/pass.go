@@ -99,6 +99,7 @@ type pass struct {
 
 	activations
 	adapted  lowRanks // what the adapters of the rows add
+	watch    *watch   // of the only segment's session; nil: none
 	depth    []int32  // scratch of depths
 	in       tensor.Input
 	products []tensor.Product

@@ -23,6 +23,8 @@ type reference struct {
 	// the states after the final norm [position][width].
 	keys, values [][][]float64
 	states       [][]float64
+
+	given func(tensor string, matrix int, x []float64) // is told what matrices are multiplied with; nil: nobody
 }
 
 func newReference(tb testing.TB, file []byte) *reference {
@@ -94,7 +96,14 @@ func (r *reference) is(archs ...string) bool { return slices.Contains(archs, r.a
 
 // linear is W x + b for the tensors name.weight [rows][len(x)] and, if there, name.bias [rows].
 func (r *reference) linear(name string, x []float64) []float64 {
+	r.tell(name, 0, x)
 	return r.matrix(r.t[name+".weight"], r.t[name+".bias"], x)
+}
+
+func (r *reference) tell(name string, matrix int, x []float64) {
+	if r.given != nil && r.t[name+".weight"] != nil {
+		r.given(name+".weight", matrix, x)
+	}
 }
 
 func (r *reference) matrix(w, b, x []float64) []float64 {
@@ -110,6 +119,7 @@ func (r *reference) matrix(w, b, x []float64) []float64 {
 
 // expert is linear for matrix e of n that lie one after the other.
 func (r *reference) expert(name string, e, n int, x []float64) []float64 {
+	r.tell(name, e, x)
 	w, b := r.t[name+".weight"], r.t[name+".bias"]
 	return r.matrix(w[e*len(w)/n:(e+1)*len(w)/n], b[e*len(b)/n:(e+1)*len(b)/n], x)
 }

@@ -49,6 +49,7 @@ type Session struct {
 	rec *recurrent.State // of its recurrent layers; nil: none
 
 	adapters AdapterSet
+	watch    *watch // of what goes into the matrices; nil: nobody asked
 
 	lender  *Session      // whose keys and values the passes look at; nil: they have their own
 	input   *input        // of the encoder; nil: none yet, or no encoder

@@ -80,8 +80,8 @@ func commandGroups() []commandGroup {
 		{"read texts", []command{embedCommand, rerankCommand, perplexityCommand, tokenizeCommand}},
 		{"measure", []command{benchCommand, compareCommand, planCommand, selftestCommand}},
 		{"models", []command{
-			inspectCommand, pullCommand, listCommand, removeCommand, cacheCommand, quantizeCommand, convertCommand,
-			synthCommand,
+			inspectCommand, pullCommand, listCommand, removeCommand, cacheCommand, imatrixCommand, quantizeCommand,
+			convertCommand, synthCommand,
 		}},
 		{"this program", []command{completionCommand, manCommand, versionCommand}},
 	}

@@ -280,6 +280,8 @@ func TestOptions(t *testing.T) {
 		modelFlags: modelFlags{model: "b", threads: 3}, receipt: "a", json: true})
 	check("perplexity", &perplexity{chunk: 512, chunks: -1})
 	check("perplexity -f a -c 64 --chunks 3 -ngl 9", &perplexity{text: promptFlags{file: "a"}, chunk: 64, chunks: 3})
+	check("imatrix -f a -c 64 -o b", &importance{text: promptFlags{file: "a"}, chunk: 64, chunks: -1, out: "b"})
+	check("imatrix --in-file a --in-file b -o c", &importance{chunk: 512, chunks: -1, in: []string{"a", "b"}, out: "c"})
 	bench := newBenchmark()
 	check("bench", bench)
 	bench = newBenchmark()

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/specgo/spec/imatrix"
+)
+
+// TestImatrix: a text becomes a file with an entry for every matrix of the layers, and two of them become one.
+func TestImatrix(t *testing.T) {
+	dir := t.TempDir()
+	text, out, twice := filepath.Join(dir, "text.txt"), filepath.Join(dir, "x.gguf"), filepath.Join(dir, "2x.gguf")
+	if err := os.WriteFile(text, []byte(strings.Repeat("func main() { return }\n", 20)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	draft := filepath.Join("..", "..", "testdata", "go-draft.q8_0.gguf")
+	_, stderr, code := spec(t, "", "imatrix", "-m", draft, "-f", text, "-o", out, "-c", "16", "--chunks", "3")
+	if code != 0 || !strings.Contains(stderr, "8 tensors, 3 chunks of 16 tokens") {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+	f, err := imatrix.Open(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := f.Tensors["blk.0.ffn_up.weight"]
+	if len(got.Counts) != 1 || got.Counts[0] != 48 || len(f.Datasets) != 1 || f.Datasets[0] != "text.txt" {
+		t.Errorf("%g inputs, of %q", got.Counts, f.Datasets)
+	}
+	done(t, "", "imatrix", "--in-file", out, "--in-file", out, "-o", twice)
+	if f, err = imatrix.Open(twice); err != nil || f.Tensors["blk.0.ffn_up.weight"].Counts[0] != 96 || f.Chunks != 6 {
+		t.Errorf("%+v, %v", f, err)
+	}
+	for _, c := range []struct {
+		says string
+		args []string
+	}{
+		{"-o", []string{"-f", text}},
+		{"--in-file", []string{"-f", text, "--in-file", out, "-o", twice}},
+		{"--chunks 0", []string{"-f", text, "-o", twice, "--chunks", "0"}},
+		{"is the input", []string{"--in-file", out, "-o", out}},
+		{"imatrix_test.go", []string{"--in-file", "imatrix_test.go", "-o", twice}},
+		{"less than one chunk", []string{"-p", "x", "-o", twice}},
+	} {
+		if _, stderr, code := spec(t, "", append([]string{"imatrix"}, c.args...)...); code == 0 ||
+			!strings.Contains(stderr, c.says) {
+			t.Errorf("%q: exit %d: %s", c.args, code, stderr)
+		}
+	}
+}
