@@ -38,12 +38,5 @@ func sortedFlags() []*sharedFlag {
 	return list
 }
 
-// long is the first long name of a flag without its dashes, or what it has.
-func (f *flag) long() string {
-	for _, n := range f.names {
-		if strings.HasPrefix(n, "--") {
-			return n[2:]
-		}
-	}
-	return strings.TrimLeft(f.names[0], "-")
-}
+// long is a flag's name without dashes: the first long one.
+func (f *flag) long() string { return strings.TrimLeft(f.told(), "-") }

@@ -66,13 +66,15 @@ type completed struct {
 func completions() (list []completed) {
 	var names []string
 	for _, c := range commands() {
-		list = append(list, completed{c.name, c.does, nil, append(flagsOf(c.new().flags()), commonRows(nil)...)})
+		list = append(list, completed{c.name, c.does, nil, append(flagsOf(c.new().flags()), commonRows()...)})
 		names = append(names, c.name)
 	}
 	for i := range list {
 		switch list[i].name {
 		case completionCommand.name:
 			list[i].words = []string{"bash", "fish", "zsh"}
+		case configCommand.name:
+			list[i].words = names
 		}
 	}
 	return append(list, completed{"help", "what a command does, and its flags", append(slices.Clone(names), helpAll), nil})

@@ -43,7 +43,7 @@ func TestDocumentsNameCommands(t *testing.T) {
 				continue
 			}
 			named++
-			known := append(flagsOf(c.new().flags()), flag{names: names(helpFlag + ", --help")})
+			known := append(flagsOf(c.new().flags()), commonRows()...)
 			rest = regexp.MustCompile(`'[^']*'|"[^"]*"`).ReplaceAllString(rest, "TEXT")
 			for _, f := range lineFlag.FindAllStringSubmatch(rest, -1) {
 				if flags++; find(known, f[1]) == nil {
@@ -59,7 +59,7 @@ func TestDocumentsNameCommands(t *testing.T) {
 
 // A flag that a document names by itself is one of some command, or of a tool that is named here.
 func TestDocumentsNameFlags(t *testing.T) {
-	var known []flag
+	known := commonRows()
 	for _, c := range commands() {
 		known = append(known, flagsOf(c.new().flags())...)
 	}

@@ -19,9 +19,10 @@ func (f *flag) variables() []string {
 }
 
 // fromEnvironment sets what the command line leaves open and an environment variable says, in the order of the table.
-func fromEnvironment(flags []flag, all given, env func(string) string) error {
+func fromEnvironment(flags []flag, all *given, env func(string) string) error {
+	before := slices.Clone(all.fields)
 	for _, f := range flags {
-		if slices.Contains(all.fields, f.sets()) || f.word && all.words || f.use != nil && !f.use() {
+		if slices.Contains(before, f.sets()) || !f.free(all) {
 			continue
 		}
 		for _, name := range f.variables() {
@@ -32,6 +33,7 @@ func fromEnvironment(flags []flag, all given, env func(string) string) error {
 			if err := f.setText(value); err != nil {
 				return usagef("environment variable %s=%s: %v", name, shown(value), err)
 			}
+			all.add(&f, value, "environment variable "+name)
 			break
 		}
 	}

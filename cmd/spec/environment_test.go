@@ -67,7 +67,7 @@ func TestEnvironment(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			j, _, _, err := command.parse(args[1:], env)
+			j, _, err := command.parse(args[1:], env)
 			if err != nil {
 				t.Fatalf("%s, %s: %v", c.vars, line, err)
 			}
@@ -88,7 +88,7 @@ func TestEnvironmentErrors(t *testing.T) {
 		"SPEC_DRAFTER=nobody":     "environment variable SPEC_DRAFTER=nobody: not one of",
 		"LLAMA_ARG_HF_REPO=x":     "environment variable LLAMA_ARG_HF_REPO=x: not a model of the form",
 	} {
-		_, _, _, err := generateCommand.parse(nil, environment(vars))
+		_, _, err := generateCommand.parse(nil, environment(vars))
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v", vars, err)
 		}

@@ -34,8 +34,11 @@ func flagsDocument() string {
 	var b strings.Builder
 	b.WriteString(`# Flags
 This file is printed from the rows of the flags (cmd/spec). Flags may be written with one dash or two, a value behind a space or "=".
-Each has an environment variable: a flag counts before its variable, and that before the default; what a variable says beside a command line that
-has no use for it is left alone. A value that does not fit is an error that names the variable. A switch is 1 or 0 there.
+Each has an environment variable, and a key in the file of settings: its name without dashes, or the variable. A flag counts before its variable,
+that before the file, and that before the default; what a variable or the file says beside a command line that has no use for it is left alone.
+A value that does not fit is an error that names the variable, or the line. A switch is 1 or 0 there.
+The file is that of --config FILE, which every command has, or of SPEC_CONFIG (none: no file), else spec/config.ini in the user's folder for
+configuration; spec help config shows one.
 `)
 	cell := func(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
 	for _, title := range titles {

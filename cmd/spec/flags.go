@@ -125,7 +125,7 @@ func parse(flags []flag, args []string, operand func(string) error) (all given, 
 		if err := f.set(value); err != nil {
 			return all, usagef("%s %s: %v", name, shown(value), err)
 		}
-		all.fields = append(all.fields, f.sets())
+		all.add(f, value, "the command line")
 	}
 	return all, nil
 }
@@ -142,12 +142,29 @@ func find(flags []flag, name string) *flag {
 	return nil
 }
 
-// given is what a command line says.
+// given is what a command line says, and then what the environment and a file do.
 type given struct {
-	fields  []string // that its flags set
+	fields  []string // that are set
 	words   bool     // there are arguments that are no flags
 	ignored []string // flags without effect
+	origins []origin
+	help    bool // is asked for
 }
+
+// An origin is the value of a flag, by its first name, and where it is from.
+type origin struct{ flag, value, from string }
+
+// add notes that a flag was set.
+func (g *given) add(f *flag, value, from string) {
+	g.fields = append(g.fields, f.sets())
+	if f.arg == "" && value == "" {
+		value = "1"
+	}
+	g.origins = append(g.origins, origin{f.names[0], value, from})
+}
+
+// free says that nothing else stands for the flag, and that it has a use.
+func (f *flag) free(all *given) bool { return (!f.word || !all.words) && (f.use == nil || f.use()) }
 
 // sets is what the flag sets.
 func (f *flag) sets() string { return cmp.Or(f.field, f.names[0]) }

@@ -61,6 +61,7 @@ type (
 	operandTaker interface{ operand(string) error } // takes arguments that are no flags
 	checker      interface{ check() error }         // refuses combinations of flags
 	logging      interface{ logTo(*program) }       // gives what is written on standard error its form
+	sharing      interface{ share(*common) }        // looks at the flags of every command
 	resolver     interface {                        // finds the files that options name otherwise
 		resolve(context.Context, *program) error
 	}
@@ -83,7 +84,7 @@ func commandGroups() []commandGroup {
 			inspectCommand, pullCommand, listCommand, removeCommand, cacheCommand, imatrixCommand, quantizeCommand,
 			convertCommand, synthCommand,
 		}},
-		{"this program", []command{completionCommand, manCommand, versionCommand}},
+		{"this program", []command{configCommand, completionCommand, manCommand, versionCommand}},
 	}
 }
 
@@ -185,12 +186,12 @@ func (p *program) dispatch(ctx context.Context, args []string) (name string, err
 	if err != nil {
 		return "", err
 	}
-	j, asked, ignored, err := c.parse(args[1:], p.env)
+	j, line, err := c.parse(args[1:], p.env)
 	p.again = func() (job, error) {
-		j, _, _, err := c.parse(args[1:], p.env)
+		j, _, err := c.parse(args[1:], p.env)
 		return j, err
 	}
-	if asked {
+	if line.help {
 		return c.name, p.help([]string{c.name})
 	}
 	if err != nil {
@@ -199,8 +200,9 @@ func (p *program) dispatch(ctx context.Context, args []string) (name string, err
 	if l, ok := j.(logging); ok {
 		l.logTo(p)
 	}
-	if len(ignored) > 0 {
-		fmt.Fprintf(p.stderr, "spec %s: without effect here: %s\n", c.name, terminal.Line(strings.Join(ignored, " "), 200))
+	if len(line.ignored) > 0 {
+		fmt.Fprintf(p.stderr, "spec %s: without effect here: %s\n", c.name,
+			terminal.Line(strings.Join(line.ignored, " "), 200))
 	}
 	if r, ok := j.(resolver); ok {
 		if err := r.resolve(ctx, p); err != nil {
@@ -213,28 +215,40 @@ func (p *program) dispatch(ctx context.Context, args []string) (name string, err
 // helpFlag asks for a command's help.
 const helpFlag = "-h"
 
-// commonRows are the flags that every command has.
-func commonRows(asked *bool) []flag {
-	return []flag{switchFlag(helpFlag+", --help", asked, true, "show this help")}
+// parse reads a command's arguments into a new job, and what they leave open from the environment and the file of
+// settings.
+func (c *command) parse(args []string, env func(string) string) (j job, line given, err error) {
+	j, line, err = c.settings(args, env)
+	if c, ok := j.(checker); ok && err == nil && !line.help {
+		err = c.check()
+	}
+	return j, line, err
 }
 
-// parse reads a command's arguments into a new job, and what they leave open from the environment. asked means that
-// help is wanted; ignored lists the flags that were given and have no effect.
-func (c *command) parse(args []string, env func(string) string) (j job, asked bool, ignored []string, err error) {
+// settings is parse without the check of what flags are together.
+func (c *command) settings(args []string, env func(string) string) (j job, line given, err error) {
 	j = c.new()
-	flags := append(flagsOf(j.flags()), commonRows(&asked)...)
+	var shared common
+	flags := append(flagsOf(j.flags()), shared.rows()...)
 	var operand func(string) error
 	if o, ok := j.(operandTaker); ok {
 		operand = o.operand
 	}
-	all, err := parse(flags, args, operand)
-	if err == nil && !asked {
-		err = fromEnvironment(flags, all, env)
+	line, err = parse(flags, args, operand)
+	if s, ok := j.(sharing); ok {
+		s.share(&shared)
 	}
-	if c, ok := j.(checker); ok && err == nil && !asked {
-		err = c.check()
+	if line.help = shared.help; err != nil || line.help {
+		return j, line, err
 	}
-	return j, asked, all.ignored, err
+	file, err := openConfig(shared.config, env)
+	if err != nil {
+		return j, line, usagef("%v", err)
+	}
+	if err := fromEnvironment(flags, &line, env); err != nil {
+		return j, line, err
+	}
+	return j, line, fromFile(flags, &line, file)
 }
 
 // findCommand finds a command by its name.

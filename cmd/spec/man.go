@@ -188,7 +188,7 @@ func commandPage(c *command) []byte {
 		}
 	}
 	r.request("SH", "FLAGS OF ALL COMMANDS")
-	r.flags(commonRows(nil))
+	r.flags(commonRows())
 	r.ends("spec(1)")
 	return r.Bytes()
 }

@@ -265,7 +265,7 @@ func TestOptions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, _, _, err := c.parse(args[1:], noEnvironment); err != nil || !reflect.DeepEqual(got, want) {
+		if got, _, err := c.parse(args[1:], noEnvironment); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, %v, want %+v", line, got, err, want)
 		}
 	}

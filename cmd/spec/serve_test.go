@@ -84,7 +84,7 @@ func TestServeOptions(t *testing.T) {
 		"--api-key ,": "empty key", "--cors": "needs a value", "--parralel 3": "--parallel",
 	} {
 		var usage usageError
-		_, _, _, err := serveCommand.parse(strings.Fields(line), noEnvironment)
+		_, _, err := serveCommand.parse(strings.Fields(line), noEnvironment)
 		if !errors.As(err, &usage) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want %q", line, err, says)
 		}
@@ -100,7 +100,7 @@ func started(t *testing.T, args ...string) (url string, stop func() (string, err
 // startedIn is started with an environment.
 func startedIn(t *testing.T, env func(string) string, args ...string) (url string, stop func() (string, error)) {
 	t.Helper()
-	j, _, _, err := serveCommand.parse(append([]string{"--port", "0"}, args...), noEnvironment)
+	j, _, err := serveCommand.parse(append([]string{"--port", "0"}, args...), noEnvironment)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,7 +292,7 @@ func withoutModel(t *testing.T, port string) (*serving, *program) {
 	if err := os.WriteFile(file, []byte("no model"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	j, _, _, err := serveCommand.parse([]string{"--port", port, "-m", file, "--log-format", "off"}, noEnvironment)
+	j, _, err := serveCommand.parse([]string{"--port", port, "-m", file, "--log-format", "off"}, noEnvironment)
 	if err != nil {
 		t.Fatal(err)
 	}

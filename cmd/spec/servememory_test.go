@@ -24,7 +24,7 @@ const (
 // loadServed loads the model of a command line as spec serve does.
 func loadServed(t *testing.T, args ...string) (*servedModel, error) {
 	t.Helper()
-	j, _, _, err := serveCommand.parse(args, noEnvironment)
+	j, _, err := serveCommand.parse(args, noEnvironment)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -196,7 +196,7 @@ func TestServeReloadsTheCommandLine(t *testing.T) {
 		"--api-key k --log-level loud":                                     "--log-level",
 	} {
 		p := &program{stderr: io.Discard, env: noEnvironment, again: func() (job, error) {
-			j, _, _, err := serveCommand.parse(strings.Fields(line), noEnvironment)
+			j, _, err := serveCommand.parse(strings.Fields(line), noEnvironment)
 			return j, err
 		}}
 		err := s.reload(t.Context(), p, server, func(*serving) ([]serve.Entry, error) { return o.Models, nil })

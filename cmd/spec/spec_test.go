@@ -42,7 +42,7 @@ func start(t *testing.T, stdin io.Reader, args ...string) (cmd *exec.Cmd, stdout
 		t.Fatal(err)
 	}
 	cmd = exec.Command(self, args...)
-	cmd.Env = append(os.Environ(), asCommand+"=1", "NO_COLOR=", "TERM=")
+	cmd.Env = append(os.Environ(), asCommand+"=1", "NO_COLOR=", "TERM=", "SPEC_CONFIG="+noConfig)
 	stdout, stderr = new(bytes.Buffer), new(bytes.Buffer)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
 	return cmd, stdout, stderr
@@ -96,7 +96,7 @@ func options[J job](t *testing.T, args ...string) J {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j, _, _, err := c.parse(args[1:], noEnvironment)
+	j, _, err := c.parse(args[1:], noEnvironment)
 	if err != nil {
 		t.Fatalf("spec %s: %v", strings.Join(args, " "), err)
 	}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// configFile is a file of settings.
+func configFile(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "config.ini")
+	write(t, file, text)
+	return file
+}
+
+// A line of the file says what the flag would; a flag and a variable count before it.
+func TestConfig(t *testing.T) {
+	for _, c := range []struct{ file, vars, line, same string }{
+		{"ctx-size = 77", "", "generate", "generate -c 77"},
+		{"c = 77", "", "serve", "serve -c 77"},
+		{"LLAMA_ARG_CTX_SIZE = 77", "", "generate", "generate -c 77"},
+		{"[*]\nctx-size = 77", "", "generate", "generate -c 77"},
+		{"version = 1\nctx-size = 77\n[*]\ntemp = 0", "", "chat", "chat -c 77 --temp 0"},
+		{"ctx-size = 77", "", "generate -c 5", "generate -c 5"},
+		{"ctx-size = 77", "LLAMA_ARG_CTX_SIZE=6", "generate", "generate -c 6"},
+		{"ctx-size = 77", "LLAMA_ARG_CTX_SIZE=6", "generate -c 5", "generate -c 5"},
+		{"no-kv-cache = true", "", "generate", "generate --no-kv-cache"},
+		{"no-kv-cache = 0", "", "generate", "generate"},
+		{"stop = a # b", "", "generate", "generate --stop a"},
+		// What sets the same thing, and what has no use here, as with variables.
+		{"model = x", "", "generate -hf a/b", "generate -hf a/b"},
+		{"model = x", "LLAMA_ARG_HF_REPO=a/b", "generate", "generate -hf a/b"},
+		{"model = x", "", "chat y", "chat y"},
+		{"model = x", "", "chat", "chat -m x"},
+		{"cache-type-k = f32\ncache-type-v = f32", "", "generate", "generate -ctk f32 -ctv f32"},
+		{"cache-type-k = q8_0", "", "generate --kv f32", "generate --kv f32"},
+		{"chat-template = chatml", "", "generate", "generate"},
+		{"port = 99\ntop-k = 3", "", "generate", "generate --top-k 3"},
+		{"n-gpu-layers = 9\nthreads = 3", "", "generate", "generate -t 3"},
+	} {
+		read := func(line string, env func(string) string, more ...string) job {
+			args := append(strings.Fields(line), more...)
+			command, err := findCommand(args[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			j, _, err := command.parse(args[1:], env)
+			if err != nil {
+				t.Fatalf("%q, %s, %s: %v", c.file, c.vars, line, err)
+			}
+			return j
+		}
+		want := read(c.same, noEnvironment)
+		file := configFile(t, c.file)
+		if got := read(c.line, environment(c.vars), "--config", file); !reflect.DeepEqual(got, want) {
+			t.Errorf("%q, %s spec %s: %+v, want %+v", c.file, c.vars, c.line, got, want)
+		}
+		if got := read(c.line, environment(c.vars+" SPEC_CONFIG="+file)); !reflect.DeepEqual(got, want) {
+			t.Errorf("SPEC_CONFIG, %q, %s spec %s: %+v, want %+v", c.file, c.vars, c.line, got, want)
+		}
+	}
+}
+
+// A mistake in the file is one of usage, and names the line, in whatever command.
+func TestConfigErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		"\ncxt-size = 5":           "config.ini, line 2: unknown key cxt-size, did you mean ctx-size?",
+		"ctx-size = many":          "config.ini, line 1: ctx-size = many: not a whole number",
+		"c = 1\nctx-size = 2":      "config.ini, line 2: ctx-size, and c in line 1: the same flag twice",
+		"c = 1\n[*]\nc = 2":        "config.ini, line 3: c, and c in line 1: the same flag twice",
+		"no-kv-cache = perhaps":    "config.ini, line 1: no-kv-cache = perhaps: neither 1 nor 0",
+		"version = 2":              "config.ini, line 1: version 2",
+		"p = 512":                  "config.ini, line 1: p is prompt in spec ",
+		"[qwen]\nmodel = a":        "config.ini, line 1: section [qwen]",
+		"ctx-size":                 "config.ini, line 1: neither KEY = VALUE",
+		"config = other":           "config.ini, line 1: unknown key config",
+		"temp = 1\ntemperature =1": "config.ini, line 2: temperature, and temp in line 1",
+	} {
+		_, errs, code := spec(t, "", "generate", "--config", configFile(t, text))
+		if code != exitUsage || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {
+			t.Errorf("%q: exit %d, %q, want %s", text, code, errs, want)
+		}
+	}
+	if _, errs, code := spec(t, "", "version", "--config", "nothing/here"); code != exitUsage {
+		t.Errorf("a file that is not there: exit %d, %s", code, errs)
+	}
+}
+
+// The default file is read where it is there, and only then; none is read where none is asked for.
+func TestDefaultConfig(t *testing.T) {
+	dir := t.TempDir()
+	env := environment("XDG_CONFIG_HOME=" + dir)
+	if err := os.Mkdir(filepath.Join(dir, "spec"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	at := func(env func(string) string, args ...string) int {
+		j, _, err := generateCommand.parse(args, env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return j.(*generate).context
+	}
+	if got := at(env); got != 0 {
+		t.Errorf("without a file: %d", got)
+	}
+	write(t, filepath.Join(dir, "spec", "config.ini"), "ctx-size = 5")
+	if got := at(env); got != 5 {
+		t.Errorf("with one: %d", got)
+	}
+	if got := at(env, "--config", "none"); got != 0 {
+		t.Errorf("with none: %d", got)
+	}
+	if got := at(environment("SPEC_CONFIG=none XDG_CONFIG_HOME=" + dir)); got != 0 {
+		t.Errorf("with SPEC_CONFIG=none: %d", got)
+	}
+	if got := defaultConfig(environment("XDG_CONFIG_HOME=relative")); got != "" {
+		t.Errorf("%q", got)
+	}
+}
+
+// The table says what is in force and where it is from, and shows no key.
+func TestConfigCommand(t *testing.T) {
+	file := configFile(t, "threads = 3\n[*]\napi-key = hidden\ntemp = 0.25")
+	run := func(args ...string) string {
+		var out, errs strings.Builder
+		p := &program{stdout: &out, stderr: &errs, env: environment("LLAMA_ARG_CTX_SIZE=512 SPEC_CONFIG=" + file)}
+		if code := p.main(t.Context(), append([]string{"config"}, args...)); code != exitDone {
+			t.Errorf("%v: exit %d, %s", args, code, errs.String())
+		}
+		return strings.Join(strings.Fields(out.String()), " ")
+	}
+	all, serve, none := run(), run("serve"), run("--config", "none")
+	for text, in := range map[string]string{
+		"file: " + file: all,
+		"--threads 3 " + file + ", line 1 demo, ":   all,
+		"--temp 0.25 " + file + ", line 4 demo, ":   all,
+		"--ctx-size 512 environment variable LLAMA": all,
+		"(not shown) " + file + ", line 3":          serve,
+		"--port 8080 default":                       serve,
+		"--threads 3 " + file + ", line 1":          serve,
+		"file: none":                                none,
+	} {
+		if !strings.Contains(in, text) {
+			t.Errorf("no %q in %s", text, in)
+		}
+	}
+	if strings.Contains(all+serve, "hidden") || strings.Contains(none, "threads") {
+		t.Errorf("%s\n%s", all, none)
+	}
+}
