@@ -139,7 +139,7 @@ func alignedBytes(n int) []byte {
 
 // benchmarkPanel is a panel of random rows, on a cache line as tensor allocates them.
 func benchmarkPanel(k *Kernels, f Format, cols int) []byte {
-	panel := alignedBytes(f.PanelBytes(cols))
-	Pack(f, k.Offset, panel, randomRows(newRand(1), f, PanelRows, cols), PanelRows, cols)
+	panel := alignedBytes(f.ProductBytes(cols))
+	packProduct(f, k.Offset, panel, randomRows(newRand(1), f, PanelRows, cols), PanelRows, cols)
 	return panel
 }

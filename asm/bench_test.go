@@ -25,8 +25,8 @@ func BenchmarkMatMul(b *testing.B) {
 			b.Run(fmt.Sprintf("%v/t%d", f, tokens), func(b *testing.B) {
 				eachSetB(b, func(b *testing.B, k *Kernels) {
 					r := newRand(1)
-					panel := make([]byte, f.PanelBytes(cols))
-					Pack(f, k.Offset, panel, randomRows(r, f, PanelRows, cols), PanelRows, cols)
+					panel := make([]byte, f.ProductBytes(cols))
+					packProduct(f, k.Offset, panel, randomRows(r, f, PanelRows, cols), PanelRows, cols)
 					x, _ := newTile(b, k, r, tokens, cols)
 					out := make([]float32, tokens*PanelRows)
 					b.SetBytes(int64(len(panel)))

@@ -67,9 +67,9 @@ func TestMatMulExtremes(t *testing.T) {
 			}
 			const cols = 2 * SuperBlock
 			raw := extremeRows(f, cols)
-			mine, theirs := make([]byte, f.PanelBytes(cols)), make([]byte, f.PanelBytes(cols))
-			Pack(f, k.Offset, mine, raw, PanelRows, cols)
-			Pack(f, false, theirs, raw, PanelRows, cols)
+			mine, theirs := make([]byte, f.ProductBytes(cols)), make([]byte, f.ProductBytes(cols))
+			packProduct(f, k.Offset, mine, raw, PanelRows, cols)
+			packProduct(f, false, theirs, raw, PanelRows, cols)
 			for tokens := 1; tokens <= TileTokens; tokens++ {
 				var x Tile
 				x.ResizeQuantized(tokens, cols)

@@ -30,6 +30,9 @@ const (
 //	bits     [16 rows][4 bytes], 64 bytes: byte j has weight j of group g at bit (g+4)%8: groups 0 … 3 at bits 4 … 7, so
 //	         that H>>g, and after H <<= 4 again H>>(g-4), has it at bit 4
 //
+// Types of few bits per weight have compact panels, about as large as the rows in their file. [Kernels].Inflate turns
+// one into the panel that products take, which is as above.
+//
 // A row that ends within a larger unit of a panel (a pair or four blocks that share a section of scales) ends after
 // the quants of its last block.
 type Format uint8
@@ -109,6 +112,11 @@ type format struct {
 
 	table *table // of types whose weights are indices of a table and share its panel; nil for others
 
+	// inflate, of types whose panels are compact, writes the panel that products take, productBytes per block, of cols
+	// columns; see Kernels.Inflate.
+	inflate      func(dst, panel []byte, cols int)
+	productBytes int
+
 	// pack writes row r of a panel, columns from to to, which are whole blocks. row is nil for a zero row.
 	pack func(panel, row []byte, r, from, to int, offset bool)
 
@@ -168,6 +176,18 @@ func (f Format) RowBytes(cols int) int { return cols / formats[f].blockWeights *
 func (f Format) PanelBytes(cols int) int {
 	return align64(cols / formats[f].blockWeights * formats[f].panelBytes)
 }
+
+// ProductBytes is the size of a panel of 16 rows of cols weights as products take it, a multiple of 64: where a type's
+// panels are compact, what [Kernels].Inflate writes; else PanelBytes.
+func (f Format) ProductBytes(cols int) int {
+	if !f.Compact() {
+		return f.PanelBytes(cols)
+	}
+	return align64(cols / formats[f].blockWeights * formats[f].productBytes)
+}
+
+// Compact reports whether panels of this format are smaller than what products take.
+func (f Format) Compact() bool { return formats[f].inflate != nil }
 
 // Steps is the number of steps of a [MatMul] with cols columns, the unit of [Prefetch].Step: a step is a block of 32
 // columns of integer weights, or one column of float weights.

@@ -1,37 +1,30 @@
 package asm
 
-// The values of IQ1: 8g+1 or 8g-1, for g of -1, 0, 1.
+// valuesIQ1 are the values of IQ1: 8g+1 or 8g-1, for g of -1, 0, 1.
 var valuesIQ1 = [16]int8{5: -9, 6: -7, 7: -1, 8: 1, 9: 7, 10: 9}
 
-// nibblesIQ1 are the nibbles of 8g+1, then those of 8g-1, for g+1.
-var nibblesIQ1 = [2][3]byte{{6, 8, 10}, {5, 7, 9}}
-
-// octetIQ1 writes the nibbles of 8 weights of an entry of gridIQ1.
-func (b *tableBlock) octetIQ1(at int, entry uint16, minus byte) {
-	for j := range 8 {
-		b.q[at+j] = nibblesIQ1[minus][entry&3]
-		entry >>= 2
-	}
-}
+// entriesIQ1 are the nibbles of 8g+1; those of 8g-1 are one less.
+var entriesIQ1 = octets(gridIQ1[:], [4]byte{6, 8, 10})
 
 // IQ1_M. A super-block of 256 weights takes 56 bytes: 32 bytes with the low 8 bits of the entries of 32 groups of 8
 // weights; 16 bytes of nibbles, one per group: 3 higher bits of the entry, then whether minus; 4 numbers of 16 bits:
 // four scales s of 3 bits, of 16 weights each, and 4 bits of d binary16, the lowest first. f = 1/8, u = 2s+1,
 // q = 8g plus or minus 1, g of the entry of gridIQ1.
 var formatIQ1_M = func() format {
-	f := (&table{values: valuesIQ1, f: 1. / 8, halves: true, read: readIQ1_M}).format("iq1_m", 56)
+	g := &grid{octets: entriesIQ1, high: 3, minus: true, read: readIQ1_M}
+	f := g.compact(table{values: valuesIQ1, f: 1. / 8, halves: true}, "iq1_m", 56)
 	f.notFinite = notFiniteIQ1_M
 	return f
 }()
 
-func readIQ1_M(block []byte, b *tableBlock) {
+func readIQ1_M(block []byte, b *gridBlock) {
 	b.d = scaleIQ1_M(block)
 	for k, e := range block[:32] {
 		v := block[32+k/2] >> (k % 2 * 4)
-		b.octetIQ1(8*k, gridIQ1[int(e)|int(v&7)<<8], v>>3&1)
+		b.entry[k], b.signs[k] = uint16(e)|uint16(v&7)<<8, v>>3&1
 	}
-	for i := range b.u {
-		b.u[i] = oddScale(byte(le.Uint16(block[48+i/4*2:])>>(i%4*3)) & 7)
+	for i := range b.s {
+		b.s[i] = byte(le.Uint16(block[48+i/4*2:])>>(i%4*3)) & 7
 	}
 }
 
@@ -56,16 +49,17 @@ func notFiniteIQ1_M(row []byte) int {
 // IQ1_S. A super-block of 256 weights takes 50 bytes: d binary16; 32 bytes with the low 8 bits of the entries of 32
 // groups of 8 weights; 8 numbers of 16 bits, one per 32 weights: four times 3 higher bits of an entry, the scale s of 3
 // bits, whether minus. f = 1/8, u = 2s+1, q = 8g plus or minus 1, g of the entry of gridIQ1.
-var formatIQ1_S = (&table{values: valuesIQ1, f: 1. / 8, read: readIQ1_S}).format("iq1_s", 50, 0)
+var formatIQ1_S = (&grid{octets: entriesIQ1, high: 3, minus: true, read: readIQ1_S}).compact(
+	table{values: valuesIQ1, f: 1. / 8}, "iq1_s", 50, 0)
 
-func readIQ1_S(block []byte, b *tableBlock) {
+func readIQ1_S(block []byte, b *gridBlock) {
 	b.d = le.Uint16(block)
 	for g := range 8 {
 		h := le.Uint16(block[34+2*g:])
 		for k, e := range block[2+4*g:][:4] {
-			b.octetIQ1(32*g+8*k, gridIQ1[int(e)|int(h>>(3*k)&7)<<8], byte(h>>15))
+			b.entry[4*g+k], b.signs[4*g+k] = uint16(e)|h>>(3*k)&7<<8, byte(h>>15)
 		}
-		b.u[2*g] = oddScale(byte(h>>12) & 7)
-		b.u[2*g+1] = b.u[2*g]
+		b.s[2*g] = byte(h>>12) & 7
+		b.s[2*g+1] = b.s[2*g]
 	}
 }

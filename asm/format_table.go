@@ -14,7 +14,7 @@ type table struct {
 	values [16]int8 // of q, by nibble; not all are used by all types
 	f      float32  // 0 is 1
 	halves bool     // u is of 16 weights
-	read   func(block []byte, b *tableBlock)
+	grid   *grid    // of types whose blocks have entries of a grid
 }
 
 // tableBlock is a super-block of a row.
@@ -26,7 +26,7 @@ type tableBlock struct {
 
 const tableScales = 8 * nibbleBytes
 
-// panelBytes is the size of a super-block.
+// panelBytes is the size of a super-block as products take it.
 func (t *table) panelBytes() int { return tableScales + t.scales() + 2*32 }
 
 // scales is the size of a super-block's u.
@@ -56,13 +56,6 @@ func (t *table) format(name string, size int, scales ...int) format {
 	f := format{
 		name: name, integer: true, blockWeights: SuperBlock, blockBytes: size, panelBytes: t.panelBytes(),
 		sums: biasSums, scales: scales, table: t, row: t.row, matMul: t.matMul,
-		pack: func(panel, row []byte, r, from, to int, _ bool) {
-			var block tableBlock
-			for b := from / SuperBlock; b < to/SuperBlock && row != nil; b++ {
-				t.read(row[b*size:][:size], &block)
-				t.put(panel[b*t.panelBytes():][:t.panelBytes()], &block, r)
-			}
-		},
 	}
 	if t.halves {
 		f.sums = halfSums
@@ -70,7 +63,7 @@ func (t *table) format(name string, size int, scales ...int) format {
 	return f
 }
 
-// put writes a super-block of row r.
+// put writes a super-block of row r, in the form that products take.
 func (t *table) put(super []byte, block *tableBlock, r int) {
 	for i := range 8 {
 		q, nibbles := block.q[32*i:][:32], super[i*nibbleBytes+4*r:]
@@ -96,24 +89,6 @@ func (t *table) row(panel []byte, r int, dst []float32, _ bool) {
 			out[k] = s * float32(t.values[nibble(super[k/32*nibbleBytes:], r, k%32)])
 		}
 	}
-}
-
-// DecodeTable writes the weights of a GGUF row of a table type, which IQ1_S to IQ3_S are. It reports false for the
-// other types. The row's length is f.RowBytes(len(dst)).
-func DecodeTable(f Format, dst []float32, row []byte) bool {
-	t, size := formats[f].table, formats[f].blockBytes
-	if t == nil || t.read == nil {
-		return false
-	}
-	var b tableBlock
-	for ; len(dst) > 0; dst, row = dst[SuperBlock:], row[size:] {
-		t.read(row[:size], &b)
-		d := FromF16(b.d) * t.factor()
-		for k, q := range b.q {
-			dst[k] = d * float32(b.u[k/16]) * float32(t.values[q])
-		}
-	}
-	return true
 }
 
 // factor is f.
@@ -157,44 +132,5 @@ func (t *table) scaleOut(tokens int, out []float32, stride int) {
 				out[k*stride+r] = f * v
 			}
 		}
-	}
-}
-
-// What the blocks of table types have in common.
-
-// signs are the nibbles of 8 weights whose magnitudes have the nibbles q: bit j of signs makes weight j negative. The
-// values of such a table are symmetric: that of nibble 15-i is minus that of i.
-func (b *tableBlock) signs(at int, signs byte) {
-	q := b.q[at:][:8]
-	for j := range q {
-		q[j] ^= signs >> j & 1 * 15
-	}
-}
-
-// parity completes 7 signs: the number of minus signs of 8 weights is even.
-func parity(signs byte) byte {
-	p := signs ^ signs>>4
-	p ^= p >> 2
-	return signs | (p^p>>1)&1<<7
-}
-
-// digits writes the nibbles of n weights of an entry of a grid, digits of bits bits: a digit is so many nibbles after
-// first.
-func (b *tableBlock) digits(at, n int, entry uint16, bits int, first byte) {
-	for j := range n {
-		b.q[at+j] = first + byte(entry)&(1<<bits-1)
-		entry >>= bits
-	}
-}
-
-// oddScale is the integer that a stored scale stands for.
-func oddScale(s byte) int8 { return int8(2*s + 1) }
-
-// oddScales reads the scales of 16 weights from 8 bytes, or with 4 bytes those of 32: nibbles, the low one first.
-func (b *tableBlock) oddScales(packed []byte) {
-	each := 8 / len(packed)
-	for i := range b.u {
-		n := i / each
-		b.u[i] = oddScale(packed[n/2] >> (n % 2 * 4) & 15)
 	}
 }

@@ -62,8 +62,8 @@ func FuzzMatMul(f *testing.F) {
 		stride := PanelRows + int(seed>>8%5)
 		var want []float32
 		eachSet(t, func(t *testing.T, k, _ *Kernels) {
-			panel := make([]byte, fm.PanelBytes(cols))
-			Pack(fm, k.Offset, panel, weights, rows, cols)
+			panel := make([]byte, fm.ProductBytes(cols))
+			packProduct(fm, k.Offset, panel, weights, rows, cols)
 			out := make([]float32, (n-1)*stride+PanelRows)
 			k.MatMul[fm](panel, x, out, stride, anyPrefetch(r))
 			if want == nil {

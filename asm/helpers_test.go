@@ -164,3 +164,15 @@ func dirtyStack() (sum int) {
 	}
 	return sum
 }
+
+// packProduct is Pack of a panel as products take it: a compact one is inflated by the scalar set.
+func packProduct(f Format, offset bool, panel, raw []byte, rows, cols int) {
+	inflate := formats[f].inflate
+	if inflate == nil {
+		Pack(f, offset, panel, raw, rows, cols)
+		return
+	}
+	compact := make([]byte, f.PanelBytes(cols))
+	Pack(f, offset, compact, raw, rows, cols)
+	inflate(panel, compact, cols)
+}

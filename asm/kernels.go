@@ -41,9 +41,13 @@ type Kernels struct {
 	Offset bool
 
 	// MatMul multiplies a panel with a tile: out[t*stride+r] = sum over k of w[r][k]*x[t][k] for t < x.Tokens, r < 16.
-	// It overwrites out. stride >= 16. The order of operations is that of the format's scalar product, in
-	// format_<type>.go, which a set without a kernel for the format uses.
+	// It overwrites out. stride >= 16. A compact panel is inflated before. The order of operations is that of the
+	// format's scalar product, in format_<type>.go, which a set without a kernel for the format uses.
 	MatMul [formatCount]MatMul
+
+	// Inflate, where it is not nil, turns a compact panel of cols columns into the panel that MatMul takes, of
+	// f.ProductBytes(cols) bytes: dst. It leaves out bytes of dst that are padding.
+	Inflate [formatCount]func(dst, panel []byte, cols int)
 
 	// Pass is the most tokens that MatMul multiplies in one pass over a panel; 0: all tokens of a tile.
 	Pass [formatCount]int

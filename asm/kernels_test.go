@@ -78,7 +78,7 @@ func TestKernelsAllocateNothing(t *testing.T) {
 		var x Tile
 		out, page := make([]float32, Page*2), make([]byte, KPageBytes(KVF32, 64))
 		for _, f := range Formats() {
-			panel := make([]byte, f.PanelBytes(256))
+			panel := make([]byte, f.ProductBytes(256))
 			if n := testing.AllocsPerRun(2, func() {
 				x.ResizeFloat(2, 256)
 				x.ResizeQuantized(2, 256)
@@ -122,9 +122,9 @@ func TestMatMulSets(t *testing.T) {
 						cols := n * f.BlockWeights()
 						rows := 16 - r.IntN(3)
 						raw := randomRows(r, f, rows, cols)
-						mine, theirs := tail[byte](t, f.PanelBytes(cols)), make([]byte, f.PanelBytes(cols))
-						Pack(f, k.Offset, mine, raw, rows, cols)
-						Pack(f, false, theirs, raw, rows, cols)
+						mine, theirs := tail[byte](t, f.ProductBytes(cols)), make([]byte, f.ProductBytes(cols))
+						packProduct(f, k.Offset, mine, raw, rows, cols)
+						packProduct(f, false, theirs, raw, rows, cols)
 						x, _ := newTile(t, k, r, tokens, cols)
 						stride := PanelRows + r.IntN(3)
 						got := tail[float32](t, (tokens-1)*stride+PanelRows)

@@ -20,8 +20,8 @@ func TestMatMulEveryLength(t *testing.T) {
 				cols := blocks * f.BlockWeights()
 				tokens, rows := 1+(blocks*3)%TileTokens, 1+(blocks*5)%PanelRows
 				raw := randomRows(r, f, rows, cols)
-				panel := make([]byte, f.PanelBytes(cols))
-				Pack(f, false, panel, raw, rows, cols)
+				panel := make([]byte, f.ProductBytes(cols))
+				packProduct(f, false, panel, raw, rows, cols)
 				x, _ := newTile(t, &scalar, r, tokens, cols)
 				want := make([]float32, tokens*PanelRows)
 				scalar.MatMul[f](panel, x, want, PanelRows, Prefetch{})
@@ -31,7 +31,7 @@ func TestMatMulEveryLength(t *testing.T) {
 						t.Fatal(err)
 					}
 					odd := tail[byte](t, len(panel)+1)[:len(panel)]
-					Pack(f, k.Offset, odd, raw, rows, cols)
+					packProduct(f, k.Offset, odd, raw, rows, cols)
 					got := tail[float32](t, len(want))
 					k.MatMul[f](odd, x, got, PanelRows, anyPrefetch(r))
 					wantSame(t, fmt.Sprintf("%s, %d blocks, %d tokens", name, blocks, tokens), got, want)
@@ -47,8 +47,8 @@ func TestMatMulLongColumns(t *testing.T) {
 	scalar := Scalar()
 	for _, f := range []Format{F32, F16, BF16} {
 		r := newRand(23)
-		panel := make([]byte, f.PanelBytes(cols))
-		Pack(f, false, panel, randomRows(r, f, rows, cols), rows, cols)
+		panel := make([]byte, f.ProductBytes(cols))
+		packProduct(f, false, panel, randomRows(r, f, rows, cols), rows, cols)
 		x, _ := newTile(t, &scalar, r, tokens, cols)
 		want := make([]float32, (tokens-1)*stride+PanelRows)
 		normal(r, want, 1)

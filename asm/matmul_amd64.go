@@ -31,7 +31,7 @@ func integerMatMul[S any](f Format, kernel superKernel[S], of func(*Tile) []S) M
 			return
 		}
 		sums, last := of(x), x.Cols/BlockSize*x.Tokens-1
-		_, _, _ = panel[f.PanelBytes(x.Cols)-1], x.Q[last*BlockSize+31], x.D[last]
+		_, _, _ = panel[f.ProductBytes(x.Cols)-1], x.Q[last*BlockSize+31], x.D[last]
 		_, _ = sums[perToken*(last+1)-1], out[(x.Tokens-1)*stride+PanelRows-1]
 		kernel(&panel[0], &x.Q[0], &x.D[0], &sums[0], x.Cols/units, x.Tokens, x.Tokens, &out[0], stride, prefetch.From,
 			prefetch.Step)

@@ -15,7 +15,7 @@ func integerMatMul[S any](f Format, kernel superKernel[S], of func(*Tile) []S, m
 			return
 		}
 		sums, last, n := of(x), x.Cols/BlockSize*x.Tokens-1, 0
-		_, _, _ = panel[f.PanelBytes(x.Cols)-1], x.Q[last*BlockSize+31], x.D[last]
+		_, _, _ = panel[f.ProductBytes(x.Cols)-1], x.Q[last*BlockSize+31], x.D[last]
 		_, _ = sums[perToken*(last+1)-1], out[(x.Tokens-1)*stride+PanelRows-1]
 		for t := 0; t < x.Tokens; t += n {
 			n = part(x.Tokens-t, most)

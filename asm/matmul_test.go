@@ -16,8 +16,8 @@ func TestMatMul(t *testing.T) {
 			cols := []int{1, 2, 3}[tokens%3] * max(f.BlockWeights(), 32)
 			rows := 16 - tokens%4
 			raw := randomRows(r, f, rows, cols)
-			panel := make([]byte, f.PanelBytes(cols))
-			Pack(f, false, panel, raw, rows, cols)
+			panel := make([]byte, f.ProductBytes(cols))
+			packProduct(f, false, panel, raw, rows, cols)
 			x, v := newTile(t, &k, r, tokens, cols)
 			const stride = 19
 			out := tail[float32](t, (tokens-1)*stride+PanelRows)

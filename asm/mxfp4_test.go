@@ -16,7 +16,7 @@ func TestMXFP4LeastPowers(t *testing.T) {
 	eachSet(t, func(t *testing.T, k, _ *Kernels) {
 		x, _ := newTile(t, &scalar, newRand(31), tokens, cols)
 		panel, got := make([]byte, MXFP4.PanelBytes(cols)), make([]float32, tokens*PanelRows)
-		Pack(MXFP4, k.Offset, panel, raw, PanelRows, cols)
+		packProduct(MXFP4, k.Offset, panel, raw, PanelRows, cols)
 		k.MatMul[MXFP4](panel, x, got, PanelRows, Prefetch{})
 		if want == nil { // scalar is the first
 			want = got

@@ -26,7 +26,7 @@ func TestMatMulPair(t *testing.T) {
 					if extreme {
 						setExtremes(&scalar, x)
 					}
-					size := f.PanelBytes(cols)
+					size := f.ProductBytes(cols)
 					const stride = 2*PanelRows + 3
 					panels, plain := tail[byte](t, 2*size), make([]byte, size)
 					got, want := tail[float32](t, (TileTokens-1)*stride+2*PanelRows), make([]float32, TileTokens*stride)
@@ -41,8 +41,8 @@ func TestMatMulPair(t *testing.T) {
 						if extreme {
 							raw = extremeRows(f, cols)
 						}
-						Pack(f, k.Offset, panels[p*size:], raw, PanelRows, cols)
-						Pack(f, scalar.Offset, plain, raw, PanelRows, cols)
+						packProduct(f, k.Offset, panels[p*size:], raw, PanelRows, cols)
+						packProduct(f, scalar.Offset, plain, raw, PanelRows, cols)
 						scalar.MatMul[f](plain, x, want[p*PanelRows:], stride, Prefetch{})
 					}
 					k.MatMulPair[f](panels, x, got, stride, anyPrefetch(newRand(uint64(cols))))

@@ -38,7 +38,7 @@ func Scalar() Kernels {
 		},
 	}
 	for f := range formats {
-		k.MatMul[f] = formats[f].matMul
+		k.MatMul[f], k.Inflate[f] = formats[f].matMul, formats[f].inflate
 	}
 	return k
 }

@@ -31,9 +31,9 @@ func TestMatMulTiles(t *testing.T) {
 				if extreme {
 					raw = extremeRows(f, cols)
 				}
-				panel, plain := tail[byte](t, f.PanelBytes(cols)), make([]byte, f.PanelBytes(cols))
-				Pack(f, k.Offset, panel, raw, PanelRows, cols)
-				Pack(f, false, plain, raw, PanelRows, cols)
+				panel, plain := tail[byte](t, f.ProductBytes(cols)), make([]byte, f.ProductBytes(cols))
+				packProduct(f, k.Offset, panel, raw, PanelRows, cols)
+				packProduct(f, false, plain, raw, PanelRows, cols)
 				const stride = PanelRows + 3
 				tokens := (n-1)*TileTokens + last
 				got, want := tail[float32](t, (tokens-1)*stride+PanelRows), make([]float32, n*TileTokens*stride)

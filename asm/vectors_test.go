@@ -94,8 +94,8 @@ func vectors(k *Kernels) string {
 		for r := range 3 {
 			raw = append(raw, vectorRow(f, 10+r, cols)...)
 		}
-		panel := make([]byte, f.PanelBytes(cols))
-		Pack(f, k.Offset, panel, raw, 3, cols)
+		panel := make([]byte, f.ProductBytes(cols))
+		packProduct(f, k.Offset, panel, raw, 3, cols)
 		var x Tile
 		x.ResizeQuantized(2, cols)
 		x.ResizeFloat(2, cols)
@@ -108,7 +108,9 @@ func vectors(k *Kernels) string {
 		k.MatMul[f](panel, &x, y, PanelRows, Prefetch{})
 		line(fmt.Sprintf("3 %v", f), y[0], y[1], y[2], y[16], y[17], y[18])
 		row := make([]float32, cols)
-		Row(f, k.Offset, panel, 1, row)
+		stored := make([]byte, f.PanelBytes(cols))
+		Pack(f, k.Offset, stored, raw, 3, cols)
+		Row(f, k.Offset, stored, 1, row)
 		line(fmt.Sprintf("3 %v row", f), row[0], row[17], row[cols/2], row[cols-1])
 	}
 

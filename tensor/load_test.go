@@ -290,3 +290,48 @@ func TestMatrixErrors(t *testing.T) {
 		t.Errorf("NaN: %v", err)
 	}
 }
+
+// TestLowBits: matrices of the types below 3.5 bits take about their file's bytes, and their rows and products are the
+// weights' whatever the number of threads and tokens.
+func TestLowBits(t *testing.T) {
+	const rows, cols, most = 48, 1024, 300
+	for _, f := range []Type{IQ3_S, IQ3_XXS, IQ2_S, IQ2_XS, IQ2_XXS, TQ2_0, IQ1_M, TQ1_0, IQ1_S} {
+		bound := 1.1
+		if f == IQ3_S || f == IQ3_XXS {
+			bound = 1.35
+		}
+		raw, x := rawRows(t, f, 5, rows, cols), normal(6, most*cols)
+		var whole []float64 // of most tokens, with one thread
+		for _, threads := range []int{1, 3} {
+			rt := runtimeOf(t, threads)
+			w, err := Pack(rt, f, rows, cols, raw)
+			ok(t, err)
+			if got := float64(w.Bytes()) / float64(len(raw)); got < 1 || got > bound {
+				t.Errorf("%v: %.3f of the file's bytes in memory", f, got)
+			}
+			row, want := make([]float32, cols), make([]float32, cols)
+			ok(t, w.Row(rows-1, row))
+			ok(t, Decode(f, want, raw[len(raw)-f.RowBytes(cols):]))
+			near(t, "row", row, float64s(want), 0)
+			for _, tokens := range []int{most, 9, 1} {
+				out := make([]float32, tokens*rows)
+				var in Input
+				ok(t, in.Set(rt, x[:tokens*cols], tokens, cols))
+				ok(t, rt.MatMul(&in, Product{W: w, Out: out}))
+				if len(whole) == 0 {
+					whole = float64s(out)
+				}
+				near(t, "product", out, whole[:len(out)], 0)
+			}
+		}
+	}
+}
+
+// float64s are the same numbers.
+func float64s(x []float32) []float64 {
+	y := make([]float64, len(x))
+	for i, v := range x {
+		y[i] = float64(v)
+	}
+	return y
+}

@@ -34,6 +34,7 @@ type matmulJob struct {
 	step         uint32    // items to claim at a time
 	cache        int       // bytes of the L2 cache
 	buffers      []byte    // [thread][asm.ExpandedBytes], for kernels that take a buffer
+	inflated     [][]byte  // [thread], a panel of a compact type as kernels take it
 	edges        []float32 // [thread][tokens][16 rows]: outputs of panels that are not full
 	unit         func(worker, unit int)
 	quantizeUnit func(worker, unit int)
@@ -81,6 +82,7 @@ func (j *matmulJob) init(rt *Runtime) {
 	j.rt = rt
 	j.cache = cmp.Or(asm.CPU().L2, 512<<10)
 	j.shares = make([]share, rt.Threads())
+	j.inflated = make([][]byte, rt.Threads())
 	j.edges = make([]float32, rt.Threads()*maxGroup*asm.TileTokens*asm.PanelRows)
 	if rt.k.Widen != nil {
 		j.buffers = make([]byte, rt.Threads()*asm.ExpandedBytes)
@@ -190,7 +192,9 @@ func (j *matmulJob) multiply(worker, item, most int, r *reader) int {
 	tiles := j.in.tiles[firstTile:min(firstTile+p.tiles, len(j.in.tiles))]
 	panel := item % p.panels
 	row := panel * asm.PanelRows
-	if !j.onePass(w, tiles) {
+	if j.rt.k.Inflate[w.t] != nil {
+		most = 1
+	} else if !j.onePass(w, tiles) {
 		most = min(most, 2)
 		if fit := 4*w.panel <= j.cache || len(tiles) > 2 && j.rt.k.MatMulPair[w.t] != nil; !fit {
 			most = 1
@@ -229,6 +233,10 @@ func (j *matmulJob) onePass(w *Matrix, tiles []asm.Tile) bool {
 func (j *matmulJob) kernel(worker int, w *Matrix, panel, count int, tiles []asm.Tile, out []float32, stride int,
 	r *reader) {
 	k := &j.rt.k
+	if k.Inflate[w.t] != nil {
+		j.compact(worker, w, panel, tiles, out, stride)
+		return
+	}
 	one, two, many := k.MatMul[w.t], k.MatMulPair[w.t], k.MatMulTiles[w.t]
 	if many != nil && (len(tiles)-1)*asm.TileTokens+tiles[len(tiles)-1].Tokens >= k.TilesFrom[w.t] {
 		buffer := j.buffers[worker*asm.ExpandedBytes:][:asm.ExpandedBytes]
@@ -260,6 +268,22 @@ func (j *matmulJob) kernel(worker int, w *Matrix, panel, count int, tiles []asm.
 			one(w.panelData(panel+p, 1), x, out[p*asm.PanelRows:], stride, r.prefetch(panel+p, 1, i, x.Tokens))
 			safepoint()
 		}
+	}
+}
+
+// compact multiplies a panel of a compact type with tiles: it is inflated once for all of them, into memory that stays
+// in the second-level cache.
+func (j *matmulJob) compact(worker int, w *Matrix, panel int, tiles []asm.Tile, out []float32, stride int) {
+	size := w.t.ProductBytes(w.cols)
+	if len(j.inflated[worker]) < size {
+		j.inflated[worker] = allocateInHeap(size)
+	}
+	inflated := j.inflated[worker][:size]
+	j.rt.k.Inflate[w.t](inflated, w.panelData(panel, 1), w.cols)
+	safepoint()
+	for i := range tiles {
+		j.rt.k.MatMul[w.t](inflated, &tiles[i], out[i*asm.TileTokens*stride:], stride, asm.Prefetch{})
+		safepoint()
 	}
 }
 

@@ -28,7 +28,7 @@ import (
 // and a file whose identity is another one is not used.
 const (
 	magic      = "spec panel file\n"
-	version    = 1
+	version    = 2
 	ext        = ".panels"
 	fixedBytes = 16 + 4 + 4 + 8 + sha256.Size
 
