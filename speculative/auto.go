@@ -15,7 +15,7 @@ import (
 //
 // Auto keeps what it learned from text to text. It needs no options; Costs spares it the first rounds' measurements.
 func Auto(o AutoOptions) Schedule {
-	a := &auto{thisDraft: thisDraft{now: monotonic(), lanes: 1}}
+	a := &auto{thisDraft: thisDraft{now: monotonic(), lanes: 1, end: math.MaxInt}}
 	a.acceptance.reset()
 	a.init(o.Costs.times(), true)
 	return a
@@ -62,7 +62,8 @@ type trials struct {
 type thisDraft struct {
 	now       func() time.Duration
 	mark      time.Duration // when the present token's drafting began
-	position  int           // of the round
+	position  int           // of the round; 0: the text has had none
+	end       int           // of the text: nothing is drafted there
 	rate      float64       // tokens per second that a token's time must be worth
 	requested int
 	trial     int            // lane whose draft is a trial, -1: none
@@ -78,12 +79,13 @@ func (a *auto) SetClock(now func() time.Duration) { a.now = now }
 func (a *auto) NeedsConfidence() bool { return true }
 
 func (a *auto) Length(n int) int {
-	if a.position = n; a.fed[0] == 0 { // drafters have the prompt
+	first := a.position == 0
+	if a.position = n; first { // drafters have the prompt
 		for lane := range a.fed {
 			a.fed[lane] = n - 1
 		}
 		if a.late {
-			a.fed[0] = a.drafting.Len()
+			a.fed[0] = a.given
 		}
 	}
 	a.mark, a.requested, a.trial, a.drafted, a.reach = a.now(), maxVerify-1, -1, [maxLanes]bool{}, a.reach[:0]
@@ -94,6 +96,9 @@ func (a *auto) Length(n int) int {
 	}
 	longest := a.verifiedMost
 	switch {
+	case first && a.late && a.any && a.catchUp(0, n) > a.pass(0): // the first token does not wait for that
+		a.requested = 0
+		return 0
 	case a.priced:
 	case !a.any:
 		a.requested = unknownLength
@@ -191,7 +196,7 @@ func (a *auto) bestRate() float64 {
 func (a *auto) starts(lane, tokens int) bool {
 	l := &a.acceptance.lanes[lane]
 	return a.worth(lane, tokens, float64(l.first()*math.Pow(a.forcedChance(), float64(a.forced))),
-		a.steps.first(lane)+float64(a.catchUp(lane, a.position)/entryRounds))
+		a.steps.first(lane)+a.entry(lane))
 }
 
 // worth reports whether, after k drafted tokens, some number of further ones is worth its time. The next one is reached

@@ -264,7 +264,8 @@ func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) 
 	setup := Setup{
 		Experience: d.o.Experience,
 		Target:     d.target.Sequence, Prompt: prompt, Input: input, Sampling: s, Vocab: d.target.Vocab(),
-		Longest: longest, NeedsProbs: d.verifier.NeedsProbs(), NeedsConfidence: d.schedule.NeedsConfidence(),
+		Longest: longest, Most: max(0, d.o.MaxTokens),
+		NeedsProbs: d.verifier.NeedsProbs(), NeedsConfidence: d.schedule.NeedsConfidence(),
 	}
 	d.clock = Clock{wall: d.now, announced: d.clock.announced[:0]}
 	d.target.clock, setup.Clock = &d.clock, &d.clock

@@ -33,6 +33,7 @@ type Setup struct {
 	Sampling engine.Sampling
 	Vocab    int // of the target
 	Longest  int // most tokens on a path of a draft; 0: nothing will be drafted
+	Most     int // tokens that will be generated at most; 0: as many as fit the context
 
 	NeedsProbs      bool // the verifier needs each token sampled from q, and q with it
 	NeedsConfidence bool // the schedule needs each token's confidence

@@ -32,6 +32,7 @@ type company struct {
 	drafting Shared  // the drafter's sequence; nil: it has none, or several
 	begins   bool    // the text
 	late     bool    // the drafter reads the prompt when it first drafts
+	given    int     // tokens of it that the drafter then need not compute
 	size     float64 // of the drafter's model, by the target's
 	sessions float64 // that generate
 	plain    float64 // seconds of a token of each of them without drafts
@@ -56,8 +57,20 @@ func (a *auto) Start(s *Setup, d Drafter) {
 	a.of(model)
 	if d != nil {
 		a.setGroup(t, d, s.Experience.group(s.Sampling.Temperature > 0))
-		s.Late = a.late
+		if s.Late = a.late; a.late {
+			a.given = a.drafting.Reusable(s.Prompt[:len(s.Prompt)-1])
+		}
 	}
+	a.end = math.MaxInt
+	if s.Most > 0 && s.Most < a.end-len(s.Prompt) {
+		a.end = len(s.Prompt) + s.Most - 1
+	}
+}
+
+// entry is the time of a drafter to catch up, for each round that it can do for: not more than tokens that may be
+// drafted yet.
+func (a *auto) entry(lane int) float64 {
+	return a.catchUp(lane, a.position) / float64(max(1, min(entryRounds, a.end-a.position)))
 }
 
 // End gives back what the text's last round had claimed.
@@ -65,8 +78,8 @@ func (a *auto) End() { a.unclaim() }
 
 // setGroup begins a text; nil: the target's passes are not shared.
 func (a *auto) setGroup(t Shared, d Drafter, g *group) {
-	a.group, a.target, a.drafting, a.late, a.begins, a.seen, a.size, a.fed = nil, nil, nil, false, true, 0, 0,
-		[maxLanes]int{}
+	a.group, a.target, a.drafting, a.late, a.begins, a.seen, a.size = nil, nil, nil, false, true, 0, 0
+	a.position, a.fed = 0, [maxLanes]int{}
 	for i := range a.acceptance.lanes {
 		a.acceptance.lanes[i].common = nil
 	}

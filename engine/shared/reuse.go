@@ -91,6 +91,22 @@ func (c *Scheduler) find(s *Session, l lineage, wanted []int32) (from *prefix, m
 	return from, memory, n
 }
 
+// Reusable is how many tokens at the beginning of a text the sequence would not have to compute: those that it has, or
+// that it would go on from now.
+func (s *Session) Reusable(text []int32) int {
+	c := s.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := common(s.tokens, text)
+	if c.closed || s.usable() != nil || !c.shareable(s) || s.read {
+		return n
+	}
+	if _, _, k := c.find(s, s.lineage, text); k-n >= leastShared {
+		n = k
+	}
+	return n
+}
+
 // adopt gives s the memory of a sequence of its lineage, kept or open, of which more of the wanted tokens are of use
 // than the have that s has itself. It returns how many s then has, and what the kept sequence had beyond all of it.
 //
