@@ -106,8 +106,8 @@ type (
 	//   - Load is the load of all of them.
 	//   - PassCosts fills seconds[i] with the cost of an Eval of i+1 tokens with logits for all of them. It reports
 	//     false, and fills nothing, where that is not known, or is what a sequence alone would measure.
-	//   - Reusable is how many tokens at the beginning of a text need not be computed, since the sequence or another one has
-	//     them.
+	//   - Reusable is how many tokens at the beginning of a text need not be computed, since the sequence or another one
+	//     has them.
 	//   - Await is called for a draft head's, with the whole of a text that it is to read: it may wait for others that are
 	//     reading a text that begins alike. The next Announce says that the text has been read, or will not be.
 	//   - Resume is called for a draft head's while it is empty: tokens will follow before, the first tokens of the text,
