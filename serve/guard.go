@@ -261,10 +261,7 @@ func (s *Server) allow(
 	w *watched, r *http.Request, cross *http.CrossOriginProtection, log *record,
 ) (done bool, err error) {
 	if !s.hostAllowed(r.Host) {
-		return false, &Error{
-			Status: http.StatusForbidden, Type: typeForbidden, Code: "host",
-			Message: fmt.Sprintf("the host %q is not one of this server's names", clip(r.Host)),
-		}
+		return false, errHost(r.Host)
 	}
 	origin := r.Header.Get("Origin")
 	all := slices.Contains(s.o.Origins, "*")
@@ -370,6 +367,13 @@ func plainHeaders(list string) bool {
 		}
 	}
 	return true
+}
+
+func errHost(host string) *Error {
+	return &Error{
+		Status: http.StatusForbidden, Type: typeForbidden, Code: "host",
+		Message: fmt.Sprintf("the host %q is not one of this server's names; --allowed-host adds one", clip(host)),
+	}
 }
 
 // hostAllowed reports whether a browser may reach the server by a name. Addresses in numbers cannot be rebound.

@@ -40,8 +40,8 @@ func TestHistogramsAddUpAndLabelsAreQuoted(t *testing.T) {
 	for _, x := range []float64{0.5, 1, 1.5, 4, 9} {
 		h.observe([]float64{1, 2, 4}, x)
 	}
-	var b strings.Builder
-	h.write(&b, "x", "help", []float64{1, 2, 4})
+	var b exposition
+	b.histogram(&h, "x", []float64{1, 2, 4})
 	for _, line := range []string{
 		`x_bucket{le="1"} 2`, `x_bucket{le="2"} 3`, `x_bucket{le="4"} 4`, `x_bucket{le="+Inf"} 5`, "x_sum 16", "x_count 5",
 	} {

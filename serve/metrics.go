@@ -1,10 +1,9 @@
 package serve
 
 import (
-	"fmt"
+	"cmp"
 	"io"
 	"maps"
-	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -29,7 +28,7 @@ type metrics struct {
 
 	longest int // tokens of a prompt with its answer
 
-	firstToken, perToken histogram
+	models map[string]*modelMetrics // by name
 }
 
 type requestLabel struct {
@@ -40,6 +39,7 @@ type requestLabel struct {
 // Bounds of the histograms in seconds.
 var (
 	firstTokenBounds = []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}
+	phaseBounds      = []float64{0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600}
 	perTokenBounds   = []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5}
 )
 
@@ -89,6 +89,7 @@ func (m *metrics) request(path string, status int) {
 func (m *metrics) answered(r *reading) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	x := m.of(r.m.name)
 	for i := range r.answers {
 		s := &r.answers[i].Stats
 		m.prompt += int64(s.Prompt - s.Reused)
@@ -103,12 +104,13 @@ func (m *metrics) answered(r *reading) {
 		m.predictedSeconds += s.Total - s.Prefill
 		m.answers++
 		m.answerSeconds += s.Total
-		if s.Generated > 0 {
-			m.perToken.observe(perTokenBounds, (s.Total-s.Prefill)/float64(s.Generated))
-		}
+		x.add(&r.answers[i].Result)
 	}
 	if !r.first.IsZero() && !r.asked.IsZero() {
-		m.firstToken.observe(firstTokenBounds, r.first.Sub(r.asked).Seconds())
+		x.firstToken.observe(firstTokenBounds, r.first.Sub(r.asked).Seconds())
+	}
+	if !r.asked.IsZero() {
+		x.whole.observe(phaseBounds, r.server().now().Sub(r.asked).Seconds())
 	}
 }
 
@@ -130,16 +132,26 @@ func (m *metrics) meanAnswer() float64 {
 	return m.answerSeconds / float64(m.answers)
 }
 
-// writeMetrics answers /metrics: Prometheus' text format, with the names of llama.cpp's server where it has them.
+// writeMetrics answers /metrics.
 func (s *Server) writeMetrics(w http.ResponseWriter, _ *http.Request) {
-	var b strings.Builder
+	var b exposition
+	s.writeTotals(&b)
+	s.writeCounts(&b)
+	s.writeSocketMetrics(&b)
+	s.writeModelMetrics(&b)
+	s.writeProcess(&b)
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	io.WriteString(w, b.String())
+}
+
+// writeTotals writes what is counted over all models, with the names of llama.cpp's server where it has them.
+func (s *Server) writeTotals(b *exposition) {
 	busy, waiting := s.queue.load()
 	preparing, deferred := s.preparing.load()
 	m := &s.metrics
 	m.mu.Lock()
-	one := func(name, kind, help string, x float64) {
-		fmt.Fprintf(&b, "# HELP %s %s\n# TYPE %s %s\n%s %s\n", name, help, name, kind, name, number(x))
-	}
+	defer m.mu.Unlock()
+	one := b.one
 	rate := func(n int64, seconds float64) float64 {
 		if seconds == 0 {
 			return 0
@@ -171,36 +183,24 @@ func (s *Server) writeMetrics(w http.ResponseWriter, _ *http.Request) {
 	one("spec_places", "gauge", "Answers that may be computed at once.", float64(s.o.Parallel))
 	one("spec_queue_capacity", "gauge", "Answers that may wait.", float64(s.o.Queue))
 	one("spec_panics_total", "counter", "Requests that ended by a panic.", float64(m.panics.Load()))
-	fmt.Fprintf(&b, "# HELP spec_requests_total Requests by path and status.\n# TYPE spec_requests_total counter\n")
+	b.family("spec_requests_total", "counter", "Requests by path and status.")
 	for _, k := range slices.SortedFunc(maps.Keys(m.requests), func(a, b requestLabel) int {
-		if c := strings.Compare(a.path, b.path); c != 0 {
-			return c
-		}
-		return a.status - b.status
+		return cmp.Or(strings.Compare(a.path, b.path), a.status-b.status)
 	}) {
-		fmt.Fprintf(&b, "spec_requests_total{path=%q,status=\"%d\"} %d\n", k.path, k.status, m.requests[k])
+		b.sample("spec_requests_total", float64(m.requests[k]), "path", k.path, "status", strconv.Itoa(k.status))
 	}
-	m.firstToken.write(&b, "spec_time_to_first_token_seconds", "Time from a request's arrival to its first token.",
-		firstTokenBounds)
-	m.perToken.write(&b, "spec_time_per_token_seconds", "Time of an answer without its prompt, per token.", perTokenBounds)
-	m.mu.Unlock()
-	s.writeSocketMetrics(&b)
-	s.writeModelMetrics(&b)
-	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-	io.WriteString(w, b.String())
 }
 
 // writeSocketMetrics writes what is known of the connections of Serve. Requests that were refused by their head are in
 // spec_requests_total.
-func (s *Server) writeSocketMetrics(b *strings.Builder) {
+func (s *Server) writeSocketMetrics(b *exposition) {
 	open, unkeyed, closed := s.sockets.load()
-	fmt.Fprintf(b, "# HELP spec_connections Open connections, by whether they have shown what is needed.\n"+
-		"# TYPE spec_connections gauge\n"+
-		"spec_connections{keyed=\"true\"} %d\nspec_connections{keyed=\"false\"} %d\n", open-unkeyed, unkeyed)
-	fmt.Fprintf(b, "# HELP spec_connections_closed_total Connections that a limit closed.\n"+
-		"# TYPE spec_connections_closed_total counter\n")
+	b.family("spec_connections", "gauge", "Open connections, by whether they have shown what is needed.")
+	b.sample("spec_connections", float64(open-unkeyed), "keyed", "true")
+	b.sample("spec_connections", float64(unkeyed), "keyed", "false")
+	b.family("spec_connections_closed_total", "counter", "Connections that a limit closed.")
 	for why, n := range closed {
-		fmt.Fprintf(b, "spec_connections_closed_total{reason=%q} %d\n", closing(why), n)
+		b.sample("spec_connections_closed_total", float64(n), "reason", closing(why).String())
 	}
 }
 
@@ -215,7 +215,7 @@ var modelGauges = []struct {
 		func(_ *loaded, s spec.Stats) float64 {
 			return float64(s.Target.Segments) / float64(max(s.Target.Passes, 1))
 		}},
-	{"llamacpp:kv_cache_usage_ratio", "gauge", "Memory of keys and values, of what there may be; 0 without a bound.",
+	{kvUsage, "gauge", "Memory of keys and values, of what there may be; 0 without a bound.",
 		func(_ *loaded, s spec.Stats) float64 {
 			return float64(s.Target.KVBytes) / float64(max(s.Target.KVBudget, 1)) * min(float64(s.Target.KVBudget), 1)
 		}},
@@ -250,40 +250,26 @@ var modelGauges = []struct {
 }
 
 // writeModelMetrics writes what is known of the models in memory.
-func (s *Server) writeModelMetrics(b *strings.Builder) {
+func (s *Server) writeModelMetrics(b *exposition) {
 	models := s.models.resident()
 	stats := make([]spec.Stats, len(models)) // of one moment
 	for i, m := range models {
 		stats[i] = m.Stats()
 	}
 	for _, g := range modelGauges {
-		fmt.Fprintf(b, "# HELP %s %s\n# TYPE %s %s\n", g.name, g.help, g.name, g.kind)
+		b.family(g.name, g.kind, g.help)
 		for i, m := range models {
-			fmt.Fprintf(b, "%s{model=%s} %s\n", g.name, label(m.name), number(g.value(m, stats[i])))
+			b.sample(g.name, g.value(m, stats[i]), "model", m.name)
+		}
+		if g.name != kvUsage || s.o.MetricsNames != NamesVLLM {
+			continue
+		}
+		b.family("vllm:kv_cache_usage_perc", g.kind, g.help) // it is a ratio there too
+		for i, m := range models {
+			b.sample("vllm:kv_cache_usage_perc", g.value(m, stats[i]), "model_name", m.name)
 		}
 	}
 }
 
-// label quotes a label's value.
-func label(v string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(v) + `"`
-}
-
-func (h *histogram) write(b *strings.Builder, name, help string, bounds []float64) {
-	fmt.Fprintf(b, "# HELP %s %s\n# TYPE %s histogram\n", name, help, name)
-	total := int64(0)
-	for i, bound := range append(slices.Clone(bounds), math.Inf(1)) {
-		if h.counts != nil {
-			total += h.counts[i]
-		}
-		fmt.Fprintf(b, "%s_bucket{le=%q} %d\n", name, number(bound), total)
-	}
-	fmt.Fprintf(b, "%s_sum %s\n%s_count %d\n", name, number(h.sum), name, h.n)
-}
-
-func number(x float64) string {
-	if math.IsInf(x, 1) {
-		return "+Inf"
-	}
-	return strconv.FormatFloat(x, 'g', -1, 64)
-}
+// kvUsage is the metric that llm-d reads under vLLM's name.
+const kvUsage = "llamacpp:kv_cache_usage_ratio"

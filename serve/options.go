@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/netip"
 	"slices"
@@ -60,7 +61,12 @@ type Options struct {
 	Log        *slog.Logger // one line per request, without texts; nil: none
 	LogPrompts bool         // with the texts of prompts and answers
 
-	Version  string    // of the program, for /props; "" is "0.0.0"
+	Version string   // of the program, for /props; "" is "0.0.0"
+	Build   []string // more labels of spec_build_info: names and values in turn
+	// MetricsNames adds the names of another server to /metrics: NamesVLLM; "" none.
+	MetricsNames string
+	Proc         fs.FS // the process' folder in Linux' /proc, for /metrics; nil: what it tells is left out
+
 	Page     bool      // serve the page at /
 	NoSlots  bool      // /slots is answered with 501
 	Verbose  bool      // answers of /v1/chat/completions have __verbose
@@ -110,6 +116,9 @@ func (o *Options) check() error {
 	}
 	if !slices.Contains([]string{"", "on", "off", "auto"}, o.Reasoning) {
 		return fmt.Errorf("%w: Reasoning %q", ErrOptions, o.Reasoning)
+	}
+	if o.MetricsNames != "" && o.MetricsNames != NamesVLLM || len(o.Build)%2 != 0 {
+		return fmt.Errorf("%w: MetricsNames %q, Build of %d texts", ErrOptions, o.MetricsNames, len(o.Build))
 	}
 	if !slices.Contains([]spec.Full{spec.FullStop, spec.FullDrop}, o.WhenFull) {
 		return fmt.Errorf("%w: WhenFull %q", ErrOptions, o.WhenFull)

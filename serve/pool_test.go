@@ -351,8 +351,8 @@ func TestMetricsOfRequests(t *testing.T) {
 		), fmt.Sprintf("spec_prompt_tokens_cached_total %v\n", cached),
 		"llamacpp:tokens_predicted_total 12\n", `spec_requests_total{path="other",status="404"} 3` +
 			"\n", `spec_requests_total{path="/v1/completions",status="200"} 3` + "\n",
-		"spec_answers_total 3\n", "spec_time_to_first_token_seconds_count 3\n",
-		"spec_time_per_token_seconds_count 3\n", `spec_time_per_token_seconds_bucket{le="+Inf"} 3` + "\n",
+		"spec_answers_total 3\n", `spec_time_to_first_token_seconds_count{model="go"} 3` + "\n",
+		`spec_time_per_token_seconds_count{model="go"} 3` + "\n", `spec_time_per_token_seconds_bucket{model="go",le="+Inf"} 3` + "\n",
 	} {
 		if !strings.Contains(text, line) {
 			t.Errorf("no line %q in\n%s", line, text)

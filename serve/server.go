@@ -285,14 +285,17 @@ func (s *Server) prepare(ctx context.Context, ep *endpoint, r *request, bounded 
 		return nil, err
 	}
 	begun := s.now()
+	counted := s.metrics.waits(m.name, task.Answers())
 	places, leave, err := s.queue.enter(ctx, &r.client.places, task.Answers(), bounded)
-	if err != nil {
+	waited := s.now().Sub(begun)
+	if counted(err == nil, waited); err != nil {
 		j.close()
 		return nil, err
 	}
+	j.leave = append(j.leave, sync.OnceFunc(func() { s.metrics.ended(m.name, task.Answers()) }))
 	j.reading, j.places, j.leave = newReading(m, r, task), places, append(j.leave, leave)
 	j.asked = log.asked
-	log.model, log.queued = m.name, s.now().Sub(begun)
+	log.model, log.queued = m.name, waited
 	return j, nil
 }
 

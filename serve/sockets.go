@@ -19,7 +19,26 @@ import (
 // [Server.Close]; the error is then [http.ErrServerClosed]. It is the server's own HTTP, with all of [Limits]: mounted
 // in another program's http.Server a Server bounds bodies, answers and requests, and that program the connections. It
 // speaks HTTP/1.1: one connection is one request at a time.
-func (s *Server) Serve(l net.Listener, config *tls.Config) error {
+func (s *Server) Serve(l net.Listener, config *tls.Config) error { return s.serve(l, config, s) }
+
+// ServeMetrics answers /metrics and the health checks alone, without keys, to the connections of a listener, which
+// count among those of [Server.Serve]. The address should be one that only monitoring can reach.
+func (s *Server) ServeMetrics(l net.Listener) error {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /metrics", s.writeMetrics)
+	for path, answer := range map[string]http.HandlerFunc{"/health": s.health, "/livez": s.live, "/readyz": s.ready} {
+		mux.HandleFunc("GET "+path, answer)
+	}
+	return s.serve(l, nil, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !s.hostAllowed(r.Host) {
+			writeJSON(w, http.StatusForbidden, openAIError(errHost(r.Host)))
+			return
+		}
+		mux.ServeHTTP(w, r)
+	}))
+}
+
+func (s *Server) serve(l net.Listener, config *tls.Config, handler http.Handler) error {
 	l = &listener{Listener: l, sockets: &s.sockets, done: make(chan struct{})}
 	if config != nil {
 		config = config.Clone()
@@ -28,7 +47,7 @@ func (s *Server) Serve(l net.Listener, config *tls.Config) error {
 	}
 	limits := &s.o.Limits
 	web := &http.Server{
-		Handler: s, ReadHeaderTimeout: limits.HeaderTime, IdleTimeout: limits.IdleTime,
+		Handler: handler, ReadHeaderTimeout: limits.HeaderTime, IdleTimeout: limits.IdleTime,
 		MaxHeaderBytes: limits.HeaderBytes,
 		ErrorLog:       log.New(io.Discard, "", 0), Protocols: new(http.Protocols),
 		ConnState: func(c net.Conn, state http.ConnState) { socketOf(c).enter(state) },

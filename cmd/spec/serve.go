@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -92,6 +93,8 @@ type network struct {
 	cert, key      string                           // files of TLS
 	certificate    *atomic.Pointer[tls.Certificate] // that they had when they were read last
 	hosts, origins []string
+	metrics        string // an address for them alone
+	metricsNames   string
 	page, noSlots  bool
 	limits         serve.Limits
 	proxies        []netip.Prefix
@@ -214,6 +217,7 @@ func (s *serving) options(p *program, entries []serve.Entry) (serve.Options, err
 		Pooling:    s.pooling,
 		LogPrompts: s.logPrompts, Version: buildVersion(), Page: s.page, NoSlots: s.noSlots, Verbose: s.verbose,
 		Reasoning: s.reasoning,
+		Build:     []string{"commit", buildCommit()}, MetricsNames: s.metricsNames, Proc: ownProc(),
 	}
 	if s.whenFull == fullDrop {
 		o.WhenFull = library.FullDrop
@@ -240,6 +244,27 @@ func buildVersion() string {
 		return info.Main.Version[1:]
 	}
 	return ""
+}
+
+// buildCommit is the commit that the program was built from, as far as the go command knew it.
+func buildCommit() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				return s.Value
+			}
+		}
+	}
+	return ""
+}
+
+// ownProc is the process' folder in /proc; nil where there is none.
+func ownProc() fs.FS {
+	const dir = "/proc/self"
+	if _, err := os.Stat(dir + "/stat"); err != nil {
+		return nil
+	}
+	return os.DirFS(dir)
 }
 
 func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
@@ -306,6 +331,7 @@ func (s *serving) run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
+	o.Build = append(o.Build, "kernels", rt.SIMD())
 	if o.AllowManage = s.allowManage; s.dir != "" {
 		o.Store = &store{s, p, rt}
 	}
@@ -322,11 +348,15 @@ func (s *serving) run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	failed := make(chan error, len(listeners))
-	for _, l := range listeners {
+	failed := make(chan error, len(listeners.answers)+len(listeners.metrics))
+	for _, l := range listeners.answers {
 		go func() { failed <- server.Serve(l, secure) }()
 	}
-	at := listeners[0].Addr()
+	for _, l := range listeners.metrics {
+		go func() { failed <- server.ServeMetrics(l) }()
+		fmt.Fprintf(p.stderr, "spec serve: metrics on http://%s/metrics\n", l.Addr())
+	}
+	at := listeners.answers[0].Addr()
 	if s.opened != nil {
 		s.opened(at)
 	}

@@ -60,14 +60,15 @@ func TestServeOptions(t *testing.T) {
 		"--trusted-proxy 10.1.2.3/8,fd00::/8": func(s *serving) {
 			s.proxies = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
 		},
-		"--shutdown-timeout 0":                  func(s *serving) { s.shutdown = 0 },
-		"--temp 0 --top-k 3":                    func(s *serving) { s.sampling.Temperature, s.sampling.TopK = 0, 3 },
-		"--drafter suffix --draft-max 9":        func(s *serving) { s.choice.Drafter, s.choice.Max = "suffix", 9 },
-		"--log-format json --log-prompts":       func(s *serving) { s.logFormat, s.logPrompts = "json", true },
-		"--log-level debug":                     func(s *serving) { s.level.Set(slog.LevelDebug) },
-		"--metrics --jinja -ngl 99 --slots -cb": func(s *serving) {},
-		"--no-context-shift -kvu --swa-full":    func(s *serving) {},
-		"--pooling last --chat-template chatml": func(s *serving) { s.pooling, s.template = "last", "chatml" },
+		"--shutdown-timeout 0":                     func(s *serving) { s.shutdown = 0 },
+		"--temp 0 --top-k 3":                       func(s *serving) { s.sampling.Temperature, s.sampling.TopK = 0, 3 },
+		"--drafter suffix --draft-max 9":           func(s *serving) { s.choice.Drafter, s.choice.Max = "suffix", 9 },
+		"--log-format json --log-prompts":          func(s *serving) { s.logFormat, s.logPrompts = "json", true },
+		"--metrics-listen :9 --metrics-names vllm": func(s *serving) { s.metrics, s.metricsNames = ":9", "vllm" },
+		"--log-level debug":                        func(s *serving) { s.level.Set(slog.LevelDebug) },
+		"--metrics --jinja -ngl 99 --slots -cb":    func(s *serving) {},
+		"--no-context-shift -kvu --swa-full":       func(s *serving) {},
+		"--pooling last --chat-template chatml":    func(s *serving) { s.pooling, s.template = "last", "chatml" },
 	} {
 		got, want := options[*serving](t, append([]string{"serve"}, strings.Fields(line)...)...), newServing()
 		change(want)
@@ -82,6 +83,7 @@ func TestServeOptions(t *testing.T) {
 		"--ssl-cert-file c": "--ssl-key-file", "--draft-max 256": "at most 255", "--models-memory x": "bytes",
 		"--max-body 99999999999T": "bytes", "-np 0": "between", "--trusted-proxy 10.0.0.1": "network",
 		"--api-key ,": "empty key", "--cors": "needs a value", "--parralel 3": "--parallel",
+		"--metrics-listen 9090": ":9090",
 	} {
 		var usage usageError
 		_, _, err := serveCommand.parse(strings.Fields(line), noEnvironment)

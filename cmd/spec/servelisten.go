@@ -5,43 +5,60 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 
 	"github.com/specgo/spec/internal/systemd"
 	"github.com/specgo/spec/serve"
 )
 
-// listeners are where a server answers: sockets that the supervisor has opened, or the address of the flags.
-func (s *network) listeners(p *program) (list []net.Listener, err error) {
+// listening is where a server answers.
+type listening struct{ answers, metrics []net.Listener }
+
+// metricsSocket is the name of sockets for metrics alone.
+const metricsSocket = "metrics"
+
+// listeners are sockets that the supervisor has opened, or the addresses of the flags.
+func (s *network) listeners(p *program) (on listening, err error) {
 	passed, err := systemd.Sockets(p.env)
 	if err != nil {
-		return nil, err
+		return on, err
 	}
 	defer func() {
 		if err != nil {
-			closeAll(list)
+			for _, l := range slices.Concat(on.answers, on.metrics) {
+				_ = l.Close() // it is given up either way
+			}
 		}
 	}()
 	for _, l := range passed {
-		list = append(list, l)
+		if l.Name == metricsSocket {
+			on.metrics = append(on.metrics, l)
+			continue
+		}
+		on.answers = append(on.answers, l)
 		if reachable(l.Addr()) && !s.keyed() {
-			return list, fmt.Errorf("the socket %s can be reached by others: give --api-key or --api-key-file", l.Addr())
+			return on, fmt.Errorf("the socket %s can be reached by others: give --api-key or --api-key-file", l.Addr())
 		}
 	}
-	if len(list) > 0 {
-		return list, nil
+	add := func(list *[]net.Listener, address string) error {
+		l, err := net.Listen("tcp", address)
+		if err == nil {
+			*list = append(*list, l)
+		}
+		return err
 	}
-	l, err := net.Listen("tcp", net.JoinHostPort(s.host, strconv.Itoa(s.port)))
-	if err != nil {
-		return nil, err
+	if on.answers == nil {
+		if err := add(&on.answers, net.JoinHostPort(s.host, strconv.Itoa(s.port))); err != nil {
+			return on, err
+		}
 	}
-	return []net.Listener{l}, nil
-}
-
-func closeAll(list []net.Listener) {
-	for _, l := range list {
-		_ = l.Close() // it is given up either way
+	if on.metrics == nil && s.metrics != "" {
+		if err := add(&on.metrics, s.metrics); err != nil {
+			return on, fmt.Errorf("--metrics-listen: %w", err)
+		}
 	}
+	return on, nil
 }
 
 // keyed reports whether requests need a key.

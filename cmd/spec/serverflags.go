@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"math"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -29,6 +30,17 @@ func (s *network) rows() []flag {
 		fileFlag("--api-key-file", &s.keyFile, "FILE",
 			"keys from a file, one a line; KEY weight=N has N shares of places and queue where others have one; "+
 				"KEY admin may change which models there are"),
+		valueFlag("--metrics-listen", "ADDRESS:PORT",
+			"answer /metrics and health checks there too, without a key; keep it where only monitoring connects",
+			func(v string) error {
+				if _, _, err := net.SplitHostPort(v); err != nil {
+					return errors.New("not an address with a port, as in :9090")
+				}
+				s.metrics = v
+				return nil
+			}),
+		choiceFlag("--metrics-names", &s.metricsNames, []string{serve.NamesVLLM},
+			"add another server's names to /metrics, which llm-d and the inference gateway of Kubernetes read"),
 		switchFlag("--allow-manage", &s.allowManage, true,
 			"every client may pull, delete, copy, create and unload models of --models-dir, not only admin keys"),
 		valueFlag("--trusted-proxy", "CIDR[,CIDR...]",

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -89,6 +90,8 @@ func TestManifests(t *testing.T) {
 			switch o := to.(type) {
 			case *appsv1.Deployment:
 				check(&o.Spec.Template.Spec)
+				checkScraped(t, o.Spec.Template.Annotations["prometheus.io/port"], &o.Spec.Template.Spec)
+				checkTimes(t, &o.Spec.Template.Spec)
 			case *batchv1.Job:
 				check(&o.Spec.Template.Spec)
 				if *o.Spec.CompletionMode != batchv1.IndexedCompletion || *o.Spec.Completions != *o.Spec.Parallelism ||
@@ -106,8 +109,9 @@ func TestManifests(t *testing.T) {
 		var runtime struct {
 			meta
 			Spec struct {
-				Containers []any `json:"containers"`
-				Volumes    []any `json:"volumes"`
+				Containers  []any             `json:"containers"`
+				Volumes     []any             `json:"volumes"`
+				Annotations map[string]string `json:"annotations"`
 			} `json:"spec"`
 		}
 		if err := yaml.Unmarshal(doc, &runtime); err != nil {
@@ -116,7 +120,7 @@ func TestManifests(t *testing.T) {
 		if runtime.Kind != "ServingRuntime" {
 			continue
 		}
-		part, err := yaml.Marshal(runtime.Spec)
+		part, err := yaml.Marshal(map[string]any{"containers": runtime.Spec.Containers, "volumes": runtime.Spec.Volumes})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,6 +129,7 @@ func TestManifests(t *testing.T) {
 			t.Errorf("kserve.yaml: %v", err)
 		}
 		check(&pod)
+		checkScraped(t, runtime.Spec.Annotations["prometheus.kserve.io/port"], &pod)
 	}
 	if containers != 3 {
 		t.Errorf("%d containers checked", containers)
@@ -169,5 +174,43 @@ func checkArguments(t *testing.T, args []string) {
 		if !known {
 			t.Errorf("spec %s has no flag %s", args[0], flag)
 		}
+	}
+}
+
+// argument is the value of a flag of a container.
+func argument(c *corev1.Container, flag string) string {
+	for _, a := range c.Args {
+		if v, ok := strings.CutPrefix(a, flag+"="); ok {
+			return v
+		}
+	}
+	return ""
+}
+
+// checkScraped wants the port that Prometheus is told to be one that needs no key.
+func checkScraped(t *testing.T, port string, spec *corev1.PodSpec) {
+	t.Helper()
+	c := &spec.Containers[0]
+	if argument(c, "--metrics-listen") != ":"+port {
+		t.Errorf("Prometheus asks at port %s, metrics are at %s", port, argument(c, "--metrics-listen"))
+	}
+	for _, p := range c.Ports {
+		if p.Name == "metrics" && strconv.Itoa(int(p.ContainerPort)) == port {
+			return
+		}
+	}
+	t.Errorf("the container has no port metrics %s", port)
+}
+
+// checkTimes wants the time before a pod is killed to be enough for the wait before SIGTERM and for streams to end.
+func checkTimes(t *testing.T, spec *corev1.PodSpec) {
+	t.Helper()
+	c := &spec.Containers[0]
+	streams, err := strconv.ParseInt(argument(c, "--shutdown-timeout"), 10, 64)
+	if err != nil || c.Lifecycle == nil || c.Lifecycle.PreStop == nil || c.Lifecycle.PreStop.Sleep == nil {
+		t.Fatalf("%v, %+v", err, c.Lifecycle)
+	}
+	if wait := c.Lifecycle.PreStop.Sleep.Seconds; wait < 1 || wait+streams >= *spec.TerminationGracePeriodSeconds {
+		t.Errorf("%d s and %d s of %d s", wait, streams, *spec.TerminationGracePeriodSeconds)
 	}
 }
