@@ -9,6 +9,7 @@ import (
 
 	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/internal/randommodel"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // TestKindOf: a file's architecture tells its kind, of those that cannot be read as well.
@@ -98,23 +99,5 @@ func architectureTable() string {
 
 // TestArchitecturesAreDocumented: README's table of what runs is what the table of kinds says: SPEC_UPDATE=1 writes it.
 func TestArchitecturesAreDocumented(t *testing.T) {
-	const file, begin, end = "../README.md", "<!-- architectures: written by SPEC_UPDATE=1 go test ./engine " +
-		"-run ArchitecturesAreDocumented -->\n", "<!-- end of architectures -->"
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	front, rest, ok := strings.Cut(string(text), begin)
-	_, back, ended := strings.Cut(rest, end)
-	if !ok || !ended {
-		t.Fatalf("%s: no table between %q and %q", file, begin, end)
-	}
-	want := front + begin + architectureTable() + end + back
-	if os.Getenv("SPEC_UPDATE") != "" {
-		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	} else if string(text) != want {
-		t.Errorf("%s is not what the kinds say: SPEC_UPDATE=1 go test ./engine -run ArchitecturesAreDocumented", file)
-	}
+	testkit.Printed(t, "README.md", "architectures", architectureTable())
 }

@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/specgo/spec/internal/testkit"
 	"github.com/specgo/spec/speculative"
 )
 
@@ -483,26 +483,5 @@ func TestSeedNamesWhatElseTheTextDependsOn(t *testing.T) {
 
 // The documentation's table is the code's.
 func TestFieldsAreDocumented(t *testing.T) {
-	const file = "../docs/SERVER.md"
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const begin, end = "<!-- fields: written by SPEC_UPDATE=1 go test ./serve -run FieldsAreDocumented -->\n",
-		"<!-- end of fields -->"
-	head, rest, ok1 := strings.Cut(string(data), begin)
-	have, tail, ok2 := strings.Cut(rest, end)
-	if !ok1 || !ok2 {
-		t.Fatalf("%s has no table of fields", file)
-	}
-	want := fieldTable()
-	if os.Getenv("SPEC_UPDATE") != "" {
-		if err := os.WriteFile(file, []byte(head+begin+want+end+tail), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if have != want {
-		t.Errorf("%s: the table of fields is not the code's; SPEC_UPDATE=1 go test ./serve -run FieldsAreDocumented writes it", file)
-	}
+	testkit.Printed(t, "docs/SERVER.md", "fields", fieldTable())
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/specgo/spec"
 	"github.com/specgo/spec/chat"
 	"github.com/specgo/spec/grammar"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // limit is a row of docs/LIMITS.md: a bound, its default, what changes it, what becomes of who exceeds it, and the
@@ -215,9 +216,6 @@ func shown(name string, v any) string {
 // The document is the code's: each field of a type of limits has a row with its default, in the order of the type, and
 // each row's tests exist.
 func TestLimitsAreDocumented(t *testing.T) {
-	const file = "../docs/LIMITS.md"
-	const begin, end = "<!-- limits: written by SPEC_UPDATE=1 go test ./serve -run LimitsAreDocumented -->\n",
-		"<!-- end of limits -->"
 	var b strings.Builder
 	for _, table := range limitTables() {
 		fmt.Fprintf(
@@ -249,23 +247,7 @@ func TestLimitsAreDocumented(t *testing.T) {
 		}
 	}
 	b.WriteString("\n")
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	top, rest, ok1 := strings.Cut(string(data), begin)
-	have, tail, ok2 := strings.Cut(rest, end)
-	if !ok1 || !ok2 {
-		t.Fatalf("%s has no table of limits", file)
-	}
-	switch {
-	case os.Getenv("SPEC_UPDATE") != "":
-		if err := os.WriteFile(file, []byte(top+begin+b.String()+end+tail), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	case have != b.String():
-		t.Errorf("%s is not the code's; SPEC_UPDATE=1 go test ./serve -run LimitsAreDocumented writes it", file)
-	}
+	testkit.Printed(t, "docs/LIMITS.md", "limits", b.String())
 }
 
 // hasTest reports whether a folder of the repository has a test of a name.

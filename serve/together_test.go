@@ -5,11 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // said are values of a field that its samples do not have, or that a pair needs.
@@ -206,22 +207,6 @@ func TestRefusedFieldsTogether(t *testing.T) {
 		}
 		row(c.one, c.two, e)
 	}
-	const doc, begin, end = "../docs/TOGETHER.md", "<!-- refused fields -->\n", "<!-- /refused fields -->\n"
-	all, err := os.ReadFile(doc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok1 := strings.Cut(string(all), begin)
-	table, after, ok2 := strings.Cut(rest, end)
-	want := "| field | with | error |\n|---|---|---|\n" + b.String()
-	switch {
-	case !ok1 || !ok2:
-		t.Errorf("%s has no table of fields that are refused", doc)
-	case os.Getenv("SPEC_UPDATE") != "":
-		if err := os.WriteFile(doc, []byte(before+begin+want+end+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	case table != want:
-		t.Errorf("%s is not what is refused: SPEC_UPDATE=1 go test ./serve -run RefusedFieldsTogether\n%s", doc, want)
-	}
+	testkit.Printed(t, "docs/TOGETHER.md", "refused fields",
+		"| field | with | error |\n|---|---|---|\n"+b.String())
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/internal/randommodel"
+	"github.com/specgo/spec/internal/testkit"
 	"github.com/specgo/spec/testdata"
 )
 
@@ -84,22 +85,6 @@ func TestRefusedTogether(t *testing.T) {
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", c.one, c.two, c.args[0], strings.ReplaceAll(says, "|", `\|`))
 	}
-	const doc, begin, end = "../../docs/TOGETHER.md", "<!-- refused -->\n", "<!-- /refused -->\n"
-	all, err := os.ReadFile(doc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok1 := strings.Cut(string(all), begin)
-	table, after, ok2 := strings.Cut(rest, end)
-	want := "| one | with | in | error |\n|---|---|---|---|\n" + b.String()
-	switch {
-	case !ok1 || !ok2:
-		t.Errorf("%s has no table of what is refused", doc)
-	case os.Getenv("SPEC_UPDATE") != "":
-		if err := os.WriteFile(doc, []byte(before+begin+want+end+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	case table != want:
-		t.Errorf("%s is not what is refused: SPEC_UPDATE=1 go test ./cmd/spec -run RefusedTogether\n%s", doc, want)
-	}
+	testkit.Printed(t, "docs/TOGETHER.md", "refused pairs",
+		"| one | with | in | error |\n|---|---|---|---|\n"+b.String())
 }
