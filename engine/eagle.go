@@ -25,14 +25,12 @@ var unknownToEagle = float32(math.Inf(-1))
 // Shapes: D hidden size, T the target's, V vocabulary, W tokens that the head knows.
 type eagle struct {
 	Head
-	c            *Config
-	embedding    *tensor.Matrix // [V][D]
-	fc           linear         // [D][3T]
-	targetNorm   norm           // [3T]; none in some heads
-	tokenNorm    norm           // [D]
-	stateNorm    norm           // [D]
-	normResidual bool           // r = norm(g)
-	attention    *attention     // q [H*d][2D]; k, v [K*d][2D]
+	c *Config
+	tokenAndState
+	fc           linear     // [D][3T]
+	targetNorm   norm       // [3T]; none in some heads
+	normResidual bool       // r = norm(g)
+	attention    *attention // q [H*d][2D]; k, v [K*d][2D]
 	ffnNorm      norm
 	ffn          *feedForward
 	outputNorm   norm
@@ -47,19 +45,11 @@ func (m *eagle) forward(p *pass) {
 	if !p.layer(0) {
 		return
 	}
-	token, state := p.matrix(&p.h, d), p.matrix(&p.y, d)
-	p.embed(token, m.embedding)
-	p.norm(token, token, m.tokenNorm)
-	p.norm(state, g, m.stateNorm)
-	a := p.matrix(&p.wide, 2*d) // [rows][2D]
-	for i := range p.rows() {
-		copy(a[2*i*d:], token[i*d:(i+1)*d])
-		copy(a[(2*i+1)*d:], state[i*d:(i+1)*d])
-	}
+	a := m.input(p, d, g)
+	h, y := p.matrix(&p.h, d), p.matrix(&p.y, d)
 	if m.normResidual {
-		copy(g, state)
+		copy(g, y) // norm(g), the second half of a
 	}
-	h, y := token, state // their memory is free
 	m.attention.forward(p, m.c, y, a)
 	p.add(g, y)
 	p.norm(h, g, m.ffnNorm)

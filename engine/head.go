@@ -1,6 +1,10 @@
 package engine
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/specgo/spec/tensor"
+)
 
 // Head says how a draft head is fed.
 type Head struct {
@@ -84,4 +88,26 @@ func (s *Session) feeds(g *Segment) fed {
 		return fed{g.States, true, 0}
 	}
 	return fed{g.States, false, len(s.tokens) - s.fed + 1}
+}
+
+// A tokenAndState is how a head's input at a position is made of the token there and of the state before it.
+type tokenAndState struct {
+	embedding *tensor.Matrix // [V][D]
+	tokenNorm norm           // [D]
+	stateNorm norm           // [D]
+}
+
+// input returns [norm(embedding of the token); norm(state)], [rows][2D], of the rows' tokens and states [rows][D]. It
+// uses the memory of the pass's h, and leaves norm(state) in y.
+func (t *tokenAndState) input(p *pass, d int, states []float32) []float32 {
+	token, state := p.matrix(&p.h, d), p.matrix(&p.y, d)
+	p.embed(token, t.embedding)
+	p.norm(token, token, t.tokenNorm)
+	p.norm(state, states, t.stateNorm)
+	both := p.matrix(&p.wide, 2*d)
+	for i := range p.rows() {
+		copy(both[2*i*d:], token[i*d:(i+1)*d])
+		copy(both[(2*i+1)*d:], state[i*d:(i+1)*d])
+	}
+	return both
 }

@@ -31,9 +31,7 @@ type mtp struct {
 }
 
 type mtpBlock struct {
-	embedding  *tensor.Matrix // [V][D]
-	tokenNorm  norm
-	stateNorm  norm
+	tokenAndState
 	join       linear // [D][2D]
 	block      block
 	keys       keeper // the block's attention
@@ -63,16 +61,7 @@ func (b *mtpBlock) input(p *pass, c *Config, x []float32) {
 	for _, f := range p.fed {
 		copy(x[f.row*d:(f.row+f.n)*d], f.x)
 	}
-	token, state := p.matrix(&p.h, d), p.matrix(&p.y, d)
-	p.embed(token, b.embedding)
-	p.norm(token, token, b.tokenNorm)
-	p.norm(state, x, b.stateNorm)
-	both := p.matrix(&p.wide, 2*d) // [rows][2D]
-	for i := range p.rows() {
-		copy(both[2*i*d:], token[i*d:(i+1)*d])
-		copy(both[(2*i+1)*d:], state[i*d:(i+1)*d])
-	}
-	p.matmul(both, 2*d, b.join.times(x))
+	p.matmul(b.tokenAndState.input(p, d, x), 2*d, b.join.times(x))
 }
 
 func (m *mtp) finalNorm(p *pass, x []float32) {
@@ -143,7 +132,7 @@ func (l *loader) mtp(model *Model, k *kind) network {
 	var output linear
 	for i := 0; i < c.Layers && l.ok(); i++ {
 		n := l.block(i)
-		x := mtpBlock{embedding: embedding}
+		x := mtpBlock{tokenAndState: tokenAndState{embedding: embedding}}
 		x.tokenNorm, x.stateNorm = b.norm(n+"nextn.enorm", d), b.norm(n+"nextn.hnorm", d)
 		x.join = linear{w: l.matrix(n+"nextn.eh_proj.weight", d, 2*d)}
 		if l.holds(n + "nextn.embed_tokens.weight") {
