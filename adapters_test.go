@@ -45,12 +45,7 @@ func TestAdaptersOfRequests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	head, err := engine.New(t.Context(), p.Target.Runtime(), testdata.Head(), testdata.Head().Size(),
-		engine.Options{Name: "head", Target: p.Target})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer head.Close()
+	head := headOf(t, p.Target)
 	list := targetAdapters(t, p.Target, 2)
 	list[0].Scale = 2
 	prompt := Prompt{Text: "func (r *Ring) Push(x int) {\n\tif r.n == len(r.buf) {\n\t\tr.grow()\n\t}\n\tr.buf["}

@@ -19,12 +19,7 @@ func TestTurnsShareOneSequence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	head, err := engine.New(t.Context(), p.Target.Runtime(), testdata.Head(), testdata.Head().Size(),
-		engine.Options{Name: "head", Target: p.Target})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer head.Close()
+	head := headOf(t, p.Target)
 	for name, c := range map[string]struct {
 		draft   *engine.Model
 		drafter string
@@ -99,4 +94,16 @@ func TestRoundsAndReceiptsAreHandedOut(t *testing.T) {
 	if _, err := Collect(m.Complete(t.Context(), "func", r)); err != refused {
 		t.Error(err)
 	}
+}
+
+// headOf is the embedded target's draft head.
+func headOf(t *testing.T, target *engine.Model) *engine.Model {
+	t.Helper()
+	head, err := engine.New(t.Context(), target.Runtime(), testdata.Head(), testdata.Head().Size(),
+		engine.Options{Name: "head", Target: target})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { head.Close() })
+	return head
 }

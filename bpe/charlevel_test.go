@@ -84,6 +84,20 @@ func TestCharLevelDefinition(t *testing.T) {
 	}
 }
 
+// encoded is a text with the tokens that it becomes, a space between them.
+type encoded struct {
+	tok        *Tokenizer
+	text, want string
+	o          EncodeOptions
+}
+
+func (c *encoded) check(t *testing.T) {
+	t.Helper()
+	if got := strings.Join(tokenStrings(c.tok, c.tok.Encode(c.text, c.o)), " "); got != c.want {
+		t.Errorf("%q %+v: got %q, want %q", c.text, c.o, got, c.want)
+	}
+}
+
 // TestRemoveExtraWhitespaces: runs of spaces become one, those at the ends none.
 func TestRemoveExtraWhitespaces(t *testing.T) {
 	c := tinySentencePiece()
@@ -91,11 +105,7 @@ func TestRemoveExtraWhitespaces(t *testing.T) {
 	tok := must(t, c)
 	c.AddSpacePrefix = false
 	bare := must(t, c)
-	for _, c := range []struct {
-		tok        *Tokenizer
-		text, want string
-		o          EncodeOptions
-	}{
+	for _, c := range []encoded{
 		{tok: tok, text: "  the   the ", want: "▁the ▁the"},
 		{tok: bare, text: "  the   the ", want: "the ▁the"},
 		{tok: tok, text: "  ", want: ""},
@@ -103,9 +113,7 @@ func TestRemoveExtraWhitespaces(t *testing.T) {
 		{tok: tok, text: "  the ", want: "▁the", o: EncodeOptions{NoSpacePrefix: true}},
 		{tok: tok, text: "a\n  the", want: "▁ a <0x0A> ▁the"},
 	} {
-		if got := strings.Join(tokenStrings(c.tok, c.tok.Encode(c.text, c.o)), " "); got != c.want {
-			t.Errorf("%q %+v: got %q, want %q", c.text, c.o, got, c.want)
-		}
+		c.check(t)
 	}
 	if tok.Equal(must(t, tinySentencePiece())) {
 		t.Error("the option does not matter")

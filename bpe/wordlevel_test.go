@@ -31,11 +31,7 @@ func TestWhitespaceWords(t *testing.T) {
 	c.Lowercase = true
 	lower := must(t, c)
 	bytes := must(t, whitespaceConfig())
-	for _, c := range []struct {
-		tok        *Tokenizer
-		text, want string
-		o          EncodeOptions
-	}{
+	for _, c := range []encoded{
 		{tok: bare, text: "", want: ""},
 		{tok: bare, text: " \t\n\v\f\r\u0085\u00a0\u1680\u2000\u2028\u2029\u202f\u205f\u3000", want: ""},
 		{tok: bare, text: "the  the\nthe", want: "the the the"},
@@ -50,9 +46,7 @@ func TestWhitespaceWords(t *testing.T) {
 		{tok: bare, text: "the<tool> the", want: "the <tool> the"},
 		{tok: bare, text: "the", want: "the", o: EncodeOptions{AddSpecial: true}},
 	} {
-		if got := strings.Join(tokenStrings(c.tok, c.tok.Encode(c.text, c.o)), " "); got != c.want {
-			t.Errorf("%q %+v: got %q, want %q", c.text, c.o, got, c.want)
-		}
+		c.check(t)
 	}
 	if got := bare.Decode(bare.Encode("the ▁the", EncodeOptions{})); got != "the▁the" {
 		t.Errorf("decoded %q", got)

@@ -92,11 +92,7 @@ func adapterAlpha(c *config) float64 {
 
 // baseOf is what a model's config.json says of its tensors.
 func baseOf(dir string) (*builder, error) {
-	c, err := readConfig(filepath.Join(dir, "config.json"))
-	if err != nil {
-		return nil, err
-	}
-	f, err := familyOf(c)
+	c, f, err := readFamily(dir)
 	if err != nil {
 		return nil, err
 	}

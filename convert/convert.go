@@ -64,11 +64,7 @@ func Open(dir string) (*Model, error) {
 	} else if !info.IsDir() {
 		return nil, fmt.Errorf("%s: not a folder: the one with config.json is needed", dir)
 	}
-	c, err := readConfig(filepath.Join(dir, "config.json"))
-	if err != nil {
-		return nil, err
-	}
-	f, err := familyOf(c)
+	c, f, err := readFamily(dir)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package convert
 import (
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -449,6 +450,16 @@ func gptneox(b *builder) {
 	}
 	norm("output_norm", "gpt_neox.final_layer_norm")
 	b.head("embed_out.weight", width)
+}
+
+// readFamily reads the config.json of a folder and finds its family.
+func readFamily(dir string) (*config, family, error) {
+	c, err := readConfig(filepath.Join(dir, "config.json"))
+	if err != nil {
+		return nil, family{}, err
+	}
+	f, err := familyOf(c)
+	return c, f, err
 }
 
 // familyOf finds the family of a config.json.

@@ -281,6 +281,24 @@ func countSetting(name string, at func(d *dialog) *int, low int) setting {
 		}}
 }
 
+// showSetting is "show" or a word for its contrary.
+func showSetting(name string, at func(d *dialog) *bool, hidden string) setting {
+	return setting{name,
+		func(d *dialog) string {
+			if *at(d) {
+				return "show"
+			}
+			return hidden
+		},
+		func(d *dialog, v string) error {
+			v, err := choose([]string{"show", hidden}, v)
+			if err == nil {
+				*at(d) = v == "show"
+			}
+			return err
+		}}
+}
+
 // settings are those of generate's flags that may change between answers.
 func settings() []setting {
 	return []setting{
@@ -300,30 +318,8 @@ func settings() []setting {
 			d.request.Sampling.Seed = uint64(n)
 			return nil
 		}},
-		{"markdown", func(d *dialog) string {
-			if d.markdown {
-				return "show"
-			}
-			return "raw"
-		}, func(d *dialog, v string) error {
-			v, err := choose([]string{"show", "raw"}, v)
-			if err == nil {
-				d.markdown = v == "show"
-			}
-			return err
-		}},
-		{"reasoning", func(d *dialog) string {
-			if d.showReasoning {
-				return "show"
-			}
-			return "hide"
-		}, func(d *dialog, v string) error {
-			v, err := choose([]string{"show", "hide"}, v)
-			if err == nil {
-				d.showReasoning = v == "show"
-			}
-			return err
-		}},
+		showSetting("markdown", func(d *dialog) *bool { return &d.markdown }, "raw"),
+		showSetting("reasoning", func(d *dialog) *bool { return &d.showReasoning }, "hide"),
 		{"when-full", func(d *dialog) string { return d.whenFull }, func(d *dialog, v string) error {
 			v, err := choose([]string{fullAsk, fullDrop, fullStop}, v)
 			if err == nil {

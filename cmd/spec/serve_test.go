@@ -139,7 +139,21 @@ func (g *guarded) Write(p []byte) (int, error) { g.mu.Lock(); defer g.mu.Unlock(
 
 func ask(t *testing.T, url, body string) (int, string) {
 	t.Helper()
-	answer, err := http.Post(url, "application/json", strings.NewReader(body))
+	return askAs(t, "", "POST", url, body)
+}
+
+// askAs asks with a key; "": without one.
+func askAs(t *testing.T, key, method, url, body string) (int, string) {
+	t.Helper()
+	r, err := http.NewRequest(method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if key != "" {
+		r.Header.Set("Authorization", "Bearer "+key)
+	}
+	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,27 +21,9 @@ func TestServeManagesModels(t *testing.T) {
 	url, _ := startedIn(t, func(k string) string { return env[k] }, "--models-dir", dir, "--api-key-file", keys,
 		"--log-format", "off", "-t", "1")
 	key := "guest"
-	do := func(method, path, body string) (int, string) {
-		t.Helper()
-		r, err := http.NewRequest(method, url+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Authorization", "Bearer "+key)
-		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer answer.Body.Close()
-		text, err := io.ReadAll(answer.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return answer.StatusCode, string(text)
-	}
 	want := func(method, path, body string, status int, says string) {
 		t.Helper()
-		if got, text := do(method, path, body); got != status || !strings.Contains(text, says) {
+		if got, text := askAs(t, key, method, url+path, body); got != status || !strings.Contains(text, says) {
 			t.Errorf("%s %s %s: %d %s; want %d %s", method, path, body, got, text, status, says)
 		}
 	}
@@ -61,7 +41,7 @@ func TestServeManagesModels(t *testing.T) {
 	want("POST", "/v1/completions", `{"prompt":"func"}`, 404, "model_not_found")
 	want("POST", "/api/pull", `{"model":"llama3"}`, 400, "hf.co/OWNER/NAME")
 	want("POST", "/api/pull", `{"model":"hf.co/go/none"}`, 500, "not found")
-	status, text := do("POST", "/api/pull", `{"model":"hf.co/go/pair-GGUF"}`)
+	status, text := askAs(t, key, "POST", url+"/api/pull", `{"model":"hf.co/go/pair-GGUF"}`)
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	if status != 200 || lines[len(lines)-1] != `{"status":"success"}` ||
 		!strings.Contains(text, `{"status":"pulling pair-Q8_0.gguf","total":`) {
@@ -73,7 +53,7 @@ func TestServeManagesModels(t *testing.T) {
 	}
 	ask := func(model string) string {
 		t.Helper()
-		_, text := do("POST", "/api/generate", `{"model":"`+model+`","prompt":"func (x","raw":true,"stream":false,`+
+		_, text := askAs(t, key, "POST", url+"/api/generate", `{"model":"`+model+`","prompt":"func (x","raw":true,"stream":false,`+
 			`"options":{"temperature":0}}`)
 		_, text, _ = strings.Cut(text, `"response":`)
 		text, _, _ = strings.Cut(text, `"done"`)
@@ -85,7 +65,7 @@ func TestServeManagesModels(t *testing.T) {
 	want("POST", "/api/copy", `{"source":"short","destination":"shorter:latest"}`, 200, "")
 	want("POST", "/api/show", `{"model":"shorter"}`, 200, `"parameters":"num_predict                    3\nstop`)
 	for _, name := range []string{"short", "shorter"} {
-		_, text := do("POST", "/api/generate", `{"model":"`+name+`","prompt":"func (x","raw":true,"stream":false}`)
+		_, text := askAs(t, key, "POST", url+"/api/generate", `{"model":"`+name+`","prompt":"func (x","raw":true,"stream":false}`)
 		if !strings.Contains(text, `"eval_count":3`) {
 			t.Errorf("%s: %s", name, text)
 		}
@@ -94,7 +74,7 @@ func TestServeManagesModels(t *testing.T) {
 	}
 	want("GET", "/api/ps", "", 200, `"name":"short"`)
 	want("POST", "/api/generate", `{"model":"short","keep_alive":0}`, 200, `"done_reason":"unload"`)
-	if _, text := do("GET", "/api/ps", ""); strings.Contains(text, `"name":"short"`) {
+	if _, text := askAs(t, key, "GET", url+"/api/ps", ""); strings.Contains(text, `"name":"short"`) {
 		t.Errorf("a model that was unloaded: %s", text)
 	}
 	whole := ask("hf.co/go/pair-GGUF")
