@@ -302,7 +302,7 @@ func TestChatFirstMessage(t *testing.T) {
 
 // Ctrl-C stops the answer and not the program; where nobody types, at the prompt it ends it.
 func TestChatInterrupt(t *testing.T) {
-	needSignals(t)
+	needInterrupts(t)
 	in, script, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

@@ -33,6 +33,14 @@ func needSignals(t *testing.T) {
 	}
 }
 
+// needInterrupts is for tests of Ctrl-C alone: a background job of a shell script ignores it, and what it starts.
+func needInterrupts(t *testing.T) {
+	needSignals(t)
+	if signal.Ignored(os.Interrupt) {
+		t.Skip("interrupts are ignored here, as in a background job of a shell")
+	}
+}
+
 // heard are the signals that end a command here: one that is ignored, as under nohup, stays ignored.
 func heard() []os.Signal {
 	return slices.DeleteFunc(slices.Clone(endSignals), signal.Ignored)

@@ -81,7 +81,7 @@ func TestLearnedIsKeptWhenARunEndsEarly(t *testing.T) {
 	if state := readFile(t, file); code != exitFailed || !strings.Contains(state, part) {
 		t.Errorf("a full context: exit %d: %s: %s", code, stderr, state)
 	}
-	needSignals(t)
+	needInterrupts(t)
 	write(t, file, `{"version":1}`)
 	cmd, stdout, errs := start(t, strings.NewReader(ring), "generate", "--ignore-eos", "--no-kv-cache", "--schedule", "auto",
 		"--learned", file)
