@@ -31,6 +31,7 @@ func avx2() Kernels {
 	k.MatMul[BF16] = floatMatMul(bf16AVX2, 32, 6)
 	integerAVX2(&k)
 	tilesAVX2(&k)
+	inflatesAVX2(&k)
 	k.Pass[F32], k.Pass[F16], k.Pass[BF16] = 6, 6, 6
 	k.SumSquares, k.RMSNorm, k.LayerNorm = sumSquaresAVX2, rmsNormAVX2, layerNormAVX2
 	k.Add, k.Blend = addAVX2, blendAVX2

@@ -630,6 +630,41 @@ func q6kExpandAVX2(w *byte, blocks int, buffer *byte, prefetch, step int)
 //go:noescape
 func q6kBufferAVX2(w *byte, q *int8, d *float32, half *int32, blocks, n, tokens int, out *float32, stride int)
 
+// iq2xxsInflateAVX2 is
+//
+//	Kernels.Inflate of IQ2_XXS: of super-blocks, with scales bytes of s each
+//
+//go:noescape
+func iq2xxsInflateAVX2(dst *byte, panel *byte, octets *uint64, supers int, scales int)
+
+// iq2xsInflateAVX2 is
+//
+//	Kernels.Inflate of IQ2_XS: of super-blocks, with scales bytes of s each
+//
+//go:noescape
+func iq2xsInflateAVX2(dst *byte, panel *byte, octets *uint64, supers int, scales int)
+
+// iq2sInflateAVX2 is
+//
+//	Kernels.Inflate of IQ2_S: of super-blocks, with scales bytes of s each
+//
+//go:noescape
+func iq2sInflateAVX2(dst *byte, panel *byte, octets *uint64, supers int, scales int)
+
+// iq1InflateAVX2 is
+//
+//	Kernels.Inflate of IQ1: of super-blocks, with scales bytes of s each
+//
+//go:noescape
+func iq1InflateAVX2(dst *byte, panel *byte, octets *uint64, supers int, scales int)
+
+// iq3xxsInflateAVX2 is
+//
+//	Kernels.Inflate of IQ3_XXS: of super-blocks, with scales bytes of s each
+//
+//go:noescape
+func iq3xxsInflateAVX2(dst *byte, panel *byte, quads *uint32, supers int, scales int)
+
 // f32AVX512 is
 //
 //	for t < n, r < 16:

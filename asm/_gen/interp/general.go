@@ -225,6 +225,13 @@ func (in *Instruction) resolve() error {
 		}
 		return nil
 	}
+	if width := map[string]int{"MOVBLZX": 1, "MOVWLZX": 2}[name]; width > 0 {
+		if !in.shape("mg") {
+			return errOperands
+		}
+		in.op = func(m *machine, in *Instruction) { m.set(&in.operands[1], 4, m.get(&in.operands[0], width)) }
+		return nil
+	}
 	if len(name) < 3 {
 		return errUnknown
 	}

@@ -1,0 +1,256 @@
+package main
+
+import "fmt"
+
+// Compact panels of types with grids, turned into the panels of their table: package asm's format_grid.go has both. The
+// indices of a sub-block's entries become 16-bit numbers, in the bytes of the super-block that get u later. Then two rows at
+// a time, r and r+4: 64 bits of nibbles are loaded for each entry, those of entries 2 and 3 shifted by 4.
+//
+//	AX the compact panel  BX the panel  CX the entries' nibbles  DX indices, then u  SI bits 8 of IQ2_XS
+//	DI super-blocks left  R8 an index  R9 scales left  R10 bytes of scales  R12 multipliers of IQ2_XS  R13 sub-blocks left
+//	Y0 … Y3 rows 0 and 4, 1 and 5, 2 and 6, 3 and 7  Y13 what a sign changes  Y14 bits of signs  Y15 signs of 8 rows
+type inflate struct {
+	name  string
+	doc   string
+	sub   int // bytes of a sub-block
+	low   int // bytes of its entries
+	quads bool
+	minus bool
+	high  func(f *file, q int) // adds the high bits to the indices of rows 4q … 4q+3, in Y0
+}
+
+var inflates = []*inflate{
+	{name: "iq2xxs", sub: 128, low: 64, doc: "IQ2_XXS"},
+	{name: "iq2xs", sub: 128, low: 64, doc: "IQ2_XS", high: (*file).high1},
+	{name: "iq2s", sub: 144, low: 64, doc: "IQ2_S", high: (*file).high2},
+	{name: "iq1", sub: 96, low: 64, minus: true, doc: "IQ1", high: (*file).high3},
+	{name: "iq3xxs", sub: 192, low: 128, quads: true, doc: "IQ3_XXS"},
+}
+
+// inflateKernels writes them all.
+func inflateKernels(f *file) {
+	for _, v := range inflates {
+		f.inflate(v)
+	}
+}
+
+// bytes256 names 32 bytes.
+func (f *file) bytes256(name string, of func(i int) int) string {
+	var v [8]uint32
+	for i := range 32 {
+		v[i/4] |= uint32(uint8(of(i))) << (i % 4 * 8)
+	}
+	return f.once(name, v[:]...)
+}
+
+// words256of names 16 numbers of 16 bits that repeat 4.
+func (f *file) words256of(name string, w [4]int) string {
+	return f.bytes256(name, func(i int) int { return w[i/2%4] >> (i % 2 * 8) })
+}
+
+// rowBytes spreads byte r of 16 to the 4 words of row r, of rows 4q … 4q+3.
+func (f *file) rowBytes(q int) string {
+	return f.bytes256(fmt.Sprintf("rows%d", q), func(i int) int {
+		if i%2 == 1 {
+			return 0x80
+		}
+		return 4*q + i/8
+	})
+}
+
+func (f *file) high1(q int) {
+	if q == 0 {
+		f.ins("VBROADCASTI128", at("SI", 0), y(1))
+	}
+	f.ins("VPSHUFB", f.rowBytes(q), y(1), y(2))
+	f.ins("VPMULLW", at("R12", 0), y(2), y(2))
+	f.ins("VPAND", f.words256of("bit8", [4]int{0x100, 0x100, 0x100, 0x100}), y(2), y(2))
+	f.ins("VPOR", y(2), y(0), y(0))
+}
+
+func (f *file) high2(q int) {
+	if q == 0 {
+		f.ins("VBROADCASTI128", at("AX", 128), y(1))
+	}
+	f.ins("VPSHUFB", f.rowBytes(q), y(1), y(2))
+	f.ins("VPMULLW", f.words256of("pairs", [4]int{256, 64, 16, 4}), y(2), y(2))
+	f.ins("VPAND", f.words256of("bits89", [4]int{0x300, 0x300, 0x300, 0x300}), y(2), y(2))
+	f.ins("VPOR", y(2), y(0), y(0))
+}
+
+func (f *file) high3(q int) {
+	if q%2 == 0 {
+		f.ins("VBROADCASTI128", at("AX", 64+8*q), y(1))
+	}
+	f.ins("VPSHUFB", f.bytes256(fmt.Sprintf("rowWords%d", q%2), func(i int) int { return q%2*8 + i/8*2 + i%2 }), y(1), y(2))
+	f.ins("VPSRLW", "$4", y(2), y(3)) // bits 12 … 14
+	f.ins("VPMULLW", f.words256of("nibbles0", [4]int{256, 16, 1, 0}), y(2), y(2))
+	f.ins("VPAND", f.words256of("bits012", [4]int{0x700, 0x700, 0x700, 0}), y(2), y(2))
+	f.ins("VPAND", f.words256of("bits3", [4]int{0, 0, 0, 0x700}), y(3), y(3))
+	f.ins("VPOR", y(2), y(0), y(0))
+	f.ins("VPOR", y(3), y(0), y(0))
+}
+
+// inflate writes the kernel of a type.
+func (f *file) inflate(v *inflate) {
+	entries := "octets *uint64"
+	if v.quads {
+		entries = "quads *uint32"
+	}
+	doc := fmt.Sprintf("Kernels.Inflate of %s: of super-blocks, with scales bytes of s each", v.doc)
+	f.function(v.name+"InflateAVX2", 0, "dst *byte, panel *byte, "+entries+", supers int, scales int", doc)
+	table := "octets"
+	if v.quads {
+		table = "quads"
+	}
+	f.load("dst", "BX", "panel", "AX", table, "CX", "supers", "DI", "scales", "R10")
+	bits, change := [2]int{}, f.lanes256(0x0f0f0f0f)
+	if v.minus {
+		bits = [2]int{8, 128}
+		f.ins("VMOVDQU", f.bytes256("signs3and7", func(i int) int { return bits[i/8%2] }), y(14))
+	} else {
+		f.ins("VMOVDQU", f.bytes256("signs", func(i int) int { return 1 << (i % 8) }), y(14))
+		f.ins("VMOVDQU", change, y(13))
+	}
+	f.label("super")
+	f.ins("LEAQ", at("BX", 2048), "DX")
+	f.ins("MOVQ", "$8", "R13")
+	if v.name == "iq2xs" {
+		f.words256of("oneLow", [4]int{256, 128, 64, 32})
+		f.ins("LEAQ", at("AX", 8*v.sub), "SI")
+		f.ins("LEAQ", "oneLow<>(SB)", "R12")
+	}
+	f.label("sub")
+	f.inflateIndices(v)
+	for half := range 2 {
+		f.inflateRows(v, half)
+	}
+	f.ins("ADDQ", imm(v.sub), "AX")
+	f.ins("ADDQ", "$256", "BX")
+	if v.name == "iq2xs" {
+		f.ins("ADDQ", "$16", "SI")
+		f.ins("CMPQ", "R13", "$5")
+		f.ins("JNE", "low")
+		f.words256of("oneHigh", [4]int{16, 8, 4, 2})
+		f.ins("SUBQ", "$64", "SI")
+		f.ins("LEAQ", "oneHigh<>(SB)", "R12")
+		f.label("low")
+	}
+	f.ins("DECQ", "R13")
+	f.ins("JNZ", "sub")
+	if v.name == "iq2xs" {
+		f.ins("ADDQ", "$64", "AX")
+	}
+	f.inflateScales()
+	f.ins("DECQ", "DI")
+	f.ins("JNZ", "super")
+	f.ret()
+}
+
+// inflateIndices writes the indices of a sub-block.
+func (f *file) inflateIndices(v *inflate) {
+	if v.quads {
+		return
+	}
+	for q := range 4 {
+		f.ins("VPMOVZXBW", at("AX", 16*q), y(0))
+		if v.high != nil {
+			v.high(f, q)
+		}
+		f.ins("VMOVDQU", y(0), at("DX", 32*q))
+	}
+}
+
+// inflateRows writes 8 rows of a sub-block.
+func (f *file) inflateRows(v *inflate, half int) {
+	if v.minus {
+		f.ins("VBROADCASTI128", at("AX", v.low+16*half), y(15))
+	} else {
+		f.ins("VMOVDQU", at("AX", v.low+32*half), y(15))
+	}
+	for i := range 4 {
+		for part := range 2 { // entries 0 and 1, 2 and 3
+			reg := 4 + 4*part
+			f.inflateEntries(v, 8*half+i, part, reg)
+			f.ins("VPSHUFB", f.signPattern(v, i, part), y(15), y(12))
+			f.ins("VPAND", y(14), y(12), y(12))
+			f.ins("VPCMPEQB", y(14), y(12), y(12))
+			if v.minus {
+				f.ins("VPADDB", y(12), y(reg), y(reg))
+			} else {
+				f.ins("VPAND", y(13), y(12), y(12))
+				f.ins("VPXOR", y(12), y(reg), y(reg))
+			}
+		}
+		f.ins("VPSLLQ", "$4", y(8), y(8))
+		f.ins("VPOR", y(8), y(4), y(i))
+	}
+	f.ins("VPUNPCKLDQ", y(1), y(0), y(4))
+	f.ins("VPUNPCKHDQ", y(1), y(0), y(5))
+	f.ins("VPUNPCKLDQ", y(3), y(2), y(6))
+	f.ins("VPUNPCKHDQ", y(3), y(2), y(7))
+	for h := range 4 {
+		f.ins([]string{"VPUNPCKLQDQ", "VPUNPCKHQDQ"}[h%2], y(6+h/2), y(4+h/2), y(8+h))
+		f.ins("VMOVDQU", y(8+h), at("BX", 64*h+32*half))
+	}
+}
+
+// signPattern spreads the signs of two entries of rows i and 4+i to the bytes of their weights.
+func (f *file) signPattern(v *inflate, i, part int) string {
+	if v.minus {
+		return f.bytes256(fmt.Sprintf("minus%d%d", i, part), func(k int) int { return k/16*8 + 2*i + part })
+	}
+	return f.bytes256(fmt.Sprintf("signs%d%d", i, part), func(k int) int { return 4*i + 2*part + k/8%2 })
+}
+
+// inflateEntries loads 128 bits of nibbles of rows r and r+4; 4 registers are used.
+func (f *file) inflateEntries(v *inflate, r, part, reg int) {
+	if !v.quads {
+		for k := range 4 { // entries of r, then of r+4
+			f.ins("MOVWLZX", at("DX", 8*(r+k/2*4)+4*part+k%2*2), "R8")
+			f.ins("VPBROADCASTQ", atx("CX", "R8", 8, 0), y(reg+k))
+		}
+		f.ins("VPBLENDD", "$0xCC", y(reg+1), y(reg), y(reg))
+		f.ins("VPBLENDD", "$0xCC", y(reg+3), y(reg+2), y(reg+2))
+		f.ins("VPBLENDD", "$0xF0", y(reg+2), y(reg), y(reg))
+		return
+	}
+	for k := range 4 {
+		for row := range 2 {
+			f.ins("MOVBLZX", at("AX", 8*(r+4*row)+4*part+k), "R8")
+			f.ins("VPBROADCASTD", atx("CX", "R8", 4, 0), y(reg+1+row))
+		}
+		f.ins("VPBLENDD", "$0xF0", y(reg+2), y(reg+1), y(reg+1))
+		if k == 0 {
+			f.ins("VMOVDQA", y(reg+1), y(reg))
+		} else {
+			f.ins("VPBLENDD", fmt.Sprintf("$0x%02X", 0x11<<k), y(reg+1), y(reg), y(reg))
+		}
+	}
+}
+
+// inflateScales writes u, and copies d, of a super-block.
+func (f *file) inflateScales() {
+	f.ins("VMOVDQU", f.lanes256(0x0f0f0f0f), y(2))
+	f.ins("VMOVDQU", f.lanes256(0x01010101), y(3))
+	f.ins("MOVQ", "R10", "R9")
+	f.label("scales")
+	f.ins("VMOVDQU", at("AX", 0), y(0))
+	f.ins("VPSRLW", "$4", y(0), y(1))
+	for h := range 2 {
+		f.ins("VPAND", y(2), y(h), y(h))
+		f.ins("VPADDB", y(h), y(h), y(h))
+		f.ins("VPADDB", y(3), y(h), y(h))
+	}
+	f.ins("VMOVDQU", y(0), at("BX", 0))
+	f.ins("VMOVDQU", y(1), atx("BX", "R10", 1, 0))
+	f.ins("ADDQ", "$32", "AX")
+	f.ins("ADDQ", "$32", "BX")
+	f.ins("SUBQ", "$32", "R9")
+	f.ins("JNZ", "scales")
+	f.ins("VMOVDQU", at("AX", 0), y(0))
+	f.ins("VMOVDQU", y(0), atx("BX", "R10", 1, 0))
+	f.ins("ADDQ", "$32", "AX")
+	f.ins("ADDQ", "R10", "BX")
+	f.ins("ADDQ", "$64", "BX")
+}
