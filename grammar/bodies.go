@@ -23,7 +23,7 @@ func newBodies(text [][]byte) *bodies {
 	if err != nil {
 		return nil
 	}
-	m, start := newMachine(context.Background(), g, DefaultLimits(), func(int) bool { return true })
+	m, start := newMachine(context.Background(), g, nil, DefaultLimits(), func(int) bool { return true })
 	if start < 0 {
 		return nil
 	}

@@ -54,6 +54,9 @@ func (c class) intersect(d class) class {
 	return out
 }
 
+// isOne reports whether c is one character.
+func (c class) isOne() bool { return len(c) == 1 && c[0].lo == c[0].hi }
+
 // minus is the characters of c that are not of d.
 func (c class) minus(d class) class { return c.intersect(d.not()) }
 

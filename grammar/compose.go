@@ -3,6 +3,7 @@ package grammar
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // The functions of this file make grammars of grammars: of tool calls, whose marks are fixed and whose arguments
@@ -54,15 +55,21 @@ func Without(marks ...string) *Grammar { return made(seek{marks, true}) }
 // made is a grammar that is compiled when it is bound: what is made of it again costs nothing before.
 func made(x expression) *Grammar { return &Grammar{made: x} }
 
-// compiled is g with its code.
-func (g *Grammar) compiled(b *Budget) (*Grammar, error) {
-	switch {
-	case g == nil:
+// compiled is g with its code, without what an alphabet cannot write.
+func (g *Grammar) compiled(b *Budget, letters *alphabet) (*Grammar, error) {
+	if g == nil {
 		return nil, fmt.Errorf("%w: there is none", ErrGrammar)
-	case g.made == nil:
-		return g, nil
 	}
-	return compile(b, nil, []expression{g.made}, 0) // of no rules, so that no name is asked for
+	r := newRestriction(b, letters)
+	switch g = r.grammar(g); {
+	case b.err != nil:
+		return nil, b.err
+	case g == nil && r.missing != "":
+		return nil, fmt.Errorf("%w: the vocabulary cannot write it: no token has %.40q", ErrGrammar, r.missing)
+	case g == nil:
+		return nil, fmt.Errorf("%w: it allows no text at all", ErrGrammar)
+	}
+	return g, nil
 }
 
 // seek is the expression of Until and Without.
@@ -77,6 +84,7 @@ func (c *compiler) include(g *Grammar, next int32) int32 {
 		c.fail(fmt.Errorf("%w: a part is missing", ErrGrammar))
 		return 0
 	}
+	c.controls = c.controls || g.controls
 	start, ok := c.included[g]
 	if !ok {
 		if g.made != nil {
@@ -114,6 +122,7 @@ func (c *compiler) seek(x seek, next int32) int32 {
 	size := 0
 	for _, m := range x.marks {
 		size += len(m)
+		c.controls = c.controls || strings.Contains(m, controlMark)
 	}
 	if len(x.marks) == 0 || slices.Contains(x.marks, "") || size > maxMarks {
 		c.fail(fmt.Errorf("%w: %d marks of %d bytes in all: there must be one, none empty, of %d bytes at most",

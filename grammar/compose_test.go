@@ -179,8 +179,8 @@ func TestSpaces(t *testing.T) {
 // TestWithoutControlTokens: a text without a control token ends in front of one, never inside of its name, also behind
 // another control token.
 func TestWithoutControlTokens(t *testing.T) {
-	v := bytesVocabulary{testWords}
-	name := func(s string) string { return controlMark + s + controlMark }
+	v := bytesVocabulary{append(slices.Clone(testWords), "<|m|>", "<|x|>")}
+	name := func(s string) string { return ControlToken("<|" + s + "|>") }
 	c := bind(t, Sequence(Without(name("m")), Text(name("m")+"<")), v)
 	at := c.machine.step
 	walk := func(text string) int32 {
@@ -193,7 +193,7 @@ func TestWithoutControlTokens(t *testing.T) {
 		return state
 	}
 	for text, next := range map[string]string{"a" + name("m"): "<", name("m"): "<", name("x") + name("m"): "<",
-		name("x") + "m" + name("m"): "<"} {
+		name("x") + "<|m|>" + name("m"): "<"} {
 		state := walk(text)
 		for b := range 256 {
 			if state < 0 {

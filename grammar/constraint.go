@@ -38,17 +38,17 @@ type bound struct {
 // ended is the state after an end-of-generation token: nothing may follow.
 const ended = 1<<31 - 1
 
-// Bind binds the grammar to a vocabulary, for one text, whose methods end with the budget's context. A nil budget has
-// the default limits and no end. The first grammar of a vocabulary takes time in proportion to the vocabulary's
-// bytes, others do not. Close gives the memory back.
+// Bind binds the grammar to a vocabulary, for one text, whose methods end with the budget's context. What the tokens
+// cannot write is left out of it, so that no text gets to where nothing may follow; if nothing is left the error says
+// what is missing. A nil budget has the default limits and no end. The first grammar of a vocabulary takes time in
+// proportion to the vocabulary's bytes, others do not. Close gives the memory back.
 func (g *Grammar) Bind(b *Budget, v *Vocabulary) (*Constraint, error) {
 	b = b.orDefault()
-	g, err := g.compiled(b)
+	w, err := v.known(b.ctx)
 	if err != nil {
 		return nil, err
 	}
-	w, err := v.known(b.ctx)
-	if err != nil {
+	if g, err = g.compiled(b, w.letters); err != nil {
 		return nil, err
 	}
 	c := &bound{words: w, vocabulary: v, users: 1, masks: map[int32]*list.Element{}, path: make([]int32, w.depth+1)}
@@ -56,7 +56,7 @@ func (g *Grammar) Bind(b *Budget, v *Vocabulary) (*Constraint, error) {
 	v.users++
 	v.texts++
 	v.mu.Unlock()
-	c.machine, c.start = newMachine(b.ctx, g, v.limits, func(n int) bool { return v.charge(c, n) })
+	c.machine, c.start = newMachine(b.ctx, g, w.letters, v.limits, func(n int) bool { return v.charge(c, n) })
 	if c.start >= 0 {
 		return &Constraint{bound: c, ctx: b.ctx}, nil
 	}

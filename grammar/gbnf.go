@@ -43,7 +43,13 @@ func ParseGBNF(b *Budget, source string) (*Grammar, error) {
 	if !ok {
 		return nil, fmt.Errorf("%w: no rule \"root\"", ErrGrammar)
 	}
-	return compile(b, func(rule int) string { return p.names[rule] }, p.bodies, root)
+	if err := leftRecursion(b, func(rule int) string { return p.names[rule] }, p.bodies); err != nil {
+		return nil, err
+	}
+	if !(&pruning{restriction: newRestriction(b, nil)}).prune(p.bodies)[root] && b.err == nil {
+		return nil, fmt.Errorf("%w: rule \"root\" has no text that ends", ErrGrammar)
+	}
+	return compile(b, p.bodies, root), b.err
 }
 
 // gbnf is a recursive-descent parser. It stops when its budget has failed.

@@ -68,7 +68,8 @@ const (
 
 // terms are the states of automata over characters, made as they are met.
 type terms struct {
-	*Budget // of the work that asks
+	*Budget           // of the work that asks
+	letters *alphabet // of the characters that a text may have; nil: all
 	nodes   []termNode
 	index   map[string]term
 	key     []byte
@@ -95,17 +96,26 @@ type arc struct {
 // termBytes is what a term takes in memory.
 const termBytes = 256
 
-func newTerms(b *Budget) *terms {
-	t := &terms{Budget: b, index: map[string]term{}, nodes: []termNode{
+func newTerms(b *Budget, letters *alphabet) *terms {
+	t := &terms{Budget: b, letters: letters, index: map[string]term{}, nodes: []termNode{
 		noText:       {kind: termNone, life: -1},
 		emptyText:    {kind: termEmpty, nullable: true, life: 1},
 		everyText:    {kind: termRepeat, subs: []term{anyCharacter}, most: -1, nullable: true, life: 1},
-		anyCharacter: {kind: termClass, class: anyRune, life: 1},
+		anyCharacter: {kind: termClass, class: anyRune},
 	}}
 	for i := range t.nodes {
 		t.index[string(t.keyOf(&t.nodes[i]))] = term(i)
 	}
 	return t
+}
+
+// newTermsOf are the terms of texts as they are, and of those in JSON strings.
+func newTermsOf(b *Budget, letters *alphabet) (raw, quoted *terms) {
+	raw = newTerms(b, letters)
+	if letters.all() {
+		return raw, raw
+	}
+	return raw, newTerms(b, letters.json)
 }
 
 func (t *terms) keyOf(n *termNode) []byte {
@@ -130,7 +140,7 @@ func (t *terms) intern(n termNode) term {
 	if !t.take(termBytes + 2*len(key)) {
 		return noText
 	}
-	if n.nullable || n.kind == termClass {
+	if n.nullable || n.kind == termClass && t.letters.some(n.class) {
 		n.life = 1
 	}
 	t.nodes = append(t.nodes, n)
@@ -478,9 +488,10 @@ func (t *terms) live(x term) bool {
 			stack = stack[:len(stack)-1]
 			continue
 		}
-		to := arcs[f.at].to
+		class, to := arcs[f.at].class, arcs[f.at].to
 		f.at++
 		switch {
+		case !t.letters.some(class):
 		case t.nodes[to].life > 0:
 			for _, f := range stack {
 				t.nodes[f.x].life = 1

@@ -11,7 +11,7 @@ import (
 type machine struct {
 	code   []instruction
 	lazies []lazy
-	terms  *terms                // of lazies; nil: there are none
+	parts  *restriction          // of lazies, with their terms; nil: there are none
 	termAt map[instruction]int32 // where an opTerm is, by it
 	limits Limits
 	charge func(bytes int) bool // asks for memory; a negative number gives it back
@@ -64,12 +64,14 @@ const (
 )
 
 // newMachine makes a machine and the state before the first byte; a negative one is no state.
-func newMachine(ctx context.Context, g *Grammar, l Limits, charge func(bytes int) bool) (*machine, int32) {
+func newMachine(ctx context.Context, g *Grammar, letters *alphabet, l Limits, charge func(bytes int) bool) (*machine,
+	int32) {
 	m := &machine{code: g.code, limits: l, charge: charge, stacks: []frame{{}},
 		stackOf: map[frame]int32{}, stateOf: map[string]int32{}, forced: map[int32][]int32{}}
 	m.work.renew(ctx, l)
 	if len(g.lazies) > 0 {
-		m.code, m.lazies, m.terms, m.termAt = slices.Clone(m.code), g.lazies, newTerms(&m.work), map[instruction]int32{}
+		m.code, m.lazies, m.termAt = slices.Clone(m.code), g.lazies, map[instruction]int32{}
+		m.parts = newRestriction(&m.work, letters)
 	}
 	if !m.owe(len(g.code)*instructionBytes/2 + owedBytes) {
 		return m, full
@@ -160,19 +162,32 @@ func (m *machine) close(from []thread) int32 {
 func (m *machine) expand(at int32) bool {
 	i, before := m.code[at], len(m.code)
 	x := term(i.other)
-	if i.op == opLazy {
-		l := m.lazies[i.other]
-		x = m.terms.of(l.x)
-		if l.raw {
-			i.lo = 1
-		}
+	if i.op == opLazy && m.lazies[i.other].raw {
+		i.lo = 1
 	}
-	made := len(m.terms.nodes)
+	terms := m.parts.quoted
+	if i.lo == 1 {
+		terms = m.parts.terms
+	}
+	made := len(terms.nodes)
+	if i.op == opLazy {
+		x = terms.of(m.lazies[i.other].x)
+	}
+	written := &pruning{restriction: m.parts, json: i.lo == 0}
 	c := compiler{Budget: &m.work, code: m.code}
 	var alternatives []int32
-	for _, a := range m.terms.follow(x) {
-		if !m.terms.live(a.to) {
+	for _, a := range terms.follow(x) {
+		if !terms.live(a.to) {
 			continue
+		}
+		text, can := expression(a.class), true
+		if i.lo == 0 {
+			text = jsonClass(a.class)
+		}
+		if !m.parts.letters.all() {
+			if text, can = written.without(text); !can {
+				continue
+			}
 		}
 		follows := instruction{op: opTerm, lo: i.lo, next: i.next, other: int32(a.to)}
 		next, ok := m.termAt[follows]
@@ -183,18 +198,14 @@ func (m *machine) expand(at int32) bool {
 			next = c.emit(follows)
 			m.termAt[follows] = next
 		}
-		text := expression(a.class)
-		if i.lo == 0 {
-			text = jsonClass(a.class)
-		}
 		alternatives = append(alternatives, c.expression(text, next))
 	}
-	if m.terms.nullable(x) {
+	if terms.nullable(x) {
 		alternatives = append(alternatives, i.next)
 	}
 	first := c.choice(len(alternatives), func(i int) int32 { return alternatives[i] })
 	m.code = c.code
-	if m.work.err != nil || !m.owe(instructionBytes*(len(m.code)-before)+termBytes*(len(m.terms.nodes)-made)) {
+	if m.work.err != nil || !m.owe(instructionBytes*(len(m.code)-before)+termBytes*(len(terms.nodes)-made)) {
 		return false
 	}
 	m.code[at] = instruction{op: opSplit, next: first, other: first}

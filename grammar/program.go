@@ -3,6 +3,7 @@ package grammar
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Grammar is a compiled grammar, or one that is made of others and compiled when it is bound. It is immutable and
@@ -13,6 +14,12 @@ type Grammar struct {
 	lazies  []lazy     // of opLazy
 	made    expression // of a grammar made of others, which has no code yet; nil: it has
 	ignored []string   // of a schema
+
+	// What it was compiled from, for vocabularies that cannot write all of it.
+	bodies   []expression
+	first    int
+	json     bool // the texts are JSON's
+	controls bool // it names control tokens
 }
 
 // instruction is one step of a thread.
@@ -60,25 +67,24 @@ type compiler struct {
 	calls    []int32            // opCall instructions whose other is still a rule's index
 	included map[*Grammar]int32 // where other grammars begin
 	lazies   []lazy
+	controls bool // a control token was named
 }
 
-// compile makes a grammar of rules, whose names are for errors; the text is rule first.
-func compile(b *Budget, name func(rule int) string, bodies []expression, first int) (*Grammar, error) {
-	if err := leftRecursion(b, name, bodies); err != nil {
-		return nil, err
-	}
+// compile makes a grammar of rules; the text is rule first. Where the budget fails its error counts.
+func compile(b *Budget, bodies []expression, first int) *Grammar {
 	c := &compiler{Budget: b, bodies: bodies, starts: make([]int32, len(bodies)), included: map[*Grammar]int32{}}
 	for i, body := range bodies {
 		end := c.emit(instruction{op: opReturn})
 		c.starts[i] = c.expression(body, end)
 	}
 	if b.err != nil {
-		return nil, b.err
+		return nil
 	}
 	for _, i := range c.calls {
 		c.code[i].other = c.starts[c.code[i].other]
 	}
-	return &Grammar{code: slices.Clip(c.code), start: c.starts[first], lazies: c.lazies}, nil
+	return &Grammar{code: slices.Clip(c.code), start: c.starts[first], lazies: c.lazies, bodies: bodies, first: first,
+		controls: c.controls}
 }
 
 // emit appends an instruction and returns its address.
@@ -104,6 +110,7 @@ func (c *compiler) expression(x expression, next int32) int32 {
 	}
 	switch x := x.(type) {
 	case literal:
+		c.controls = c.controls || strings.Contains(string(x), controlMark)
 		for i := len(x) - 1; i >= 0 && c.err == nil; i-- {
 			next = c.emit(instruction{op: opByte, lo: x[i], hi: x[i], next: next})
 		}

@@ -1,13 +1,18 @@
 package grammar
 
-// prune takes out of rules what can never end, so that no text is led there, and tells for each rule whether it has a
-// text at all.
-func prune(b *Budget, t *terms, bodies []expression) []bool {
-	p := &pruning{Budget: b, terms: t, mentions: make([][]int, len(bodies)), ends: make([]bool, len(bodies))}
+import (
+	"slices"
+	"unicode/utf8"
+)
+
+// prune takes out of rules what can never end, or what the alphabet cannot write, so that no text is led there, and
+// tells for each rule whether it has a text at all.
+func (p *pruning) prune(bodies []expression) []bool {
+	p.mentions, p.ends = make([][]int, len(bodies)), make([]bool, len(bodies))
 	for i, body := range bodies {
 		p.add(body, ^i)
 	}
-	for len(p.found) > 0 && b.spend(1) {
+	for len(p.found) > 0 && p.spend(1) {
 		around := p.parts[p.found[len(p.found)-1]].around
 		p.found = p.found[:len(p.found)-1]
 		if around < 0 {
@@ -32,8 +37,8 @@ func prune(b *Budget, t *terms, bodies []expression) []bool {
 // pruning finds the parts of expressions that have a text. Each waits for as many of its own parts as it needs (a
 // choice for one, a sequence for all), and tells the part around it.
 type pruning struct {
-	*Budget
-	terms *terms
+	*restriction
+	json  bool // the texts are JSON's: characters in strings may be escaped
 	parts []struct {
 		around int // the part around it; ^rule for a whole rule
 		needs  int
@@ -41,6 +46,41 @@ type pruning struct {
 	found    []int   // parts that have a text, and have not told it yet
 	mentions [][]int // by rule
 	ends     []bool  // by rule: it has a text
+}
+
+// restriction is what the rules of a grammar and of its parts are restricted to.
+type restriction struct {
+	*Budget
+	letters *alphabet             // nil: all
+	terms   *terms                // of lazy texts as they are
+	quoted  *terms                // of those in JSON
+	made    map[*Grammar]*Grammar // parts as the alphabet can write them; nil: it cannot
+	missing string                // the first character, or name of a control token, that cannot be written
+}
+
+func newRestriction(b *Budget, letters *alphabet) *restriction {
+	r := &restriction{Budget: b, letters: letters, made: map[*Grammar]*Grammar{}}
+	r.terms, r.quoted = newTermsOf(b, letters)
+	return r
+}
+
+// grammar is g without what the alphabet cannot write; nil: nothing is left.
+func (r *restriction) grammar(g *Grammar) *Grammar {
+	if g.made == nil && r.letters.all() && !g.controls {
+		return g
+	}
+	if _, ok := r.made[g]; !ok {
+		bodies := slices.Clone(g.bodies)
+		if g.made != nil {
+			bodies = []expression{g.made}
+		}
+		p := &pruning{restriction: r, json: g.json}
+		r.made[g] = nil
+		if p.prune(bodies)[g.first] {
+			r.made[g] = compile(r.Budget, bodies, g.first)
+		}
+	}
+	return r.made[g]
 }
 
 func (p *pruning) add(x expression, around int) {
@@ -51,8 +91,6 @@ func (p *pruning) add(x expression, around int) {
 	p.parts = append(p.parts, struct{ around, needs int }{around, 1})
 	has := true // x has a text by itself
 	switch x := x.(type) {
-	case class:
-		has = len(x) > 0
 	case sequence:
 		has = len(x) == 0
 		p.parts[at].needs = len(x)
@@ -71,8 +109,8 @@ func (p *pruning) add(x expression, around int) {
 		if has = x.least == 0; !has {
 			p.add(x.x, at)
 		}
-	case lazy:
-		has = p.terms.live(p.terms.of(x.x))
+	default:
+		_, has = p.without(x)
 	}
 	if has {
 		p.found = append(p.found, at)
@@ -85,8 +123,18 @@ func (p *pruning) without(x expression) (expression, bool) {
 		return x, true
 	}
 	switch x := x.(type) {
+	case literal:
+		return p.literal(x)
 	case class:
-		return x, len(x) > 0
+		return p.class(x)
+	case seek:
+		return x, x.without || slices.ContainsFunc(x.marks, func(m string) bool { return p.has(m) })
+	case *Grammar:
+		if x == nil {
+			return x, true // an error of its own
+		}
+		g := p.grammar(x)
+		return g, g != nil
 	case sequence:
 		all := make(sequence, len(x))
 		for i, part := range x {
@@ -113,7 +161,44 @@ func (p *pruning) without(x expression) (expression, bool) {
 		}
 		return repeat{y, x.least, x.most}, true
 	case lazy:
-		return x, p.terms.live(p.terms.of(x.x))
+		t := p.quoted
+		if x.raw {
+			t = p.terms
+		}
+		return x, t.live(t.of(x.x))
 	}
 	return x, true
+}
+
+// has reports whether the alphabet can write a text as it is, and keeps the first part that it cannot.
+func (p *pruning) has(text string) bool {
+	m := p.letters.missing(text)
+	if p.missing == "" {
+		p.missing = m
+	}
+	return m == ""
+}
+
+// literal is a fixed text, which in JSON is escaped where that helps.
+func (p *pruning) literal(x literal) (expression, bool) {
+	switch {
+	case p.has(string(x)):
+		return x, true
+	case !p.json || p.letters.missing(string(x)) < "\x80":
+		return nil, false
+	}
+	return p.without(p.letters.escaped(string(x)))
+}
+
+// class is one character of x. In JSON one character alone is escaped where that helps; others have their escapes
+// beside them.
+func (p *pruning) class(x class) (expression, bool) {
+	if len(x) == 0 || p.letters.some(x) {
+		return x, len(x) > 0
+	}
+	p.has(string(x[0].lo))
+	if !p.json || !x.isOne() || x[0].lo < utf8.RuneSelf {
+		return nil, false
+	}
+	return p.without(sequence{literal(`\u`), hexOf(x)})
 }

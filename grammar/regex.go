@@ -13,12 +13,12 @@ func ParseRegex(b *Budget, source string) (*Grammar, error) {
 	if err != nil {
 		return nil, err
 	}
-	terms := newTerms(b)
+	terms := newTerms(b, nil)
 	if possible := terms.live(terms.of(x)); !possible && b.err == nil {
 		return nil, fmt.Errorf("%w: regular expression %.60q: no text matches", ErrGrammar, source)
 	}
 	if b.err != nil {
 		return nil, b.err
 	}
-	return compile(b, func(int) string { return "regular expression" }, []expression{lazy{both{x}, true}}, 0)
+	return compile(b, []expression{lazy{both{x}, true}}, 0), b.err
 }

@@ -41,7 +41,7 @@ func ParseSchema(b *Budget, source []byte, o SchemaOptions) (*Grammar, error) {
 	case o.Blanks && o.Notation != (Notation{}):
 		return nil, fmt.Errorf("%w: Blanks and a Notation exclude each other", ErrGrammar)
 	}
-	s := &schema{Budget: b, Notation: o.Notation, SchemaOptions: o, terms: newTerms(b), builtin: map[string]rule{},
+	s := &schema{Budget: b, Notation: o.Notation, SchemaOptions: o, terms: newTerms(b, nil), builtin: map[string]rule{},
 		document: newDocument(b, v), ids: map[*object]int{}, found: map[*object]*found{}, nots: map[*object]*object{},
 		goals: map[string][]branch{}, rules: map[string]rule{},
 		expressions: map[string]expression{}, ignored: map[string]string{}}
@@ -57,16 +57,21 @@ func ParseSchema(b *Budget, source []byte, o SchemaOptions) (*Grammar, error) {
 	if b.err != nil {
 		return nil, b.err
 	}
-	if !prune(b, s.terms, s.bodies)[top] && b.err == nil {
+	p := &pruning{restriction: &restriction{Budget: b, terms: s.terms, quoted: s.terms}}
+	if !p.prune(s.bodies)[top] && b.err == nil {
 		if s.empty == "" {
 			s.empty = "schema #: no finite value is valid"
 		}
 		return nil, fmt.Errorf("%w: %s", ErrGrammar, s.empty)
 	}
-	g, err := compile(b, func(rule int) string { return s.places[rule].String() }, s.bodies, int(top))
-	if err != nil {
+	if err := leftRecursion(b, func(rule int) string { return s.places[rule].String() }, s.bodies); err != nil {
 		return nil, err
 	}
+	g := compile(b, s.bodies, int(top))
+	if b.err != nil {
+		return nil, b.err
+	}
+	g.json = s.Quote == "" && s.End == "" && !s.Names && !s.Call
 	for keyword, place := range s.ignored {
 		g.ignored = append(g.ignored, place+": "+keyword)
 	}

@@ -340,11 +340,11 @@ func shortest(m *machine) []int {
 		}
 		seen, queue := map[term]int{from: 0}, []term{from}
 		for ; len(queue) > 0; queue = queue[1:] {
-			if m.terms.nullable(queue[0]) {
+			if m.parts.terms.nullable(queue[0]) {
 				characters[from] = seen[queue[0]]
 				return seen[queue[0]]
 			}
-			for _, a := range m.terms.follow(queue[0]) {
+			for _, a := range m.parts.terms.follow(queue[0]) {
 				if _, ok := seen[a.to]; !ok {
 					seen[a.to] = seen[queue[0]] + 1
 					queue = append(queue, a.to)
@@ -368,7 +368,7 @@ func shortest(m *machine) []int {
 			case opCall:
 				v = n[c.other] + n[c.next]
 			case opLazy:
-				v = character*count(m.terms.of(m.lazies[c.other].x)) + n[c.next]
+				v = character*count(m.parts.terms.of(m.lazies[c.other].x)) + n[c.next]
 			case opTerm:
 				v = character*count(term(c.other)) + n[c.next]
 			}

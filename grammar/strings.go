@@ -114,7 +114,7 @@ func jsonClass(c class) expression {
 		return choice{plain, escape}
 	}
 	direct := c.intersect(plain)
-	if len(c) == 1 && c[0].lo == c[0].hi {
+	if c.isOne() {
 		if len(direct) > 0 {
 			return direct
 		}
@@ -131,6 +131,21 @@ func jsonClass(c class) expression {
 			short = append(short, runeRange{letter, letter})
 		}
 	}
+	escapes := choice{}
+	if len(short) > 0 {
+		escapes = append(escapes, newClass(short...))
+	}
+	if hex := hexOf(c); len(hex) > 0 {
+		escapes = append(escapes, sequence{literal("u"), hex})
+	}
+	if len(escapes) > 0 {
+		all = append(all, sequence{literal(`\`), escapes})
+	}
+	return all
+}
+
+// hexOf is the characters of c in hexadecimal digits, behind \u: those of ASCII only where they must be escaped.
+func hexOf(c class) choice {
 	var hex choice
 	for _, r := range c {
 		if r.lo < 0x20 {
@@ -143,17 +158,7 @@ func jsonClass(c class) expression {
 			hex = append(hex, surrogates(max(r.lo, 0x10000)-0x10000, r.hi-0x10000)...)
 		}
 	}
-	escapes := choice{}
-	if len(short) > 0 {
-		escapes = append(escapes, newClass(short...))
-	}
-	if len(hex) > 0 {
-		escapes = append(escapes, sequence{literal("u"), hex})
-	}
-	if len(escapes) > 0 {
-		all = append(all, sequence{literal(`\`), escapes})
-	}
-	return all
+	return hex
 }
 
 // nibbles is one hexadecimal digit from lo to hi, in either case.

@@ -227,6 +227,7 @@ type words struct {
 	bytes   [][]byte         // by token; nil: part of no text
 	end     []int32          // end-of-generation tokens, ascending
 	control map[string]int32 // control tokens by their spelling in grammars
+	letters *alphabet        // what the tokens can write
 	bodies  *bodies          // nil: there are none
 }
 
@@ -276,6 +277,7 @@ func (v *Vocabulary) known(ctx context.Context) (*words, error) {
 		}
 		w.bytes[id] = text
 	}
+	w.letters = newAlphabet(w.bytes, w.control)
 	w.trie, w.bodies = newTrie(w.bytes), newBodies(w.bytes)
 	v.mu.Lock()
 	v.words = w

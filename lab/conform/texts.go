@@ -44,12 +44,14 @@ var pieces = []string{`{"`, `":`, `": `, `, "`, `","`, `"}`, `"]`, `},{`, `[{"`,
 	`abc`, `na`, `name`, `kind`, `":"`, `": "`, `\"`, `\n`, `\u`, `00`, `12`, `-1`, `.5`, `e1`, `2024-`, `T1`, `:00`,
 	`http`, `://`, `@a`, `.com`, `ok`, `x-1`, `id`, `P1`, `  `, "\n"}
 
-// vocabularies are one with a token for each byte, and one without: of the characters of ASCII and all others that
-// names and patterns here have.
+// vocabularies are one with a token for each byte, and two without: of the characters of ASCII and all others that
+// names and patterns here have, and one that lacks some of these, also of ASCII.
 var vocabularies = map[string]tokens{
 	"bytes": {texts: slices.Concat(bytewise(), pieces, []string{"\xc3", "\xc3\xa9\"", "\xf0\x9f", "\x98\x80"})},
 	"characters": {texts: slices.Concat(characters(' ', '~'), pieces,
 		[]string{"é", "é\"", "ü", "😀", "→"})},
+	"few": {texts: slices.Concat(characters(' ', '6'), []string{":"}, characters('[', 'p'), characters('r', '~'), pieces,
+		[]string{"ü", "\xc3", "\xa9\""})},
 }
 
 func bytewise() (all []string) {
@@ -259,7 +261,7 @@ func generate(schemas int, seed uint64) *generated {
 			continue
 		}
 		sum.schemas++
-		for _, name := range []string{"bytes", "characters"} {
+		for _, name := range []string{"bytes", "characters", "few"} {
 			pool = sum.judge(source, name, other, g, bound[name], writers[name], pool)
 		}
 	}
