@@ -71,23 +71,44 @@ func (c *Client) Local(ctx context.Context, path string) (string, error) {
 // Pull downloads the files of a model that the cache lacks and returns their paths. A file appears when it is
 // whole and its checksum is right.
 func (c *Client) Pull(ctx context.Context, r Reference) ([]string, error) {
-	commit, files, err := c.list(ctx, r)
+	var paths []string
+	commit, err := c.each(ctx, r, func(commit, file string) error {
+		p, err := c.file(ctx, r, commit, file)
+		paths = append(paths, p)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
+	return paths, c.Cache.setMain(r, commit)
+}
+
+// Size is the bytes of a model's files, as the server says, without a download.
+func (c *Client) Size(ctx context.Context, r Reference) (all int64, err error) {
+	_, err = c.each(ctx, r, func(commit, file string) error {
+		what, err := c.describe(ctx, r, commit, file)
+		all += what.size
+		return err
+	})
+	return all, err
+}
+
+// each calls do for the files of a model, and returns the commit that they are of.
+func (c *Client) each(ctx context.Context, r Reference, do func(commit, file string) error) (commit string, err error) {
+	commit, files, err := c.list(ctx, r)
+	if err != nil {
+		return "", err
+	}
 	chosen, err := choose(files, r.File)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", r.Repo(), err)
+		return "", fmt.Errorf("%s: %w", r.Repo(), err)
 	}
-	var paths []string
 	for _, file := range chosen {
-		p, err := c.file(ctx, r, commit, file)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %s: %w", r.Repo(), file, err)
+		if err := do(commit, file); err != nil {
+			return "", fmt.Errorf("%s: %s: %w", r.Repo(), file, err)
 		}
-		paths = append(paths, p)
 	}
-	return paths, c.Cache.setMain(r, commit)
+	return commit, nil
 }
 
 // client is the one to use. It follows redirects, but never from https to http, and the token never goes elsewhere

@@ -549,6 +549,60 @@ func TestParseReference(t *testing.T) {
 	}
 }
 
+// A URL of a page, a file or a download is the model; others are none, or an error.
+func TestCutURL(t *testing.T) {
+	plain, file := Reference{"Own", "Name-GGUF", ""}, Reference{"Own", "Name-GGUF", "dir/a b.gguf"}
+	for s, want := range map[string]Reference{
+		"https://huggingface.co/Own/Name-GGUF":                                           plain,
+		"https://huggingface.co/Own/Name-GGUF/":                                          plain,
+		"https://huggingface.co/Own/Name-GGUF/tree/main":                                 plain,
+		"https://hf.co/Own/Name-GGUF?library=x":                                          plain,
+		"hf.co/Own/Name-GGUF:Q8_0":                                                       {"Own", "Name-GGUF", "Q8_0"},
+		"huggingface.co/Own/Name-GGUF#card":                                              plain,
+		"http://hub.local:80/Own/Name-GGUF":                                              plain,
+		"https://huggingface.co/Own/Name-GGUF/blob/main/dir/a%20b.gguf":                  file,
+		"https://huggingface.co/Own/Name-GGUF/resolve/main/dir/a%20b.gguf?download=true": file,
+	} {
+		if r, ok, err := CutURL(s, "http://hub.local:80"); err != nil || !ok || r != want {
+			t.Errorf("%s: %+v, %v, %v", s, r, ok, err)
+		}
+	}
+	for _, s := range []string{"Own/Name", "/home/x.gguf", "https://example.com/Own/Name", "http://hub.local/Own/Name", ""} {
+		if r, ok, err := CutURL(s, ""); ok || err != nil {
+			t.Errorf("%s: %+v, %v, %v", s, r, ok, err)
+		}
+	}
+	for _, s := range []string{
+		"https://huggingface.co/", "https://huggingface.co/Own", "hf.co/Own/Name/blob/main", "hf.co/Own/Name/discussions",
+		"hf.co/Own/Name/blob/other/a.gguf", "hf.co/Own/Name/tree/dev", "hf.co/Own/Name/blob/main/../a.gguf",
+		"hf.co/Own/Name/blob/main/%zz", "hf.co/-/Name",
+	} {
+		if r, ok, err := CutURL(s, ""); !ok || !errors.Is(err, ErrReference) {
+			t.Errorf("%s: %+v, %v, %v", s, r, ok, err)
+		}
+	}
+}
+
+// What a download would take is known without it: all parts of a split model.
+func TestSize(t *testing.T) {
+	h, c := newHub(t)
+	h.files = map[string][]byte{"a-Q8_0.gguf": content(1, 100), "b-F16-00001-of-00002.gguf": content(2, 300),
+		"b-F16-00002-of-00002.gguf": content(3, 5)}
+	for file, want := range map[string]int64{"Q8_0": 100, "F16": 305} {
+		if n, err := c.Size(t.Context(), Reference{"owner", "name", file}); n != want || err != nil {
+			t.Errorf("%s: %d, %v", file, n, err)
+		}
+	}
+	if _, err := c.Size(t.Context(), Reference{"owner", "name", "Q4_0"}); !errors.Is(err, ErrNoFile) {
+		t.Error(err)
+	}
+	for _, r := range h.requests {
+		if r.Method == http.MethodGet && !strings.HasPrefix(r.URL.Path, "/api/") {
+			t.Errorf("a download: %s", r.URL)
+		}
+	}
+}
+
 func FuzzReference(f *testing.F) {
 	f.Add("a/b:c", "x/../y.gguf")
 	f.Fuzz(func(t *testing.T, s, file string) {

@@ -11,6 +11,7 @@ package hub
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -78,6 +79,42 @@ func CutScheme(path string) (r Reference, ok bool, err error) {
 		r, err = ParseReference(name)
 	}
 	return r, ok, err
+}
+
+// addresses begin the URLs of the Hub's pages and files.
+var addresses = []string{DefaultEndpoint + "/", "https://hf.co/", "huggingface.co/", "hf.co/"}
+
+// CutURL is the model that a URL of the Hub names, or one of another endpoint's, "" being none: a repository's page, a
+// file's, or what downloads the file; also without https://, with a quantization behind a colon. ok is false for what
+// is no URL of them.
+func CutURL(s, endpoint string) (r Reference, ok bool, err error) {
+	begins := addresses
+	if endpoint != "" {
+		begins = append(slices.Clone(begins), strings.TrimSuffix(endpoint, "/")+"/")
+	}
+	i := slices.IndexFunc(begins, func(b string) bool { return strings.HasPrefix(s, b) })
+	if i < 0 {
+		return r, false, nil
+	}
+	rest, _, _ := strings.Cut(s[len(begins[i]):], "?")
+	rest, _, _ = strings.Cut(strings.TrimSuffix(rest, "/"), "#")
+	part := strings.SplitN(rest, "/", 5) // OWNER, NAME, blob, main, FILE
+	switch {
+	case len(part) < 2:
+	case len(part) == 2, len(part) == 4 && part[2] == "tree" && part[3] == "main":
+		r, err = ParseReference(part[0] + "/" + part[1])
+		return r, true, err
+	case len(part) == 5 && (part[2] == "blob" || part[2] == "resolve") && part[3] == "main":
+		name, err := url.PathUnescape(part[4])
+		if err != nil {
+			name = ""
+		}
+		r, err = ParseReference(part[0] + "/" + part[1] + ":" + name)
+		return r, true, err
+	case len(part) > 3 && part[3] != "main":
+		return r, true, fmt.Errorf("%w: %.200q: the branch main is what can be had", ErrReference, s)
+	}
+	return r, true, fmt.Errorf("%w: %.200q: neither a model's page nor a file of it", ErrReference, s)
 }
 
 // checkFile refuses names that could lead out of a folder, or that a file system could take for another.

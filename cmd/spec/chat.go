@@ -21,30 +21,35 @@ import (
 var chatCommand = command{
 	name:  "chat",
 	does:  "hold a conversation with a model",
-	usage: "[FILE | -m FILE] [-md FILE] [-sys TEXT] [flags]",
+	usage: "[FILE | OWNER/NAME[:QUANT] | URL] [-md FILE] [-sys TEXT] [flags]",
 	about: chatAbout,
 	new:   func() job { return newConverse() },
 }
 
 var runCommand = command{
 	name:  "run",
-	does:  "the same as chat",
-	usage: "FILE [-md FILE] [-sys TEXT] [flags]",
+	does:  "the same as chat; with nothing else, with a model that is here or that it offers to download",
+	usage: "[FILE | OWNER/NAME[:QUANT] | URL] [-md FILE] [-sys TEXT] [flags]",
 	about: chatAbout,
 	new:   func() job { return newConverse() },
 }
 
-const chatAbout = `Reads messages from standard input and writes the model's answers to standard output, by the chat template in the model's file. One line is one message; a line that ends in a backslash goes on in the next, and lines between """ and """ are one message. A line that begins with a slash is a command: /help lists them.
+const chatAbout = `The model is a GGUF file, or one of the Hugging Face Hub: OWNER/NAME[:QUANT] or the URL of its page or file; it is downloaded if it is not in the cache (spec help pull). Without one it is the largest model in the cache that fits into the memory; where there is none, small ones are offered on a terminal. Whether it can converse is looked up in its header, before its weights are read.
+
+Reads messages from standard input and writes the model's answers to standard output, by the chat template in the model's file. One line is one message; a line that ends in a backslash goes on in the next, and lines between """ and """ are one message. A line that begins with a slash is a command: /help lists them.
 
 On a terminal messages are typed in a line editor: arrows, Home, End, Ctrl-arrows, Ctrl-A, E, K, U, W, Y, T, L, Alt-B, F and D as in a shell; Alt-Enter begins a further line; Tab completes commands and files; the arrow up and Ctrl-R find earlier messages, which are kept in a file (--history none: they are not). What is pasted is one message, of up to 4 MiB.
 
 Ctrl-C stops an answer; at the prompt it drops the line, and twice in a row it ends the program, as Ctrl-D does. What earlier turns have in common with the next prompt is not computed again.`
 
 // converse is the command's options: generate's, with the conversation on.
-type converse struct{ generate }
+type converse struct {
+	generate
+	named bool // model is what a person called it, not a path
+}
 
 func newConverse() *converse {
-	c := &converse{*newGenerate()}
+	c := &converse{generate: *newGenerate()}
 	c.conversation = true
 	return c
 }
@@ -53,7 +58,7 @@ func (c *converse) operand(file string) error {
 	if c.model != "" {
 		return errors.New("a second model")
 	}
-	c.model = file
+	c.model, c.named = file, true
 	return nil
 }
 
@@ -112,9 +117,7 @@ func (f *chatFlags) templateSource(m *engine.Model, name string) (source string,
 		file = f.template
 	default:
 		if source = m.ChatTemplate(); source == "" {
-			return "", nil, fmt.Errorf("%s has no chat template, so how it was trained to converse is unknown; choose one "+
-				"with --chat-template (%s, or a file)",
-				name, strings.Join(chat.BuiltinNames(), ", "))
+			return "", nil, noTemplate(name)
 		}
 		return source, nil, nil
 	}
@@ -140,16 +143,15 @@ func (g *generate) converse(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
+	if err := g.lookAhead(ctx, p); err != nil {
+		return err
+	}
 	rt, err := g.runtime(p)
 	if err != nil {
 		return err
 	}
 	defer rt.Close()
 	w, err := g.open(ctx, p, rt, func(m *engine.Model) (string, []string, error) {
-		const why = "it has no chat format; spec generate gives a prompt to its encoder"
-		if err := decoderOnly(m, g.name(), why); err != nil {
-			return "", nil, err
-		}
 		return g.templateSource(m, g.name())
 	})
 	if err != nil {
@@ -190,6 +192,30 @@ func (g *generate) converse(ctx context.Context, p *program) error {
 	}
 	defer d.edit(ctx, g.typedHistory)()
 	return w.learned.keep(d.run(ctx, first))
+}
+
+// lookAhead refuses what cannot work by the headers of the files, and by what the template's flag names, before weights
+// are read.
+func (g *generate) lookAhead(ctx context.Context, p *program) (err error) {
+	if err := g.conversable(g.model); err != nil {
+		return err
+	}
+	if g.template != "" || g.templateFile != "" {
+		if _, _, err := g.templateSource(nil, g.name()); err != nil {
+			return err
+		}
+	}
+	for i, file := range g.drafts {
+		if g.drafts[i], err = localPath(ctx, p, file); err != nil {
+			return err
+		}
+		f, err := openGGUF(g.drafts[i])
+		if err != nil {
+			return err
+		}
+		f.Close()
+	}
+	return nil
 }
 
 // firstMessage is the text of -p or -f.

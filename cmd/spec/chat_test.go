@@ -208,7 +208,6 @@ func TestChatMistakes(t *testing.T) {
 		code        int
 		args        []string
 	}{
-		{"", "no chat template", exitFailed, []string{"chat"}},
 		{"", "neither a file nor one of", exitFailed, []string{"chat", "--chat-template", "nosuch"}},
 		{"", "line 2: the filter", exitFailed, []string{"chat", "--chat-template", template}},
 		{"", "line 2: the filter", exitFailed, []string{"chat", "--chat-template-file", template}},

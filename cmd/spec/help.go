@@ -25,10 +25,10 @@ func (p *program) welcome() error {
 	text := terminal.Wrap(aboutProgram, width) + "\n"
 	for _, line := range [][2]string{
 		{"spec demo", "the same text with and without drafts, in ten seconds; the models are inside this program"},
-		{"spec run FILE", "a conversation with a model, a GGUF file; spec pull downloads one"},
+		{"spec run", "a conversation with a model that is here, or with a small one that it offers to download"},
 		{"spec serve", "a page for the browser on http://127.0.0.1:8080, with OpenAI's API"},
 	} {
-		text += terminal.Columns("  "+line[0], line[1], 17, width)
+		text += terminal.Columns("  "+line[0], line[1], 14, width)
 	}
 	_, err := io.WriteString(p.stdout, text+"\n"+terminal.Wrap("spec help lists the commands.", width))
 	return err
