@@ -84,7 +84,7 @@ func commandGroups() []commandGroup {
 			inspectCommand, pullCommand, listCommand, removeCommand, cacheCommand, imatrixCommand, quantizeCommand,
 			convertCommand, synthCommand,
 		}},
-		{"this program", []command{configCommand, completionCommand, manCommand, versionCommand}},
+		{"this program", []command{configCommand, completionCommand, manCommand, doctorCommand, versionCommand}},
 	}
 }
 
