@@ -15,18 +15,86 @@ type Mixture struct {
 	Name     string
 	FileType uint32 // value of the key general.file_type
 
-	base     tensor.Type
-	pure     bool // all matrices get the base type
-	qkv      tensor.Type
-	moreBits tensor.Type // attn_v and ffn_down of about half of the layers
-	firstV   tensor.Type // attn_v of the first 4 layers
-	firstFF  tensor.Type // ffn_down of the first eighth of the layers
-	groupedV tensor.Type // attn_v where at least 4 heads of queries share one of keys
-	small    bool        // 4 bits and fewer
+	base   tensor.Type
+	pure   bool        // all matrices get the base type
+	output tensor.Type // of the output matrix; F32: Q6_K
+	rules  []rule      // the first that is for a matrix chooses its type
+	eight  tensor.Type // of attn_output where there are 8 experts; F32: as otherwise
+	tiny   bool        // 2 bits: attn_v and attn_k have fewer bits than in the others where there are experts
 }
 
-// mixtures are those whose types can all be written, the one with the most bits per weight first. A type that is 0,
-// F32, stands for the base type.
+// rule is a type for some parts of some layers.
+type rule struct {
+	parts part
+	to    tensor.Type
+	when  func(i, n int, m Facts) bool // of layer i of n; nil: always
+}
+
+// part is what a matrix is for; several make a set.
+type part int
+
+const (
+	query part = 1 << iota
+	key
+	value
+	fused // the three in one
+	attention
+	gate
+	up
+	down
+	embedding
+	kvLatent // keys and values are made of it
+
+	values = value | fused | kvLatent // what a loss of precision shows in first
+)
+
+// parts are the ends of the matrices' names.
+var parts = []struct {
+	name string
+	part part
+}{
+	{"attn_qkv.weight", fused}, {"attn_kv_b.weight", kvLatent}, {"attn_v.weight", value}, {"attn_k.weight", key},
+	{"attn_q.weight", query}, {"attn_output.weight", attention},
+}
+
+func partOf(name, end string) part {
+	for _, p := range parts {
+		if end == p.name {
+			return p.part
+		}
+	}
+	switch {
+	case name == "token_embd.weight" || name == "per_layer_token_embd.weight":
+		return embedding
+	case strings.HasPrefix(end, "ffn_up"):
+		return up
+	case strings.HasPrefix(end, "ffn_gate"):
+		return gate
+	case strings.HasPrefix(end, "ffn_down"):
+		return down
+	}
+	return 0
+}
+
+// Which layers, and which models.
+func firstEighth(i, n int, _ Facts) bool    { return i < n/8 }
+func firstSixteenth(i, n int, _ Facts) bool { return i < n/16 }
+func firstTwo(i, _ int, _ Facts) bool       { return i < 2 }
+func firstFour(i, _ int, _ Facts) bool      { return i < 4 }
+func middle(i, n int, _ Facts) bool         { return i >= n/8 && i < 7*n/8 }
+func grouped(_, _ int, m Facts) bool        { return m.KVHeads > 0 && m.Heads/m.KVHeads >= 4 }
+func groupedOrExperts(i, n int, m Facts) bool {
+	return grouped(i, n, m) || m.Experts >= 4
+}
+func blind(_, _ int, m Facts) bool            { return !m.Importance }
+func blindFirstEighth(i, n int, m Facts) bool { return !m.Importance && i < n/8 }
+func knownFirstEighth(i, n int, m Facts) bool { return m.Importance && i < n/8 }
+
+// more are those layers whose attn_v and ffn_down get more bits: the first and the last eighth, and of the others every
+// third.
+func more(i, n int, _ Facts) bool { return i < n/8 || i >= 7*n/8 || (i-n/8)%3 == 2 }
+
+// mixtures are those whose types can all be written, the one with the most bits per weight first.
 var mixtures = []Mixture{
 	{Name: "F32", FileType: 0, base: tensor.F32},
 	{Name: "F16", FileType: 1, base: tensor.F16},
@@ -34,19 +102,60 @@ var mixtures = []Mixture{
 	{Name: "Q8_0", FileType: 7, base: tensor.Q8_0},
 	{Name: "Q6_K", FileType: 18, base: tensor.Q6_K},
 	{Name: "Q5_1", FileType: 9, base: tensor.Q5_1},
-	{Name: "Q5_K_M", FileType: 17, base: tensor.Q5_K, qkv: tensor.Q6_K, moreBits: tensor.Q6_K},
+	{Name: "Q5_K_M", FileType: 17, base: tensor.Q5_K,
+		rules: []rule{{fused, tensor.Q6_K, nil}, {value | down, tensor.Q6_K, more}}},
 	{Name: "Q5_K_S", FileType: 16, base: tensor.Q5_K},
-	{Name: "Q5_0", FileType: 8, base: tensor.Q5_0},
+	{Name: "Q5_0", FileType: 8, base: tensor.Q5_0, rules: []rule{{down, tensor.Q5_1, knownFirstEighth}}},
 	{Name: "Q4_1", FileType: 3, base: tensor.Q4_1},
-	{Name: "Q4_K_M", FileType: 15, base: tensor.Q4_K, qkv: tensor.Q5_K, moreBits: tensor.Q6_K, small: true},
-	{Name: "Q4_K_S", FileType: 14, base: tensor.Q4_K, firstV: tensor.Q5_K, firstFF: tensor.Q5_K, small: true},
-	{Name: "IQ4_NL", FileType: 25, base: tensor.IQ4_NL, groupedV: tensor.Q5_K, firstFF: tensor.Q5_K, small: true},
-	{Name: "Q4_0", FileType: 2, base: tensor.Q4_0},
-	{Name: "IQ4_XS", FileType: 30, base: tensor.IQ4_XS, groupedV: tensor.Q5_K, firstFF: tensor.Q5_K, small: true},
+	{Name: "Q4_K_M", FileType: 15, base: tensor.Q4_K, eight: tensor.Q5_K,
+		rules: []rule{{fused, tensor.Q5_K, nil}, {value | down, tensor.Q6_K, more}}},
+	{Name: "Q4_K_S", FileType: 14, base: tensor.Q4_K, eight: tensor.Q5_K,
+		rules: []rule{{value, tensor.Q5_K, firstFour}, {down, tensor.Q5_K, firstEighth}}},
+	{Name: "IQ4_NL", FileType: 25, base: tensor.IQ4_NL, eight: tensor.Q5_K,
+		rules: []rule{{value, tensor.Q5_K, grouped}, {down, tensor.Q5_K, blindFirstEighth}}},
+	{Name: "Q4_0", FileType: 2, base: tensor.Q4_0, rules: []rule{{down, tensor.Q4_1, knownFirstEighth}}},
+	{Name: "IQ4_XS", FileType: 30, base: tensor.IQ4_XS, eight: tensor.Q5_K,
+		rules: []rule{{value, tensor.Q5_K, grouped}, {down, tensor.Q5_K, blindFirstEighth}}},
+	{Name: "Q3_K_L", FileType: 13, base: tensor.Q3_K, rules: []rule{{values | down | attention, tensor.Q5_K, nil}}},
+	{Name: "Q3_K_M", FileType: 12, base: tensor.Q3_K, eight: tensor.Q5_K, rules: []rule{{values, tensor.Q5_K, firstTwo},
+		{down, tensor.Q5_K, firstSixteenth}, {values | down | attention, tensor.Q4_K, nil}}},
+	{Name: "IQ3_M", FileType: 27, base: tensor.IQ3_S, eight: tensor.Q5_K,
+		rules: []rule{{values | attention, tensor.Q4_K, nil}, {down, tensor.Q4_K, firstEighth}}},
+	{Name: "Q3_K_S", FileType: 11, base: tensor.Q3_K, eight: tensor.Q5_K},
+	{Name: "IQ3_S", FileType: 26, base: tensor.IQ3_S, eight: tensor.Q5_K, rules: []rule{{values, tensor.Q4_K, grouped}}},
+	{Name: "IQ3_XS", FileType: 22, base: tensor.IQ3_S, eight: tensor.Q5_K, rules: []rule{{values, tensor.Q4_K, grouped},
+		{query | key, tensor.IQ3_XXS, nil}, {gate | up, tensor.IQ3_XXS, middle}}},
+	{Name: "IQ3_XXS", FileType: 23, base: tensor.IQ3_XXS, output: tensor.Q5_K, eight: tensor.Q5_K, rules: []rule{
+		{embedding, tensor.IQ3_S, nil}, {values, tensor.Q4_K, grouped}, {values, tensor.IQ3_S, blind},
+		{query | key, tensor.IQ2_S, nil}, {down, tensor.Q4_K, blindFirstEighth}, {down, tensor.Q3_K, blind},
+		{attention, tensor.IQ3_S, nil}}},
+	{Name: "Q2_K", FileType: 10, base: tensor.Q2_K, eight: tensor.Q5_K,
+		rules: []rule{{values, tensor.Q4_K, grouped}, {values | down | attention, tensor.Q3_K, nil}}},
+	{Name: "IQ2_M", FileType: 29, base: tensor.IQ2_S, output: tensor.Q5_K, eight: tensor.Q5_K, tiny: true,
+		rules: twoBits(tensor.IQ3_S, true)},
+	{Name: "Q2_K_S", FileType: 21, base: tensor.Q2_K,
+		rules: []rule{{values, tensor.Q4_K, grouped}, {down, tensor.Q4_K, firstEighth}}},
+	{Name: "IQ2_S", FileType: 28, base: tensor.IQ2_XS, output: tensor.Q5_K, eight: tensor.Q5_K, tiny: true,
+		rules: twoBits(tensor.IQ3_S, true)},
+	{Name: "IQ2_XS", FileType: 20, base: tensor.IQ2_XS, output: tensor.Q5_K, eight: tensor.Q5_K, tiny: true,
+		rules: twoBits(tensor.Q2_K, false)},
+	{Name: "IQ2_XXS", FileType: 19, base: tensor.IQ2_XXS, output: tensor.Q5_K, eight: tensor.Q5_K, tiny: true,
+		rules: twoBits(tensor.Q2_K, false)},
+	{Name: "TQ2_0", FileType: 37, base: tensor.TQ2_0, rules: []rule{{embedding, tensor.Q4_K, nil}}},
+	{Name: "TQ1_0", FileType: 36, base: tensor.TQ1_0, rules: []rule{{embedding, tensor.Q4_K, nil}}},
+}
+
+// twoBits are the rules of the mixtures of 2 bits, where what matters more gets the type better.
+func twoBits(better tensor.Type, output bool) []rule {
+	list := []rule{{values, tensor.Q4_K, groupedOrExperts}, {values | embedding, better, nil}, {down, better, firstEighth}}
+	if output {
+		list = append(list, rule{attention, better, nil})
+	}
+	return list
 }
 
 // aliases are other names, llama.cpp's too.
-var aliases = map[string]string{"Q4_K": "Q4_K_M", "Q5_K": "Q5_K_M"}
+var aliases = map[string]string{"Q3_K": "Q3_K_M", "Q4_K": "Q4_K_M", "Q5_K": "Q5_K_M"}
 
 // Mixtures lists the names of the mixtures.
 func Mixtures() (names []string) {
@@ -56,7 +165,7 @@ func Mixtures() (names []string) {
 	return names
 }
 
-// FindMixture finds a mixture by its name, in any case. "Q4_K" and "Q5_K" are the mixtures that end in _M.
+// FindMixture finds a mixture by its name, in any case. "Q3_K", "Q4_K" and "Q5_K" are the mixtures that end in _M.
 func FindMixture(name string) (Mixture, error) {
 	upper := strings.ToUpper(name)
 	if a, ok := aliases[upper]; ok {
@@ -72,33 +181,42 @@ func FindMixture(name string) (Mixture, error) {
 
 // PureMixture is the mixture of nothing but the type of that name, in any case, which is one that can be written.
 func PureMixture(name string) (Mixture, error) {
+	t, err := writable(name)
+	if err != nil {
+		return Mixture{}, err
+	}
+	return UniformMixture(t), nil
+}
+
+// writable is the type of that name, in any case, which is one that can be written.
+func writable(name string) (tensor.Type, error) {
 	for _, t := range tensor.Encodable() {
 		if strings.EqualFold(t.String(), name) {
-			return UniformMixture(t), nil
+			return t, nil
 		}
 	}
-	return Mixture{}, fmt.Errorf("no type %q to write", name)
+	return 0, fmt.Errorf("no type %q to write", name)
 }
 
 // UniformMixture is the mixture of nothing but t.
 func UniformMixture(t tensor.Type) Mixture {
 	m := Mixture{Name: strings.ToUpper(t.String()), base: t, pure: true}
 	for _, known := range mixtures {
-		if known.base == t && known.moreBits == 0 { // Q4_K_S stands for Q4_K
+		if known.base == t { // the last: Q4_K_S stands for Q4_K
 			m.FileType = known.FileType
 		}
 	}
-	if n, ok := readOnly[t]; ok {
+	if n, ok := alone[t]; ok {
 		m.FileType = n
 	}
 	return m
 }
 
-// readOnly has the file types of what can be read but not written.
-var readOnly = map[tensor.Type]uint32{
-	tensor.Q2_K: 10, tensor.Q3_K: 11, tensor.IQ2_XXS: 19, tensor.IQ2_XS: 20, tensor.IQ3_XXS: 23, tensor.IQ1_S: 24,
-	tensor.IQ3_S: 26, tensor.IQ2_S: 28, tensor.IQ1_M: 31, tensor.TQ1_0: 36, tensor.TQ2_0: 37,
-	tensor.MXFP4: 38,
+// alone has the file types of files of one type alone whose mixture of the same base is another, or that can be read
+// but not written.
+var alone = map[tensor.Type]uint32{
+	tensor.IQ2_XS: 20, tensor.IQ1_S: 24, tensor.IQ3_S: 26, tensor.IQ2_S: 28, tensor.IQ1_M: 31, tensor.MXFP4: 38,
+	tensor.Q2_K: 10, tensor.Q3_K: 11,
 }
 
 // Facts are what a mixture must know of a model.
@@ -108,6 +226,7 @@ type Facts struct {
 	Heads, KVHeads int
 	Experts        int  // per layer, 0 without
 	Tied           bool // there is no output.weight
+	Importance     bool // an importance matrix is known: then fewer matrices need more bits
 }
 
 // FactsOf reads them of a file; what the file does not say is 0.
@@ -176,43 +295,36 @@ func (m Mixture) choose(name string, dims []uint64, model Facts) tensor.Type {
 	if m.pure || m.base.BlockWeights() == 1 {
 		return m.base
 	}
-	layer, part := layerOf(name)
-	eight := model.Experts == 8
-	or := func(t tensor.Type, when bool) tensor.Type {
-		if t != 0 && when {
-			return t
-		}
-		return m.base
-	}
+	layer, end := layerOf(name)
+	p, eight := partOf(name, end), model.Experts == 8
 	switch {
-	case name == "output.weight" || name == "token_embd.weight" && model.Tied:
-		if m.base == tensor.Q8_0 || model.Architecture == "falcon" || dims[0]%uint64(tensor.Q6_K.BlockWeights()) != 0 {
-			return tensor.Q8_0
-		}
-		return tensor.Q6_K
-	case part == "attn_v.weight" && eight, part == "attn_k.weight" && eight:
+	case name == "output.weight" || p == embedding && model.Tied:
+		return m.outputType(dims, model)
+	case eight && m.tiny && p == key:
+		return tensor.Q4_K
+	case eight && !m.tiny && p&(value|key) != 0:
 		return tensor.Q8_0
-	case part == "attn_v.weight" && m.firstV != 0:
-		return or(m.firstV, layer < 4)
-	case part == "attn_v.weight" && m.groupedV != 0:
-		return or(m.groupedV, model.KVHeads > 0 && model.Heads/model.KVHeads >= 4)
-	case part == "attn_v.weight":
-		return or(m.moreBits, more(layer, model.Layers))
-	case strings.HasPrefix(part, "ffn_down") && m.firstFF != 0:
-		return or(m.firstFF, layer < model.Layers/8)
-	case strings.HasPrefix(part, "ffn_down"):
-		return or(m.moreBits, more(layer, model.Layers))
-	case part == "attn_output.weight":
-		return or(tensor.Q5_K, eight && m.small)
-	case part == "attn_qkv.weight":
-		return or(m.qkv, true)
+	case eight && p == attention && m.eight != tensor.F32:
+		return m.eight
+	}
+	for _, r := range m.rules {
+		if r.parts&p != 0 && (r.when == nil || r.when(layer, model.Layers, model)) {
+			return r.to
+		}
 	}
 	return m.base
 }
 
-// more reports whether layer i of n is one of those whose attn_v and ffn_down get more bits: the first and the last
-// eighth, and of the others every third.
-func more(i, n int) bool { return i < n/8 || i >= 7*n/8 || (i-n/8)%3 == 2 }
+// outputType is the type of the output matrix.
+func (m Mixture) outputType(dims []uint64, model Facts) tensor.Type {
+	switch {
+	case m.base == tensor.Q8_0 || model.Architecture == "falcon" || dims[0]%uint64(tensor.Q6_K.BlockWeights()) != 0:
+		return tensor.Q8_0
+	case m.output != tensor.F32:
+		return m.output
+	}
+	return tensor.Q6_K
+}
 
 // layerOf splits "blk.3.attn_v.weight" into 3 and "attn_v.weight"; other names are of no layer.
 func layerOf(name string) (layer int, part string) {

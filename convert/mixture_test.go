@@ -14,7 +14,8 @@ func choices(t *testing.T, m Mixture, model Facts, part string, dims ...uint64) 
 	t.Helper()
 	letters := map[gguf.Type]string{gguf.Q8_0: "8", gguf.Q6_K: "6", gguf.Q5_K: "5", gguf.Q4_K: "4",
 		gguf.Q5_0: "F", gguf.Q5_1: "f",
-		gguf.Q4_0: "o", gguf.Q4_1: "i", gguf.IQ4_NL: "n", gguf.IQ4_XS: "x", gguf.F16: "h", gguf.BF16: "b", gguf.F32: "w"}
+		gguf.Q4_0: "o", gguf.Q4_1: "i", gguf.IQ4_NL: "n", gguf.IQ4_XS: "x", gguf.Q3_K: "3", gguf.Q2_K: "2", gguf.IQ3_S: "S", gguf.IQ3_XXS: "X", gguf.IQ2_S: "s", gguf.IQ2_XS: "y",
+		gguf.F16: "h", gguf.BF16: "b", gguf.F32: "w"}
 	var s strings.Builder
 	for l := range model.Layers {
 		typ := m.Type(fmt.Sprintf("blk.%d.%s.weight", l, part), dims, model)
@@ -175,14 +176,58 @@ func TestPure(t *testing.T) {
 			t.Errorf("%v: file type %d, want %d", typ, m.FileType, want)
 		}
 	}
-	for _, name := range []string{"q2_k", "Q4_K_M", "iq3_s", ""} {
+	for _, name := range []string{"iq1_s", "Q4_K_M", "mxfp4", ""} {
 		if _, err := PureMixture(name); err == nil {
 			t.Errorf("%q is a type to write", name)
 		}
 	}
-	for _, name := range []string{"q2_k", "Q3_K_M", "IQ3_S", "mxfp4", ""} {
+	for _, name := range []string{"iq1_s", "Q3_K_X", "mxfp4", ""} {
 		if _, err := FindMixture(name); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q", name)) {
 			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+// TestSmallMixtures: those below 4 bits, of 16 layers, with and without an importance matrix, as llama.cpp's rules say.
+func TestSmallMixtures(t *testing.T) {
+	model := Facts{Architecture: "llama", Layers: 16, Heads: 8, KVHeads: 4, Importance: true}
+	first := func(a, b string) string { return a + a + all(b)[2:] }
+	for _, c := range []struct{ name, q, k, v, down, up, output, embedding, out string }{
+		{"Q3_K_L", "3", "3", all("5"), all("5"), all("3"), "5", "Q3_K", "Q6_K"},
+		{"Q3_K_M", "3", "3", first("5", "4"), "5444444444444444", all("3"), "4", "Q3_K", "Q6_K"},
+		{"Q3_K_S", "3", "3", all("3"), all("3"), all("3"), "3", "Q3_K", "Q6_K"},
+		{"Q2_K", "2", "2", all("3"), all("3"), all("2"), "3", "Q2_K", "Q6_K"},
+		{"Q2_K_S", "2", "2", all("2"), first("4", "2"), all("2"), "2", "Q2_K", "Q6_K"},
+		{"IQ3_M", "S", "S", all("4"), first("4", "S"), all("S"), "4", "IQ3_S", "Q6_K"},
+		{"IQ3_S", "S", "S", all("S"), all("S"), all("S"), "S", "IQ3_S", "Q6_K"},
+		{"IQ3_XS", "X", "X", all("S"), all("S"), "SSXXXXXXXXXXXXSS", "S", "IQ3_S", "Q6_K"},
+		{"IQ3_XXS", "s", "s", all("X"), all("X"), all("X"), "S", "IQ3_S", "Q5_K"},
+		{"IQ2_M", "s", "s", all("S"), first("S", "s"), all("s"), "S", "IQ3_S", "Q5_K"},
+		{"IQ2_S", "y", "y", all("S"), first("S", "y"), all("y"), "S", "IQ3_S", "Q5_K"},
+		{"IQ2_XS", "y", "y", all("2"), first("2", "y"), all("y"), "y", "Q2_K", "Q5_K"},
+	} {
+		m, err := FindMixture(c.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for part, want := range map[string]string{"attn_q": all(c.q), "attn_k": all(c.k), "attn_v": c.v, "attn_qkv": c.v,
+			"ffn_down_exps": c.down, "ffn_up": c.up, "ffn_gate_exps": c.up, "attn_output": all(c.output)} {
+			if got := choices(t, m, model, part, 512, 64); got != want {
+				t.Errorf("%s %s: %s, want %s", c.name, part, got, want)
+			}
+		}
+		if got := m.Type("token_embd.weight", []uint64{512, 99}, model).String(); got != c.embedding {
+			t.Errorf("%s: embedding %s, want %s", c.name, got, c.embedding)
+		}
+		if got := m.Type("output.weight", []uint64{512, 99}, model).String(); got != c.out {
+			t.Errorf("%s: output matrix %s, want %s", c.name, got, c.out)
+		}
+	}
+	model.Importance = false
+	for name, want := range map[string]string{"IQ3_XXS": first("4", "3"), "IQ4_XS": first("5", "x"), "IQ3_S": all("S")} {
+		m, _ := FindMixture(name)
+		if got := choices(t, m, model, "ffn_down", 512, 64); got != want {
+			t.Errorf("%s without an importance matrix: ffn_down %s, want %s", name, got, want)
 		}
 	}
 }

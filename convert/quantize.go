@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
 
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/imatrix"
 	"github.com/specgo/spec/tensor"
 )
 
@@ -22,16 +24,95 @@ type Quantization struct {
 
 	file    *gguf.File
 	mixture Mixture
+	given   Quantizing
 	types   []gguf.Type // of the tensors of file
+}
+
+// Quantizing is what is known or wanted beyond a mixture. The zero value is nothing.
+type Quantizing struct {
+	Importance *imatrix.File  // how much errors of a column matter; nil: not known
+	Name       string         // of its file, which the keys quantize.imatrix.… tell
+	Output     string         // type of output.weight, or of the token embeddings where those are the output matrix
+	Embedding  string         // type of the token embeddings
+	Tensors    []TensorChoice // of the other matrices, the first that matches
+}
+
+// TensorChoice is the type of all matrices whose names a pattern matches, anywhere in the name unless it has ^ or $.
+type TensorChoice struct {
+	Pattern *regexp.Regexp
+	Type    string
+}
+
+// Check refuses types that cannot be written.
+func (o *Quantizing) Check() error {
+	names := []string{o.Output, o.Embedding}
+	for _, c := range o.Tensors {
+		if c.Type == "" {
+			return fmt.Errorf("pattern %q: no type", c.Pattern)
+		}
+		names = append(names, c.Type)
+	}
+	for _, name := range names {
+		if _, err := writable(name); err != nil && name != "" {
+			return err
+		}
+	}
+	return nil
+}
+
+// chosen is the type that is wanted for a matrix; ok is false where none is. used counts the matrices of each choice.
+func (o *Quantizing) chosen(name string, tied bool, used []int) (t tensor.Type, ok bool) {
+	embedding := partOf(name, name) == embedding
+	want := ""
+	switch {
+	case embedding && o.Embedding != "":
+		want = o.Embedding
+	case (name == "output.weight" || embedding && tied) && o.Output != "":
+		want = o.Output
+	default:
+		for i, c := range o.Tensors {
+			if c.Pattern.MatchString(name) {
+				used[i]++
+				want = c.Type
+				break
+			}
+		}
+	}
+	t, err := writable(want)
+	return t, err == nil
 }
 
 // Quantize chooses the types of a file's tensors, and writes nothing yet. Errors name the file and a tensor whose type
 // cannot be read. The file must stay open.
-func Quantize(f *gguf.File, m Mixture) (*Quantization, error) {
-	q := &Quantization{Counts: map[string]int{}, file: f, mixture: m}
+func Quantize(f *gguf.File, m Mixture) (*Quantization, error) { return QuantizeBy(f, m, Quantizing{}) }
+
+// QuantizeBy is Quantize with more that is known or wanted. It refuses an importance matrix that has nothing of any
+// matrix of the file, or of one with another shape, and patterns that match no matrix.
+func QuantizeBy(f *gguf.File, m Mixture, o Quantizing) (*Quantization, error) {
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
+	q := &Quantization{Counts: map[string]int{}, file: f, mixture: m, given: o}
 	facts := FactsOf(f)
+	facts.Importance = o.Importance != nil
+	used, known := make([]int, len(o.Tensors)), 0
 	for _, t := range f.Tensors {
 		to := m.Requantized(t.Name, t.Dims, t.Type, facts)
+		if matrix(t.Name, t.Dims) {
+			if want, ok := o.chosen(t.Name, facts.Tied, used); ok {
+				to = gguf.F16
+				if fit, ok := tensor.Fitting(want, int(t.Dims[0])); ok {
+					to = ggufType(fit)
+				}
+			}
+			w, err := q.importance(t)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", o.Name, err)
+			}
+			if w != nil {
+				known++
+			}
+		}
 		if to != t.Type {
 			if _, err := tensorType(t.Type); err != nil {
 				return nil, fmt.Errorf("%s: tensor %q: %w", f.Name, t.Name, err)
@@ -45,7 +126,24 @@ func Quantize(f *gguf.File, m Mixture) (*Quantization, error) {
 		q.Bytes, q.Before = q.Bytes+size, q.Before+t.Size
 		q.types = append(q.types, to)
 	}
+	for i, n := range used {
+		if n == 0 {
+			return nil, fmt.Errorf("%s: no matrix that the pattern %q is for", f.Name, o.Tensors[i].Pattern)
+		}
+	}
+	if o.Importance != nil && known == 0 {
+		return nil, fmt.Errorf("%s: it has nothing of any matrix of %s", o.Name, f.Name)
+	}
 	return q, nil
+}
+
+// importance is that of a tensor's columns [matrices][columns]; nil: not known.
+func (q *Quantization) importance(t gguf.Tensor) ([]float32, error) {
+	if q.given.Importance == nil {
+		return nil, nil
+	}
+	n := t.Elements() / t.Dims[0] / t.Dims[1]
+	return q.given.Importance.Weights(t.Name, int(t.Dims[0]), int(n))
 }
 
 // Write writes the GGUF file. It calls progress, which may be nil, with the bytes of weights that were read and all of
@@ -60,24 +158,33 @@ func (q *Quantization) Write(ctx context.Context, w io.Writer, progress func(don
 	tensors := make([]gguf.TensorSource, len(q.types))
 	for i, t := range q.file.Tensors {
 		tensors[i] = gguf.TensorSource{Name: t.Name, Type: q.types[i], Dims: t.Dims, Write: func(w io.Writer) error {
-			return writeTensor(ctx, w, q.file, t, q.types[i], read)
+			return q.writeTensor(ctx, w, t, q.types[i], read)
 		}}
 	}
-	if err := gguf.Write(w, metadata(q.file, q.mixture.FileType), tensors); err != nil {
+	if err := gguf.Write(w, q.metadata(), tensors); err != nil {
 		return err
 	}
 	return ctx.Err()
 }
 
-// metadata is f's own, but for the keys that state the type.
-func metadata(f *gguf.File, fileType uint32) (kvs []gguf.KV) {
+// metadata is the file's own, but for the keys that state the type.
+func (q *Quantization) metadata() (kvs []gguf.KV) {
 	own := []gguf.KV{
-		{Key: "general.file_type", Value: fileType},
+		{Key: "general.file_type", Value: q.mixture.FileType},
 		{Key: "general.quantization_version", Value: uint32(2)},
 	}
-	for key := range f.Keys() {
+	if f := q.given.Importance; f != nil {
+		const prefix = "quantize.imatrix."
+		own = append(own, gguf.KV{Key: prefix + "file", Value: q.given.Name},
+			gguf.KV{Key: prefix + "entries_count", Value: int32(len(f.Tensors))},
+			gguf.KV{Key: prefix + "chunks_count", Value: int32(f.Chunks)})
+		if len(f.Datasets) > 0 {
+			own = append(own, gguf.KV{Key: prefix + "dataset", Value: f.Datasets[0]})
+		}
+	}
+	for key := range q.file.Keys() {
 		if !slices.ContainsFunc(own, func(kv gguf.KV) bool { return kv.Key == key }) {
-			v, _ := f.Value(key)
+			v, _ := q.file.Value(key)
 			kvs = append(kvs, gguf.KV{Key: key, Value: v})
 		}
 	}
@@ -87,8 +194,16 @@ func metadata(f *gguf.File, fileType uint32) (kvs []gguf.KV) {
 // writeTensor writes the tensor t of f to w in a type, on all processors; its bytes as they are where that is its own.
 // It calls read, in order, with the number of bytes read since the last call. Errors name the file and the tensor; when
 // ctx ends, so does writeTensor, with its error.
-func writeTensor(ctx context.Context, w io.Writer, f *gguf.File, t gguf.Tensor, to gguf.Type,
+func (q *Quantization) writeTensor(ctx context.Context, w io.Writer, t gguf.Tensor, to gguf.Type,
 	read func(bytes int64)) error {
+	f := q.file
+	var importance []float32
+	if matrix(t.Name, t.Dims) {
+		var err error
+		if importance, err = q.importance(t); err != nil {
+			return err
+		}
+	}
 	cols := uint64(1)
 	if len(t.Dims) > 0 {
 		cols = t.Dims[0]
@@ -118,7 +233,7 @@ func writeTensor(ctx context.Context, w io.Writer, f *gguf.File, t gguf.Tensor, 
 			}
 			go func() {
 				var r result
-				r.encoded, r.read, r.err = convertRows(f, t, to, at*cols, min(step, rows-at)*cols)
+				r.encoded, r.read, r.err = convertRows(f, t, to, at, min(step, rows-at), importance)
 				done <- r
 			}()
 		}
@@ -136,8 +251,16 @@ func writeTensor(ctx context.Context, w io.Writer, f *gguf.File, t gguf.Tensor, 
 	return ctx.Err()
 }
 
-// convertRows converts n weights from the first on, which are whole rows, and says how many bytes it read.
-func convertRows(f *gguf.File, t gguf.Tensor, to gguf.Type, first, n uint64) (encoded []byte, read int64, err error) {
+// convertRows converts n rows from row on, and says how many bytes it read. importance is that of the tensor's columns,
+// or nil.
+func convertRows(f *gguf.File, t gguf.Tensor, to gguf.Type, row, n uint64, importance []float32) (
+	encoded []byte, read int64, err error) {
+	cols := uint64(1)
+	if len(t.Dims) > 0 {
+		cols = t.Dims[0]
+	}
+	first, rows := row*cols, n
+	n *= cols
 	skip, err := t.Type.Size(first)
 	if err != nil && first > 0 {
 		return nil, 0, err
@@ -172,7 +295,17 @@ func convertRows(f *gguf.File, t gguf.Tensor, to gguf.Type, first, n uint64) (en
 		return nil, 0, err
 	}
 	encoded = make([]byte, size)
-	return encoded, int64(len(raw)), tensor.Encode(into, encoded, x)
+	if importance == nil {
+		return encoded, int64(len(raw)), tensor.Encode(into, encoded, x)
+	}
+	bytes := uint64(size) / rows
+	for i := range rows {
+		of := importance[(row+i)/t.Dims[1]*cols:][:cols]
+		if err := tensor.EncodeWeighted(into, encoded[i*bytes:][:bytes], x[i*cols:][:cols], of); err != nil {
+			return nil, 0, err
+		}
+	}
+	return encoded, int64(len(raw)), nil
 }
 
 // tensorType is the type of that name, or an error that gives the name.

@@ -7,10 +7,12 @@ import (
 	"errors"
 	"io"
 	"math"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/imatrix"
 	"github.com/specgo/spec/tensor"
 )
 
@@ -55,7 +57,7 @@ func TestConvert(t *testing.T) {
 		}
 		var got bytes.Buffer
 		var read int64
-		if err := writeTensor(context.Background(), &got, f, f.Tensors[0], to, func(n int64) { read += n }); err != nil {
+		if err := (&Quantization{file: f}).writeTensor(context.Background(), &got, f.Tensors[0], to, func(n int64) { read += n }); err != nil {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(got.Bytes(), want) || read != 4*int64(len(x)) {
@@ -87,7 +89,7 @@ func TestConvertCopies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = writeTensor(context.Background(), &got, f, f.Tensors[0], gguf.Q4_0, func(int64) {})
+	err = (&Quantization{file: f}).writeTensor(context.Background(), &got, f.Tensors[0], gguf.Q4_0, func(int64) {})
 	if err != nil || !bytes.Equal(got.Bytes(), raw) {
 		t.Errorf("%v, or other bytes", err)
 	}
@@ -111,16 +113,16 @@ func TestConvertFails(t *testing.T) {
 	x[cols*rows-3] = float32(math.Inf(1))
 	f := file(t, x, cols, rows)
 	ignore := func(int64) {}
-	err := writeTensor(context.Background(), io.Discard, f, f.Tensors[0], gguf.Q8_0, ignore)
+	err := (&Quantization{file: f}).writeTensor(context.Background(), io.Discard, f.Tensors[0], gguf.Q8_0, ignore)
 	if !errors.Is(err, tensor.ErrNotFinite) || !strings.Contains(err.Error(), `test.gguf: tensor "w"`) {
 		t.Errorf("infinity: %v", err)
 	}
-	err = writeTensor(context.Background(), &broken{left: 1 << 19}, f, f.Tensors[0], gguf.Q8_0, ignore)
+	err = (&Quantization{file: f}).writeTensor(context.Background(), &broken{left: 1 << 19}, f.Tensors[0], gguf.Q8_0, ignore)
 	if !errors.Is(err, errBroken) {
 		t.Errorf("broken pipe: %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	err = writeTensor(ctx, io.Discard, f, f.Tensors[0], gguf.F16, func(int64) { cancel() })
+	err = (&Quantization{file: f}).writeTensor(ctx, io.Discard, f.Tensors[0], gguf.F16, func(int64) { cancel() })
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
@@ -133,5 +135,66 @@ func TestConvertFails(t *testing.T) {
 	if _, err := Quantize(f, mixture); err == nil || !strings.Contains(err.Error(), "NVFP4") ||
 		!strings.Contains(err.Error(), unread) {
 		t.Errorf("NVFP4: %v", err)
+	}
+}
+
+// TestQuantizeBy: choices of types go before the mixture's, and each expert's rows are weighed by its importance.
+func TestQuantizeBy(t *testing.T) {
+	const cols, rows, experts = 32, 3, 2
+	x := make([]float32, cols*rows*experts)
+	for i := range x {
+		x[i] = float32(math.Sin(float64(i * i)))
+	}
+	f := file(t, x, cols, rows, experts)
+	const name = "blk.0.ffn_down_exps.weight"
+	f.Tensors[0].Name = name
+	mixture, err := FindMixture("q8_0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := imatrix.Tensor{Sums: make([]float32, cols*experts), Counts: []float32{2, 4}}
+	for i := range known.Sums {
+		known.Sums[i] = float32(1 + i%7)
+	}
+	o := Quantizing{Name: "x.gguf", Importance: &imatrix.File{Tensors: map[string]imatrix.Tensor{name: known}},
+		Tensors: []TensorChoice{{regexp.MustCompile("down"), "q5_0"}}}
+	q, err := QuantizeBy(f, mixture, o)
+	if err != nil || q.Counts["q5_0"] != 1 {
+		t.Fatalf("%v, %v", q, err)
+	}
+	var got, want bytes.Buffer
+	if err := q.writeTensor(context.Background(), &got, f.Tensors[0], gguf.Q5_0, func(int64) {}); err != nil {
+		t.Fatal(err)
+	}
+	row := make([]byte, tensor.Q5_0.RowBytes(cols))
+	for i := range rows * experts {
+		e := i / rows
+		w := make([]float32, cols)
+		for j := range w {
+			w[j] = known.Sums[e*cols+j] / known.Counts[e]
+		}
+		if err := tensor.EncodeWeighted(tensor.Q5_0, row, x[i*cols:][:cols], w); err != nil {
+			t.Fatal(err)
+		}
+		want.Write(row)
+	}
+	if !bytes.Equal(got.Bytes(), want.Bytes()) {
+		t.Error("other bytes than row by row")
+	}
+	plain := make([]byte, want.Len())
+	if err := tensor.Encode(tensor.Q5_0, plain, x); err != nil || bytes.Equal(plain, want.Bytes()) {
+		t.Errorf("%v, or the importance has no effect", err)
+	}
+	for says, bad := range map[string]Quantizing{
+		"attn":                  {Tensors: []TensorChoice{{regexp.MustCompile("attn"), "q5_0"}}},
+		"iq1_s":                 {Output: "iq1_s"},
+		"no type":               {Tensors: []TensorChoice{{regexp.MustCompile("down"), ""}}},
+		"nothing of any matrix": {Name: "x", Importance: &imatrix.File{Tensors: map[string]imatrix.Tensor{"a": known}}},
+		"64 numbers": {Name: "x", Importance: &imatrix.File{Tensors: map[string]imatrix.Tensor{
+			name: {Sums: known.Sums, Counts: []float32{1, 2, 3, 4}}}}},
+	} {
+		if _, err := QuantizeBy(f, mixture, bad); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, expected %s", err, says)
+		}
 	}
 }

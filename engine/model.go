@@ -57,11 +57,14 @@ type Options struct {
 	Progress func(done, total int64)
 }
 
-// WeightNames lists the types that Options.Weights can convert to, the one with the most bits per weight first.
+// WeightNames lists the types that Options.Weights can convert to, the one with the most bits per weight first. Those
+// of less than 4 bits are not among them: they take minutes, and an importance matrix to be of use.
 func WeightNames() []string {
 	var names []string
 	for _, t := range tensor.Encodable() {
-		names = append(names, t.String())
+		if 8*t.BlockBytes() >= 4*t.BlockWeights() {
+			names = append(names, t.String())
+		}
 	}
 	return names
 }

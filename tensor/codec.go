@@ -12,8 +12,8 @@ type codec struct {
 	// decode writes the weights of a row, whose length is RowBytes(len(dst)), exactly: each is rounded once.
 	decode func(dst []float32, row []byte)
 
-	// encode writes x, whole blocks of finite numbers, as a row.
-	encode func(row []byte, x []float32) error
+	// encode writes x, whole blocks of finite numbers, as a row. importance is as in EncodeWeighted, or nil.
+	encode func(row []byte, x, importance []float32) error
 
 	// fallback is the type used instead where rows are not whole blocks; the type itself if there is none.
 	fallback Type
@@ -35,17 +35,17 @@ var codecs = [...]codec{
 	Q4_0:    {decodeQ4_0, encodeQ4_0, Q4_0},
 	IQ4_XS:  {decodeIQ4_XS, encodeIQ4_XS, IQ4_NL},
 	MXFP4:   {decodeMXFP4, nil, MXFP4},
-	Q3_K:    {decodeQ3_K, nil, Q4_0},
-	Q2_K:    {decodeQ2_K, nil, Q4_0},
-	IQ3_S:   {decodeTable(IQ3_S), nil, IQ4_NL},
-	IQ3_XXS: {decodeTable(IQ3_XXS), nil, IQ4_NL},
-	IQ2_S:   {decodeTable(IQ2_S), nil, IQ4_NL},
-	IQ2_XS:  {decodeTable(IQ2_XS), nil, IQ4_NL},
-	IQ2_XXS: {decodeTable(IQ2_XXS), nil, IQ4_NL},
+	Q3_K:    {decodeQ3_K, encodeQ3_K, Q4_0},
+	Q2_K:    {decodeQ2_K, encodeQ2_K, Q4_0},
+	IQ3_S:   {decodeTable(IQ3_S), encodeGrid(IQ3_S), IQ4_NL},
+	IQ3_XXS: {decodeTable(IQ3_XXS), encodeGrid(IQ3_XXS), IQ4_NL},
+	IQ2_S:   {decodeTable(IQ2_S), encodeGrid(IQ2_S), IQ4_NL},
+	IQ2_XS:  {decodeTable(IQ2_XS), encodeGrid(IQ2_XS), IQ4_NL},
+	IQ2_XXS: {decodeTable(IQ2_XXS), encodeGrid(IQ2_XXS), IQ4_NL},
 	IQ1_M:   {decodeTable(IQ1_M), nil, IQ4_NL},
 	IQ1_S:   {decodeTable(IQ1_S), nil, IQ4_NL},
-	TQ2_0:   {decodeTQ2_0, nil, Q4_0},
-	TQ1_0:   {decodeTQ1_0, nil, Q4_0},
+	TQ2_0:   {decodeTQ2_0, encodeTQ2_0, Q4_0},
+	TQ1_0:   {decodeTQ1_0, encodeTQ1_0, Q4_0},
 }
 
 // Encodable lists the types that [Encode] can write, the one with the most bits per weight first.
@@ -66,7 +66,9 @@ func encodable(t Type) bool { return t.Valid() && codecs[t].encode != nil }
 // t.BlockWeights(); t is one of [Encodable]. The bytes of F32, F16, BF16, Q8_0 and Q4_0 are those of ggml's reference
 // quantizers; the other types search for scales with a small error in their own way. The bytes are the same on every
 // machine. A number that is NaN or infinite, or too large for a binary16 number or scale, gives ErrNotFinite.
-func Encode(t Type, dst []byte, x []float32) error {
+func Encode(t Type, dst []byte, x []float32) error { return encode(t, dst, x, nil) }
+
+func encode(t Type, dst []byte, x, importance []float32) error {
 	if err := checkRow(t, len(dst), len(x)); err != nil {
 		return err
 	}
@@ -76,7 +78,38 @@ func Encode(t Type, dst []byte, x []float32) error {
 	if i := firstNotFinite(x); i >= 0 {
 		return fmt.Errorf("number %d is %v: %w", i, x[i], ErrNotFinite)
 	}
-	return codecs[t].encode(dst, x)
+	return codecs[t].encode(dst, x, importance)
+}
+
+// EncodeWeighted is Encode for x [cols] that errors of some numbers matter more of: the square of the error of x[i]
+// counts importance[i]-fold, and a little more where x[i] is greater. importance [cols] is finite, not negative, and
+// as a rule the mean square of what is multiplied with x[i]; nil, and what has no effect on F32, F16, BF16 and Q8_0, is
+// as in Encode.
+func EncodeWeighted(t Type, dst []byte, x, importance []float32) error {
+	if importance == nil {
+		return Encode(t, dst, x)
+	}
+	if len(importance) != len(x) {
+		return shapeError("the importance of %d numbers for %d", len(importance), len(x))
+	}
+	var sum float64
+	for i, v := range importance {
+		if !(v >= 0) || v > math.MaxFloat32 {
+			return fmt.Errorf("importance %d is %v: %w", i, v, ErrNotFinite)
+		}
+		sum += float64(v)
+	}
+	mean := sum / float64(len(importance))
+	if mean < 1e-30 {
+		return Encode(t, dst, x)
+	}
+	// Relative to their mean they stay in float32's range. What never mattered counts for a little: it may once.
+	const least = 1e-5
+	relative := make([]float32, len(importance))
+	for i, v := range importance {
+		relative[i] = float32(max(float64(v)/mean, least))
+	}
+	return encode(t, dst, x, relative)
 }
 
 // Decode writes the weights of a GGUF row of type t into dst. The length of raw is t.RowBytes(len(dst)). Weights that
@@ -113,14 +146,23 @@ func checkRow(t Type, size, cols int) error {
 }
 
 // encodeBlocks encodes x block by block. block returns the scale of greatest magnitude that it stores in binary16.
-func encodeBlocks(t Type, row []byte, x []float32, block func(dst []byte, x []float32) (d float32)) error {
+func encodeBlocks(t Type, row []byte, x, importance []float32,
+	block func(dst []byte, x, importance []float32) (d float32)) error {
 	weights, size := t.BlockWeights(), t.BlockBytes()
-	for ; len(x) > 0; x, row = x[weights:], row[size:] {
-		if d := block(row[:size], x[:weights]); abs32(d) >= maxF16 {
+	for at := 0; at < len(x); at, row = at+weights, row[size:] {
+		if d := block(row[:size], x[at:at+weights], part(importance, at, weights)); abs32(d) >= maxF16 {
 			return fmt.Errorf("scale %v exceeds binary16: %w", d, ErrNotFinite)
 		}
 	}
 	return nil
+}
+
+// part is n numbers of the importance of a row, nil if there is none.
+func part(importance []float32, at, n int) []float32 {
+	if importance == nil {
+		return nil
+	}
+	return importance[at : at+n]
 }
 
 // maxF16 is the least number that rounds to infinity in binary16.

@@ -15,7 +15,7 @@ func decodeF32(dst []float32, row []byte) {
 	}
 }
 
-func encodeF32(row []byte, x []float32) error {
+func encodeF32(row []byte, x, _ []float32) error {
 	for i, v := range x {
 		le.PutUint32(row[4*i:], math.Float32bits(v))
 	}
@@ -28,7 +28,7 @@ func decodeF16(dst []float32, row []byte) {
 	}
 }
 
-func encodeF16(row []byte, x []float32) error {
+func encodeF16(row []byte, x, _ []float32) error {
 	for i, v := range x {
 		if abs32(v) >= maxF16 {
 			return fmt.Errorf("number %d, %v, exceeds binary16: %w", i, v, ErrNotFinite)
@@ -44,7 +44,7 @@ func decodeBF16(dst []float32, row []byte) {
 	}
 }
 
-func encodeBF16(row []byte, x []float32) error {
+func encodeBF16(row []byte, x, _ []float32) error {
 	for i, v := range x {
 		le.PutUint16(row[2*i:], asm.ToBF16(v))
 	}

@@ -22,15 +22,17 @@ func decodeIQ4_NL(dst []float32, row []byte) {
 	}
 }
 
-func encodeIQ4_NL(row []byte, x []float32) error { return encodeBlocks(IQ4_NL, row, x, blockIQ4_NL) }
+func encodeIQ4_NL(row []byte, x, importance []float32) error {
+	return encodeBlocks(IQ4_NL, row, x, importance, blockIQ4_NL)
+}
 
 // blockIQ4_NL: x = d*tableIQ4[q].
-func blockIQ4_NL(block []byte, x []float32) (d float32) {
+func blockIQ4_NL(block []byte, x, importance []float32) (d float32) {
 	if amax := greatest(x); amax >= maxK {
 		return amax
 	}
 	var w [32]float32
-	weigh(w[:], x)
+	weigh(w[:], x, importance)
 	d = fitTable(x, w[:])
 	h := asm.ToF16(d)
 	le.PutUint16(block, h)
@@ -122,10 +124,12 @@ func decodeIQ4_XS(dst []float32, row []byte) {
 	}
 }
 
-func encodeIQ4_XS(row []byte, x []float32) error { return encodeBlocks(IQ4_XS, row, x, blockIQ4_XS) }
+func encodeIQ4_XS(row []byte, x, importance []float32) error {
+	return encodeBlocks(IQ4_XS, row, x, importance, blockIQ4_XS)
+}
 
 // blockIQ4_XS: x = d*scale*tableIQ4[q] with, for each 32 numbers, scale in -32 … 31.
-func blockIQ4_XS(block []byte, x []float32) (d float32) {
+func blockIQ4_XS(block []byte, x, importance []float32) (d float32) {
 	if amax := greatest(x); amax >= maxK {
 		return amax
 	}
@@ -136,7 +140,7 @@ func blockIQ4_XS(block []byte, x []float32) (d float32) {
 	)
 	for j := range scales {
 		sub, w := x[32*j:][:32], weights[32*j:][:32]
-		weigh(w, sub)
+		weigh(w, sub, part(importance, 32*j, 32))
 		scales[j] = fitTable(sub, w)
 	}
 	top := greatestSigned(scales[:])

@@ -15,11 +15,16 @@ func decodeQ4_0(dst []float32, row []byte) {
 	}
 }
 
-func encodeQ4_0(row []byte, x []float32) error { return encodeBlocks(Q4_0, row, x, blockQ4_0) }
+func encodeQ4_0(row []byte, x, importance []float32) error {
+	return encodeBlocks(Q4_0, row, x, importance, blockQ4_0)
+}
 
 // blockQ4_0: d = the x of greatest magnitude, over -8, so that it becomes -8 itself; q = x/d + 8, halves up, at most
-// 15.
-func blockQ4_0(block []byte, x []float32) (d float32) {
+// 15. Where the importance of x is known, the scale is searched for, as those of the other types are.
+func blockQ4_0(block []byte, x, importance []float32) (d float32) {
+	if importance != nil {
+		return weightedQ4_0(block, x, importance)
+	}
 	d = greatestSigned(x) / -8
 	inverse := reciprocal(d)
 	le.PutUint16(block, asm.ToF16(d))
@@ -27,6 +32,22 @@ func blockQ4_0(block []byte, x []float32) (d float32) {
 		low := min(15, byte(int8(float32(x[i]*inverse)+8.5)))
 		high := min(15, byte(int8(float32(x[16+i]*inverse)+8.5)))
 		block[2+i] = low | high<<4
+	}
+	return d
+}
+
+func weightedQ4_0(block []byte, x, importance []float32) (d float32) {
+	if amax := greatest(x); amax >= maxK {
+		return amax
+	}
+	var w, u [32]float32
+	weigh(w[:], x, importance)
+	d = fitScale(x, w[:], u[:], 8)
+	h := asm.ToF16(d)
+	le.PutUint16(block, h)
+	roundSigned(u[:], x, reciprocal(asm.FromF16(h)), 8)
+	for i := range 16 {
+		block[2+i] = byte(int32(u[i])+8) | byte(int32(u[16+i])+8)<<4
 	}
 	return d
 }

@@ -15,12 +15,14 @@ func decodeQ4_1(dst []float32, row []byte) {
 	}
 }
 
-func encodeQ4_1(row []byte, x []float32) error { return encodeBlocks(Q4_1, row, x, blockQ4_1) }
+func encodeQ4_1(row []byte, x, importance []float32) error {
+	return encodeBlocks(Q4_1, row, x, importance, blockQ4_1)
+}
 
 // blockQ4_1: x = d*q + m with q in 0 … 15.
-func blockQ4_1(block []byte, x []float32) (d float32) {
+func blockQ4_1(block []byte, x, importance []float32) (d float32) {
 	var q [32]byte
-	d = encodeRange(block[:4], q[:], x, 15)
+	d = encodeRange(block[:4], q[:], x, importance, 15)
 	for i := range 16 {
 		block[4+i] = q[i] | q[16+i]<<4
 	}
@@ -29,12 +31,12 @@ func blockQ4_1(block []byte, x []float32) (d float32) {
 
 // encodeRange encodes a block of Q4_1 or Q5_1: x = d*q + m with q in 0 … most. It writes d, m and q, and returns
 // the one of d and m that is greater in magnitude.
-func encodeRange(header, q []byte, x []float32, most float32) float32 {
+func encodeRange(header, q []byte, x, importance []float32, most float32) float32 {
 	if amax := greatest(x); amax >= maxK {
 		return amax
 	}
 	var w, u [32]float32
-	weigh(w[:], x)
+	weigh(w[:], x, importance)
 	scale, minimum := fitRange(x, w[:], u[:], most, true)
 	hd, hm := asm.ToF16(scale), asm.ToF16(0-minimum)
 	le.PutUint16(header, hd)

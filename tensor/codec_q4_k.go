@@ -44,12 +44,14 @@ func encodeScales(p []byte, sc, mn *[8]int) {
 	}
 }
 
-func encodeQ4_K(row []byte, x []float32) error { return encodeBlocks(Q4_K, row, x, blockQ4_K) }
+func encodeQ4_K(row []byte, x, importance []float32) error {
+	return encodeBlocks(Q4_K, row, x, importance, blockQ4_K)
+}
 
 // blockQ4_K: x = d*scale*q - dmin*minimum with q in 0 … 15.
-func blockQ4_K(block []byte, x []float32) (d float32) {
+func blockQ4_K(block []byte, x, importance []float32) (d float32) {
 	var q [256]byte
-	d = encodeRanges(block[:16], q[:], x, 15)
+	d = encodeRanges(block[:16], q[:], x, importance, 15)
 	for j := range 4 {
 		for i := range 32 {
 			block[16+32*j+i] = q[64*j+i] | q[64*j+32+i]<<4
@@ -61,7 +63,7 @@ func blockQ4_K(block []byte, x []float32) (d float32) {
 // encodeRanges encodes a super-block of Q4_K or Q5_K: x = d*scale*q - dmin*minimum with q in 0 … most and, for each
 // 32 numbers, scale and minimum in 0 … 63. It writes what the two types begin with, and q. If a scale exceeds
 // binary16 it returns that scale.
-func encodeRanges(header, q []byte, x []float32, most float32) (d float32) {
+func encodeRanges(header, q []byte, x, importance []float32, most float32) (d float32) {
 	if amax := greatest(x); amax >= maxK {
 		return amax
 	}
@@ -74,7 +76,7 @@ func encodeRanges(header, q []byte, x []float32, most float32) (d float32) {
 	var top, bottom float32
 	for j := range 8 {
 		sub, w := x[32*j:][:32], weights[32*j:][:32]
-		weigh(w, sub)
+		weigh(w, sub, part(importance, 32*j, 32))
 		scales[j], minimums[j] = fitRange(sub, w, u[:], most, false)
 		top, bottom = max(top, scales[j]), max(bottom, minimums[j])
 	}

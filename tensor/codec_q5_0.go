@@ -15,15 +15,17 @@ func decodeQ5_0(dst []float32, row []byte) {
 	}
 }
 
-func encodeQ5_0(row []byte, x []float32) error { return encodeBlocks(Q5_0, row, x, blockQ5_0) }
+func encodeQ5_0(row []byte, x, importance []float32) error {
+	return encodeBlocks(Q5_0, row, x, importance, blockQ5_0)
+}
 
 // blockQ5_0: x = d*q with q in -16 … 15.
-func blockQ5_0(block []byte, x []float32) (d float32) {
+func blockQ5_0(block []byte, x, importance []float32) (d float32) {
 	if amax := greatest(x); amax >= maxK {
 		return amax
 	}
 	var w, u [32]float32
-	weigh(w[:], x)
+	weigh(w[:], x, importance)
 	d = fitScale(x, w[:], u[:], 16)
 	h := asm.ToF16(d)
 	le.PutUint16(block, h)

@@ -16,12 +16,14 @@ func decodeQ5_1(dst []float32, row []byte) {
 	}
 }
 
-func encodeQ5_1(row []byte, x []float32) error { return encodeBlocks(Q5_1, row, x, blockQ5_1) }
+func encodeQ5_1(row []byte, x, importance []float32) error {
+	return encodeBlocks(Q5_1, row, x, importance, blockQ5_1)
+}
 
 // blockQ5_1: x = d*q + m with q in 0 … 31.
-func blockQ5_1(block []byte, x []float32) (d float32) {
+func blockQ5_1(block []byte, x, importance []float32) (d float32) {
 	var q [32]byte
-	d = encodeRange(block[:4], q[:], x, 31)
+	d = encodeRange(block[:4], q[:], x, importance, 31)
 	putFiveBits(block[4:], &q)
 	return d
 }

@@ -20,12 +20,14 @@ func decodeQ5_K(dst []float32, row []byte) {
 	}
 }
 
-func encodeQ5_K(row []byte, x []float32) error { return encodeBlocks(Q5_K, row, x, blockQ5_K) }
+func encodeQ5_K(row []byte, x, importance []float32) error {
+	return encodeBlocks(Q5_K, row, x, importance, blockQ5_K)
+}
 
 // blockQ5_K: x = d*scale*q - dmin*minimum with q in 0 … 31.
-func blockQ5_K(block []byte, x []float32) (d float32) {
+func blockQ5_K(block []byte, x, importance []float32) (d float32) {
 	var q [256]byte
-	d = encodeRanges(block[:16], q[:], x, 31)
+	d = encodeRanges(block[:16], q[:], x, importance, 31)
 	high := block[16:48]
 	clear(high)
 	for j := range 8 {

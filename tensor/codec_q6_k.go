@@ -22,10 +22,12 @@ func decodeQ6_K(dst []float32, row []byte) {
 	}
 }
 
-func encodeQ6_K(row []byte, x []float32) error { return encodeBlocks(Q6_K, row, x, blockQ6_K) }
+func encodeQ6_K(row []byte, x, importance []float32) error {
+	return encodeBlocks(Q6_K, row, x, importance, blockQ6_K)
+}
 
 // blockQ6_K: x = d*scale*(q - 32) with q in 0 … 63 and, for each 16 numbers, scale in -128 … 127.
-func blockQ6_K(block []byte, x []float32) (d float32) {
+func blockQ6_K(block []byte, x, importance []float32) (d float32) {
 	if amax := greatest(x); amax >= maxK {
 		return amax
 	}
@@ -37,7 +39,7 @@ func blockQ6_K(block []byte, x []float32) (d float32) {
 	var top float32
 	for j := range 16 {
 		sub, w := x[16*j:][:16], weights[16*j:][:16]
-		weigh(w, sub)
+		weigh(w, sub, part(importance, 16*j, 16))
 		scales[j] = fitScale(sub, w, q[:], 32)
 		if abs32(scales[j]) > abs32(top) {
 			top = scales[j]

@@ -17,10 +17,12 @@ func decodeQ8_0(dst []float32, row []byte) {
 	}
 }
 
-func encodeQ8_0(row []byte, x []float32) error { return encodeBlocks(Q8_0, row, x, blockQ8_0) }
+func encodeQ8_0(row []byte, x, importance []float32) error {
+	return encodeBlocks(Q8_0, row, x, importance, blockQ8_0)
+}
 
 // blockQ8_0: d = amax/127; q = x/d, halves away from zero.
-func blockQ8_0(block []byte, x []float32) (d float32) {
+func blockQ8_0(block []byte, x, _ []float32) (d float32) {
 	d = greatest(x) / 127
 	inverse := reciprocal(d)
 	le.PutUint16(block, asm.ToF16(d))

@@ -125,7 +125,9 @@ func TestEncodeError(t *testing.T) {
 func TestEncodeNormal(t *testing.T) {
 	limits := map[Type]float64{F32: 0, F16: 0.00022, BF16: 0.0017, Q8_0: 0.0054, Q6_K: 0.017, Q5_1: 0.0335,
 		Q5_K: 0.0346, Q5_0: 0.0404,
-		Q4_1: 0.0707, Q4_K: 0.0707, IQ4_NL: 0.074, IQ4_XS: 0.075, Q4_0: 0.0865}
+		Q4_1: 0.0707, Q4_K: 0.0707, IQ4_NL: 0.074, IQ4_XS: 0.075, Q4_0: 0.0865,
+		Q3_K: 0.145, IQ3_S: 0.132, IQ3_XXS: 0.182, Q2_K: 0.269, IQ2_S: 0.242, IQ2_XS: 0.291, IQ2_XXS: 0.337, TQ2_0: 0.4325,
+		TQ1_0: 0.4325}
 	x := normal(7, 1<<14)
 	for _, f := range Encodable() {
 		if got := encodeError(t, f, x); !(got <= limits[f]) {
@@ -172,19 +174,28 @@ func TestEncodeEverywhere(t *testing.T) {
 		x[i] = float32(int32(r.Uint32())) * 0x1p-34 * float32(1+i/512)
 	}
 	hashes := map[Type]string{
-		F32:    "d91816d882f42be9d34ee0e8808cab05bf47fecc0ed06a4ba46e0e848246dead",
-		F16:    "6e07d9211d577c1ee013b8745af575c6ed4d5c03865670f519887a42f679e8dc",
-		BF16:   "531459a3d3fc3f068de57d45baa03f3a041e28c6b6bff7a0dfc19b2142038da6",
-		Q8_0:   "51a27dc8aadd80965c6eff5a0b028589727d4a2890709967c8631d70c6013549",
-		Q5_1:   "15b33e6d3e732427fbc3d4d7adda87aba71ad659c84ef597daa7ff5297579d9a",
-		Q5_K:   "0241fcecd882fde02f92db0694d77df4b8db2215c4599d8f1c4149bad65df6a8",
-		Q5_0:   "0588c87cd4100b4db8717b0de73cb6a4fe04033c0f57527e73eccaeba259ea87",
-		Q4_1:   "53a843aa9a49c0a23ec2bda35b06633d7e45c9f43c67216f12e332fe9b7512e2",
-		IQ4_XS: "8e8fde63a819fd42470ec0f82299b6fbc9f31695dda066e812f161d54db3fd83",
-		IQ4_NL: "eeedd751474f8cbdf6b8237dbbd0b419c88e61cd97cc13b8384ba6a31a26c59e",
-		Q4_0:   "df246075d13305e105df687422dc7f62486694b1b6b9a010bc2c768287af0041",
-		Q4_K:   "6872a00d99ef8c991dd746542d2ce0b4ccf49311308dba765ffa79b5854ccb8a",
-		Q6_K:   "bc336bd66db8e99e8754af14d2d688875c0b7496549823fd28bf9fbaf45d75a1",
+		F32:     "d91816d882f42be9d34ee0e8808cab05bf47fecc0ed06a4ba46e0e848246dead",
+		F16:     "6e07d9211d577c1ee013b8745af575c6ed4d5c03865670f519887a42f679e8dc",
+		BF16:    "531459a3d3fc3f068de57d45baa03f3a041e28c6b6bff7a0dfc19b2142038da6",
+		Q8_0:    "51a27dc8aadd80965c6eff5a0b028589727d4a2890709967c8631d70c6013549",
+		Q5_1:    "15b33e6d3e732427fbc3d4d7adda87aba71ad659c84ef597daa7ff5297579d9a",
+		Q5_K:    "0241fcecd882fde02f92db0694d77df4b8db2215c4599d8f1c4149bad65df6a8",
+		Q5_0:    "0588c87cd4100b4db8717b0de73cb6a4fe04033c0f57527e73eccaeba259ea87",
+		Q4_1:    "53a843aa9a49c0a23ec2bda35b06633d7e45c9f43c67216f12e332fe9b7512e2",
+		IQ4_XS:  "8e8fde63a819fd42470ec0f82299b6fbc9f31695dda066e812f161d54db3fd83",
+		IQ4_NL:  "eeedd751474f8cbdf6b8237dbbd0b419c88e61cd97cc13b8384ba6a31a26c59e",
+		Q4_0:    "df246075d13305e105df687422dc7f62486694b1b6b9a010bc2c768287af0041",
+		Q4_K:    "6872a00d99ef8c991dd746542d2ce0b4ccf49311308dba765ffa79b5854ccb8a",
+		Q6_K:    "bc336bd66db8e99e8754af14d2d688875c0b7496549823fd28bf9fbaf45d75a1",
+		Q3_K:    "e489ed32de169426098eeff8d0f5605268cce9fe0e4dc39a23ac50810b9e39cb",
+		IQ3_S:   "17ef7e4d2e4c7fb682f3e1c9dedc7edd817be14aa7429503a5dc74ee9900d646",
+		IQ3_XXS: "af73003b13207f7398cf5e45c4db8f82156888171473780a2798e3308e6d46ec",
+		Q2_K:    "12bc9575a7ba5dd0ec6c3bdfd3c807a17496a3d63164371d1aa35125fd2ec52f",
+		IQ2_S:   "e292eebcddbc10c4dcc0461a67dd9a7fcbcd982c520467a70366ebbb6ed9ca54",
+		IQ2_XS:  "eda0a07b966467540ab8c461a822e6be0ec273a1ea2b4df52941b63e063a11ce",
+		IQ2_XXS: "ced8bf1f9f54c6261550b239c7f3e06ba16c36f6521b350179b86169091091f7",
+		TQ2_0:   "e09548f9e8bf223df69a78891e0eaa32428ef69210556e5d424f7eded7d537b5",
+		TQ1_0:   "bc4920561f006cbc4da5f93b061c8dd7c78c731a58815f34d36a3e4bc8d9efb1",
 	}
 	for _, f := range Encodable() {
 		raw := make([]byte, f.RowBytes(len(x)))
@@ -318,5 +329,44 @@ func BenchmarkEncode(b *testing.B) {
 				ok(b, Encode(f, raw, x))
 			}
 		})
+	}
+}
+
+// TestEncodeWeighted: what matters more is kept more exactly, the weighted error is less than without the importance,
+// and what cannot be is refused.
+func TestEncodeWeighted(t *testing.T) {
+	x, importance := normal(11, 1<<11), make([]float32, 1<<11)
+	for i := range importance {
+		importance[i] = 0.1
+		if i%5 == 0 {
+			importance[i] = 10
+		}
+	}
+	for _, f := range Encodable() {
+		lost := func(importance, by []float32) (sum float64) {
+			raw, back := make([]byte, f.RowBytes(len(x))), make([]float32, len(x))
+			ok(t, EncodeWeighted(f, raw, x, importance))
+			ok(t, Decode(f, back, raw))
+			for i := range x {
+				sum += float64(by[i]) * math.Pow(float64(back[i]-x[i]), 2)
+			}
+			return sum
+		}
+		with, without := lost(importance, importance), lost(nil, importance)
+		if most := 0.97 * without; with > most && f.BlockWeights() > 1 && f != Q8_0 {
+			t.Errorf("%v: the weighted error is %.3g, without the importance %.3g", f, with, without)
+		}
+		if lost(make([]float32, len(x)), importance) != without {
+			t.Errorf("%v: an importance of nothing has an effect", f)
+		}
+	}
+	raw := make([]byte, Q4_K.RowBytes(256))
+	for _, bad := range [][]float32{make([]float32, 255), {-1}, {float32(math.NaN())}, {float32(math.Inf(1))}} {
+		if len(bad) == 1 {
+			bad = append(bad, make([]float32, 255)...)
+		}
+		if err := EncodeWeighted(Q4_K, raw, x[:256], bad); err == nil {
+			t.Errorf("an importance of %d numbers, the first %v", len(bad), bad[0])
+		}
 	}
 }

@@ -34,8 +34,12 @@ func fitRange(x, w, q []float32, most float32, signed bool) (scale, minimum floa
 	scale, minimum = (high-low)/most, -low
 	roundUnsigned(q, x, reciprocal(scale), minimum, most)
 	least := rangeError(x, w, q, scale, minimum)
+	first, each := most-4, float32(0.5)
+	if most < 4 {
+		first, each = most/2, most/20
+	}
 	for step := range 11 {
-		span := most - 4 + float32(0.5*float32(step)) // how many steps the range is divided in
+		span := first + float32(each*float32(step)) // how many steps the range is divided in
 		roundUnsigned(q, x, span/(high-low), -low, most)
 		s, m := solveRange(x, w, q, signed)
 		if s <= 0 {
@@ -72,9 +76,13 @@ func fitScale(x, w, q []float32, half float32) (scale float32) {
 		return 0
 	}
 	least := float32(math.MaxFloat32)
+	first, each := half-2, float32(0.5)
+	if half < 8 {
+		first, each = half-1, 0.25
+	}
 	for step := range 9 {
 		// the integer that stands for the greatest magnitude, before it is clipped
-		span := half - 2 + float32(0.5*float32(step))
+		span := first + float32(each*float32(step))
 		roundSigned(q, x, -span/top, half)
 		s := solveScale(x, w, q, top/-span)
 		roundSigned(q, x, reciprocal(s), half)
@@ -147,15 +155,20 @@ func solveRange(x, w, q []float32, signed bool) (scale, minimum float32) {
 	return scale, minimum
 }
 
-// weigh sets w to how much an error of each x counts: its magnitude, and the mean magnitude for all.
-func weigh(w, x []float32) {
+// weigh sets w to how much an error of each x counts: its magnitude, and the mean magnitude for all; or where its
+// importance is known, that times the root of the sum of the squares of both.
+func weigh(w, x, importance []float32) {
 	var sum float32
 	for _, v := range x {
 		sum += float32(v * v)
 	}
 	mean := float32(math.Sqrt(float64(sum / float32(len(x)))))
 	for i, v := range x {
-		w[i] = mean + abs32(v)
+		if importance == nil {
+			w[i] = mean + abs32(v)
+			continue
+		}
+		w[i] = importance[i] * float32(math.Sqrt(float64(float32(mean*mean)+float32(v*v))))
 	}
 }
 

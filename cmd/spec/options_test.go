@@ -272,6 +272,8 @@ func TestOptions(t *testing.T) {
 	check("quantize a b Q8_0", &quantize{in: "a", out: "b", typ: "q8_0", operands: []string{}})
 	check("quantize -m a -o b --type Q4_K", &quantize{in: "a", out: "b", typ: "q4_k"})
 	check("quantize --type f16 a b", &quantize{in: "a", out: "b", typ: "f16", operands: []string{}})
+	check("quantize -m a -o b --type iq3_xs --imatrix c --output-tensor-type Q8_0 --token-embedding-type iq3_s",
+		&quantize{in: "a", out: "b", typ: "iq3_xs", imatrix: "c", output: "q8_0", embedding: "iq3_s"})
 	check("quantize -o b a f16", &quantize{in: "a", out: "b", typ: "f16", operands: []string{}})
 	check("inspect a", &inspect{file: "a"})
 	check("inspect -m a --json", &inspect{file: "a", json: true})

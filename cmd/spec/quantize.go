@@ -7,12 +7,14 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/specgo/spec/cmd/spec/internal/output"
 	"github.com/specgo/spec/convert"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/imatrix"
 	"github.com/specgo/spec/internal/terminal"
 	"github.com/specgo/spec/tensor"
 )
@@ -21,9 +23,11 @@ var quantizeCommand = command{
 	name:  "quantize",
 	does:  "convert the weights of a GGUF file to another type",
 	usage: "IN OUT TYPE, or -m IN -o OUT --type TYPE",
-	about: `Writes IN again with its matrices in another type. TYPE is llama.cpp's name, in any case: most matrices get the type it is named after, the output matrix Q6_K or Q8_0, and with q4_k_m and q5_k_m also half of attn_v and ffn_down Q6_K; q4_k and q5_k are these two. With --pure all get the type itself, and OUT is the model that --weights TYPE makes of IN while loading. Norms, biases, position embeddings, routers and other small tensors stay as they are, and a matrix that has its type already is copied byte for byte.
+	about: `Writes IN again with its matrices in another type. TYPE is llama.cpp's name, in any case: most matrices get the type it is named after, the output matrix Q6_K or Q8_0, and with q4_k_m and q5_k_m also half of attn_v and ffn_down Q6_K; q3_k, q4_k and q5_k are those that end in _m. With --pure all get the type itself, and OUT is the model that --weights TYPE makes of IN while loading. Norms, biases, position embeddings, routers and other small tensors stay as they are, and a matrix that has its type already is copied byte for byte.
 
-Where rows are no multiple of 256 long, Q4_K becomes Q5_0, Q5_K Q5_1 and Q6_K Q8_0; where they are no multiple of 32 either, F16, and with --pure the matrix stays as it is.
+Below 4 bits a weight, and best with every type, give --imatrix: what a text shows to matter is kept more exactly. --tensor-type, --output-tensor-type and --token-embedding-type choose the types of some matrices, as recipes with a type for every tensor do; a pattern that matches no matrix is an error.
+
+Where rows are no multiple of 256 long, Q2_K, Q3_K and the ternary types become Q4_0, the IQ types IQ4_NL, Q4_K Q5_0, Q5_K Q5_1 and Q6_K Q8_0; where they are no multiple of 32 either, F16, and with --pure the matrix stays as it is.
 
 OUT appears when it is whole; until then a file of that name stays as it is. An existing file keeps its permissions. OUT may be a device, a named pipe, or - for standard output.`,
 	new: func() job { return &quantize{} },
@@ -33,6 +37,10 @@ OUT appears when it is whole; until then a file of that name stays as it is. An 
 type quantize struct {
 	in, out, typ string
 	pure         bool
+	imatrix      string
+	output       string // type of the output matrix; "": the mixture's
+	embedding    string // of the token embeddings; likewise
+	tensors      []convert.TensorChoice
 	operands     []string
 }
 
@@ -46,7 +54,48 @@ func (q *quantize) flags() []group {
 				return err
 			}).orWord(),
 		switchFlag("--pure", &q.pure, true, "the same type for all matrices"),
+		fileFlag("--imatrix", &q.imatrix, "FILE", "an importance matrix (spec imatrix, or llama.cpp's of either format): "+
+			"errors are weighed by it"),
+		valueFlag("--tensor-type", "PATTERN=TYPE", "the type of the matrices whose names a regular expression matches "+
+			"(ffn_down=q5_k, blk\\.(0|1)\\.=q8_0); may be repeated, the first that matches counts", q.chooseTensors),
+		choiceFlag("--output-tensor-type", &q.output, writtenTypes(), "type of the output matrix"),
+		choiceFlag("--token-embedding-type", &q.embedding, writtenTypes(), "type of the token embeddings"),
 	}}}
+}
+
+// writtenTypes are the names of the types that can be written.
+func writtenTypes() (list []string) {
+	for _, t := range tensor.Encodable() {
+		list = append(list, t.String())
+	}
+	return list
+}
+
+// chooseTensors reads --tensor-type.
+func (q *quantize) chooseTensors(v string) error {
+	at := strings.LastIndexByte(v, '=')
+	if at < 1 {
+		return errors.New("want PATTERN=TYPE")
+	}
+	typ, err := choose(writtenTypes(), v[at+1:])
+	if err != nil {
+		return err
+	}
+	pattern, err := regexp.Compile(strings.ToLower(v[:at]))
+	if err != nil {
+		return err
+	}
+	q.tensors = append(q.tensors, convert.TensorChoice{Pattern: pattern, Type: typ})
+	return nil
+}
+
+// given is what the flags say beyond the mixture.
+func (q *quantize) given() (o convert.Quantizing, err error) {
+	o = convert.Quantizing{Name: q.imatrix, Output: q.output, Embedding: q.embedding, Tensors: q.tensors}
+	if q.imatrix != "" {
+		o.Importance, err = imatrix.Open(q.imatrix)
+	}
+	return o, err
 }
 
 // quantizations are the names of the types to write, llama.cpp's.
@@ -54,7 +103,7 @@ func quantizations() (list []string) {
 	for _, name := range convert.Mixtures() {
 		list = append(list, strings.ToLower(name))
 	}
-	return append(list, "q4_k", "q5_k")
+	return append(list, "q4_k", "q5_k", "q3_k")
 }
 
 // mixture says which tensor gets which type.
@@ -121,11 +170,15 @@ func (q *quantize) run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	plan, err := convert.Quantize(f, mixture)
+	given, err := q.given()
 	if err != nil {
 		return err
 	}
-	if err := output.Distinct(q.out, f.Files...); err != nil {
+	plan, err := convert.QuantizeBy(f, mixture, given)
+	if err != nil {
+		return err
+	}
+	if err := output.Distinct(q.out, append(f.Files, q.imatrix)...); err != nil {
 		return err
 	}
 	stdout, _ := p.stdout.(*os.File)
