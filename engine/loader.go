@@ -11,6 +11,7 @@ import (
 	"github.com/specgo/spec/engine/internal/panels"
 	"github.com/specgo/spec/engine/internal/recurrent"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/units"
 	"github.com/specgo/spec/tensor"
 )
 
@@ -81,9 +82,9 @@ func (l *loader) fits(most int64) error {
 			size = max(size, int64(n)/int64(l.to.BlockWeights())*int64(l.to.BlockBytes()))
 		}
 		if need += size; need > most || size > most {
-			return fmt.Errorf("%s: its weights take more than the %d MB of memory that a program for %s, with 32-bit "+
+			return fmt.Errorf("%s: its weights take more than the %s of memory that a program for %s, with 32-bit "+
 				"addresses, can have: %w",
-				l.f.Name, most>>20, runtime.GOARCH, tensor.ErrMemory)
+				l.f.Name, units.Bytes(most), runtime.GOARCH, tensor.ErrMemory)
 		}
 	}
 	return nil

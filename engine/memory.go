@@ -7,6 +7,7 @@ import (
 	"runtime"
 
 	"github.com/specgo/spec/engine/internal/panels"
+	"github.com/specgo/spec/internal/units"
 	"github.com/specgo/spec/tensor"
 )
 
@@ -33,8 +34,8 @@ func (s *packedSource) arrange(m *Model, vectors, limit int64) (*MemoryPlan, *pa
 		return p, s.layout.Whole(), nil
 	}
 	if limit < p.Least {
-		return p, nil, fmt.Errorf("%s: %d MB of memory are not enough to read its weights from disk: %d MB are needed: %w",
-			m.name, limit>>20, p.Least>>20+1, tensor.ErrMemory)
+		return p, nil, fmt.Errorf("%s: %s of memory are not enough to read its weights from disk: %s are needed: %w",
+			m.name, units.Bytes(limit), units.Bytes(p.Least+1<<20), tensor.ErrMemory)
 	}
 	for rows := streamRows; rows > passRows; rows -= passRows {
 		if more := int64(rows-passRows) * row; int64(rows)*row <= limit/scratchShare && limit-more >= p.Least {
@@ -104,13 +105,13 @@ func openPacked(l *loader, unread *Model, o Options) (*Model, error) {
 	case whole && (id == nil || !exists && !keep):
 		return nil, nil
 	case id == nil && o.Cache == "":
-		return nil, fmt.Errorf("%s: its weights, %d MB, do not fit into %d MB, and there is no Options.Cache to keep them "+
+		return nil, fmt.Errorf("%s: its weights, %s, do not fit into %s, and there is no Options.Cache to keep them "+
 			"in: %w",
-			f.Name, plan.Weights>>20, o.Memory>>20, tensor.ErrMemory)
+			f.Name, units.Bytes(plan.Weights), units.Bytes(o.Memory), tensor.ErrMemory)
 	case id == nil:
-		return nil, fmt.Errorf("%s: its weights, %d MB, do not fit into %d MB, and only those of a file can be read from "+
+		return nil, fmt.Errorf("%s: its weights, %s, do not fit into %s, and only those of a file can be read from "+
 			"disk: %w",
-			f.Name, plan.Weights>>20, o.Memory>>20, tensor.ErrMemory)
+			f.Name, units.Bytes(plan.Weights), units.Bytes(o.Memory), tensor.ErrMemory)
 	}
 	m.store, err = panels.Open(l.ctx, rt.t, panels.Options{
 		Dir: o.Cache, Identity: id, Layout: &views.layout, Residency: residency,

@@ -20,6 +20,7 @@ import (
 	"github.com/specgo/spec/internal/bench"
 	"github.com/specgo/spec/internal/synth"
 	"github.com/specgo/spec/internal/terminal"
+	"github.com/specgo/spec/internal/units"
 	"github.com/specgo/spec/speculative"
 	"github.com/specgo/spec/tensor"
 )
@@ -180,8 +181,8 @@ func (b *benchmark) fit(c engine.Config) error {
 	one := float64(bench.BatchPrompt+b.o.Sampled)*keys + 4*float64(c.Vocab)
 	for _, n := range b.o.Batches {
 		if need, have := float64(n)*one, float64(machineMemory()); have > 0 && need > have {
-			return fmt.Errorf("--batch %d: %.1f GB of keys, values and logits, this machine has %.1f GB of memory", n, need/1e9,
-				have/1e9)
+			return fmt.Errorf("--batch %d: %s of keys, values and logits, this machine has %s of memory", n,
+				size(int64(need)), size(int64(have)))
 		}
 	}
 	return nil
@@ -268,9 +269,9 @@ func (b *benchmark) run(ctx context.Context, p *program) error {
 	case "csv":
 		return out.csv(p.stdout)
 	}
-	title := fmt.Sprintf("%s: %s, %.2f billion parameters, %s, %.0f MB", terminal.Line(c.Name, longestName),
+	title := fmt.Sprintf("%s: %s, %s parameters, %s, %s", terminal.Line(c.Name, longestName),
 		c.Architecture,
-		float64(m.Parameters())/1e9, m.WeightTypes(), float64(m.Bytes())/1e6)
+		units.Count(m.Parameters()), m.WeightTypes(), size(m.Bytes()))
 	if b.format == "md" {
 		return out.markdown(p.stdout, title)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/specgo/spec/convert"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/internal/terminal"
+	"github.com/specgo/spec/internal/units"
 )
 
 var convertCommand = command{
@@ -120,8 +121,8 @@ func (c *converting) run(ctx context.Context, p *program) error {
 	for _, n := range m.Notes {
 		fmt.Fprintf(p.stderr, "note: %s\n", n)
 	}
-	line := fmt.Sprintf("%s: %s, %s, %.4g M parameters in %d tensors", shown(c.out), m.Arch, c.typ,
-		float64(m.Parameters())/1e6, m.Tensors())
+	line := fmt.Sprintf("%s: %s, %s, %s parameters in %d tensors", shown(c.out), m.Arch, c.typ,
+		units.Count(m.Parameters()), m.Tensors())
 	if info, err := os.Stat(c.out); c.out != "-" && err == nil {
 		line += ", " + size(info.Size())
 	}

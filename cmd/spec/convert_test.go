@@ -36,8 +36,8 @@ func TestConvert(t *testing.T) {
 	}
 	folder := testkit.Shared(t, "families/papers/hf")
 	for name, said := range map[string]string{
-		"llama": "llama, q8_0, ", "qwen2": "qwen2, q8_0, ", "codegen": "codegen, q8_0, 0.1832 M parameters in 25 tensors, ",
-		"opt-post": "opt, q8_0, ", "t5-v11": "t5, q8_0, 0.2921 M parameters in 61 tensors, "} {
+		"llama": "llama, q8_0, ", "qwen2": "qwen2, q8_0, ", "codegen": "codegen, q8_0, 183.2 k parameters in 25 tensors, ",
+		"opt-post": "opt, q8_0, ", "t5-v11": "t5, q8_0, 292.1 k parameters in 61 tensors, "} {
 		if _, stderr, code := spec(t, "", "convert", filepath.Join(folder, name), out, "--type", "q8_0"); code != 0 ||
 			!strings.Contains(stderr, said) {
 			t.Fatalf("%s: exit code %d, %q", name, code, stderr)

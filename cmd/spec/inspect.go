@@ -11,6 +11,7 @@ import (
 
 	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/internal/terminal"
+	"github.com/specgo/spec/internal/units"
 )
 
 var inspectCommand = command{
@@ -135,7 +136,7 @@ func (s *summary) lines() (list [][2]string) {
 		for _, t := range s.Types {
 			types = append(types, fmt.Sprintf("%s in %d of type %s", size(t.Bytes), t.Tensors, t.Type))
 		}
-		add("weights", "%.4g M parameters: %s", float64(s.Parameters)/1e6, strings.Join(types, ", "))
+		add("weights", "%s parameters: %s", units.Count(int64(s.Parameters)), strings.Join(types, ", "))
 	}
 	switch {
 	case s.Tokenizer == "":
@@ -208,15 +209,7 @@ func (s *summary) lines() (list [][2]string) {
 }
 
 // size is a number of bytes for people.
-func size(bytes int64) string {
-	switch x := float64(bytes); {
-	case x >= 1e9:
-		return fmt.Sprintf("%.2f GB", x/1e9)
-	case x >= 1e6:
-		return fmt.Sprintf("%.1f MB", x/1e6)
-	}
-	return fmt.Sprintf("%.1f kB", float64(bytes)/1e3)
-}
+func size(n int64) string { return units.Bytes(n) }
 
 // brief shows a value on one line: the first elements of an array, the first characters of a text.
 func brief(v gguf.Value, n int) string {

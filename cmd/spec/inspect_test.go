@@ -349,7 +349,7 @@ func TestMemoryOfWeights(t *testing.T) {
 			}
 		}
 	}
-	if got := fmt.Sprint(size(999), size(1500), size(2500000), size(math.MaxInt32*2)); got != "1.0 kB1.5 kB2.5 MB4.29 GB" {
+	if got := fmt.Sprint(size(999), size(1500), size(2500000), size(math.MaxInt32*2)); got != "999 bytes1.5 kB2.5 MB4.29 GB" {
 		t.Errorf("sizes %s", got)
 	}
 }

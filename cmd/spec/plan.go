@@ -12,6 +12,7 @@ import (
 	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/internal/plan"
 	"github.com/specgo/spec/internal/terminal"
+	"github.com/specgo/spec/internal/units"
 	"github.com/specgo/spec/testdata"
 )
 
@@ -199,7 +200,7 @@ func printPlan(w io.Writer, c plan.Config, r plan.Prediction, width int) error {
 		draft = "draft head"
 	}
 	size := func(m *engine.Model) string {
-		return fmt.Sprintf("%.3g M weights, %.3g MB", float64(m.Parameters())/1e6, float64(m.Bytes())/1e6)
+		return units.Count(m.Parameters()) + " weights, " + units.Bytes(m.Bytes())
 	}
 	for _, line := range [][2]string{
 		{"target", fmt.Sprintf("%s, %.2f ms per token", size(c.Target), ms*r.Plain)},

@@ -147,6 +147,6 @@ func (s *synthesis) run(ctx context.Context, p *program) error {
 		return err
 	}
 	bar.Clear()
-	_, err = fmt.Fprintf(p.stderr, "%s: %s, %.3g MB\n", terminal.Line(s.out, 0), s.what, float64(model.Size())/1e6)
+	_, err = fmt.Fprintf(p.stderr, "%s: %s, %s\n", terminal.Line(s.out, 0), s.what, size(model.Size()))
 	return err
 }

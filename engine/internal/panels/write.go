@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/specgo/spec/internal/filelock"
+	"github.com/specgo/spec/internal/units"
 	"github.com/specgo/spec/tensor"
 )
 
@@ -136,6 +137,7 @@ func writeError(dir string, bytes int64, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrDamaged) {
 		return err
 	}
-	return fmt.Errorf("writing a panel file of %d MB in %s, for weights that do not fit into the memory: %w", bytes>>20,
+	return fmt.Errorf("writing a panel file of %s in %s, for weights that do not fit into the memory: %w",
+		units.Bytes(bytes),
 		cmp.Or(dir, "."), err)
 }
