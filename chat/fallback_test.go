@@ -52,3 +52,34 @@ func TestToolFallback(t *testing.T) {
 		}
 	}
 }
+
+// Calls are plain JSON under a fallback, whatever form the model's own have, and its reasoning is read as before.
+func TestToolFallbackChangesCallsAlone(t *testing.T) {
+	own := Format{Syntax: SyntaxQwenXML, ThinkStart: "<think>", ThinkEnd: "</think>", Bare: true, Open: "[", Unknown: true}
+	given := own
+	tmpl, err := New(fallbackTemplate, Options{ToolFallback: true, Format: &given})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := (Format{Syntax: SyntaxJSON, ThinkStart: "<think>", ThinkEnd: "</think>"}); *tmpl.Format() != want {
+		t.Errorf("%+v, want %+v", *tmpl.Format(), want)
+	}
+	if given != own {
+		t.Errorf("the caller's format became %+v", given)
+	}
+}
+
+// A tool that is no object is an error, not one that the model is not told of.
+func TestToolFallbackRefusesWhatIsNoTool(t *testing.T) {
+	tmpl, err := New(fallbackTemplate, Options{ToolFallback: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tool := range []string{`5`, `{"function":`, ``} {
+		p, err := tmpl.Render(t.Context(), Conversation{Tools: []json.RawMessage{json.RawMessage(tool)},
+			Messages: []Message{{Role: "user", Content: "Hi."}}})
+		if err == nil {
+			t.Errorf("%q: %q", tool, p.Text())
+		}
+	}
+}

@@ -370,6 +370,15 @@ func TestToolGrammarRefuses(t *testing.T) {
 		{SyntaxMiniMax3, tool(`{"type":"object","properties":{"a":{"type":"object","required":["b"]}}}`), "required"},
 		{SyntaxDSML, tool(`{"type":"object","properties":{"a<":{"type":"null"}}}`), "a<"},
 		{SyntaxGLM, tool(`{"type":"object","required":["a"]}`), "required"},
+		{SyntaxQwenXML, tool(`{"type":"object","properties":{"a":{"anyOf":[{"type":"string"},{"type":"null"}],"minLength":3}}}`),
+			"between tags"},
+		{SyntaxQwenXML, tool(`{"type":"object","properties":{"a":{"oneOf":[{"enum":["x"]},{"type":"null"}],"maxLength":3}}}`),
+			"between tags"},
+		{SyntaxDSML, tool(`{"type":"object","properties":{"a":{"anyOf":[{"type":["string","array"],"maxItems":1},` +
+			`{"type":"null"}]}}}`), "between tags"},
+		{SyntaxDSML, tool(`{"type":"object","properties":{"a":{"anyOf":[{"type":"null"},{"anyOf":[5]}]}}}`), "object expected"},
+		{SyntaxMiniMax3, tool(`{"type":"object","properties":{"a":{"type":"object","properties":{"b":{"type":"array"}}}}}`),
+			`"a": "b": lists`},
 		{SyntaxQwenXML, tool(`{"type":"object","properties":{"a":{"type":"string","enum":["\n</parameter>"]}}}`), "value"},
 	} {
 		f := Format{Syntax: x.syntax}

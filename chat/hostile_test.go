@@ -135,6 +135,18 @@ func TestJSONScanNestsAsDeepAsItsBound(t *testing.T) {
 	}
 }
 
+// A header of Solar that an answer ends in is a call that was cut off, and content once it is as long as its bound.
+func TestSolarHeadersAreCutBelowTheirBound(t *testing.T) {
+	for n, want := range map[int]EventKind{maxHeader - 1: ToolCallEnd, maxHeader: ContentEvent} {
+		header := "id" + solarName
+		header += strings.Repeat("n", n-len(header))
+		events := parse(Format{Syntax: SyntaxSolar}, ParserOptions{Tools: anyTools}, solarCalls+solarCall+header)
+		if len(events) != 1 || events[0].Kind != want {
+			t.Errorf("%d bytes: %s", n, show(events))
+		}
+	}
+}
+
 func FuzzParser(f *testing.F) {
 	for _, a := range append(answers[:len(answers):len(answers)], moreAnswers...) {
 		f.Add(a.text, slices.Index(syntaxes[:], a.format.Syntax.of()), len(a.text)/2)
