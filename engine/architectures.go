@@ -178,7 +178,7 @@ func KindOf(f *gguf.File) Kind {
 		return KindAdapter
 	case k.is != "" && k.is != KindModel:
 		return k.is
-	case mtpAlone(f):
+	case mtpAlone(f, arch):
 		return KindMTP
 	}
 	return KindModel
@@ -191,7 +191,7 @@ func kindOf(f *gguf.File, o Options) (kind, error) {
 	if err != nil {
 		return kind{}, err
 	}
-	k, alone := kinds[arch], mtpAlone(f)
+	k, alone := kinds[arch], mtpAlone(f, arch)
 	switch {
 	case isAdapter(f):
 		err = fmt.Errorf("%s: key %q: %w: an adapter (LoRA), which is no model by itself", f.Name, keyGeneralType,

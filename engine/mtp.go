@@ -171,13 +171,9 @@ func (m *Model) HasMTP() bool {
 	return m.kind.admits(KindMTP) && err == nil && n > 0
 }
 
-// mtpAlone reports whether a file has multi-token-prediction blocks without the model that they belong to: it is a
+// mtpAlone reports whether a file of an architecture has multi-token-prediction blocks without the model that they belong to: it is a
 // draft head.
-func mtpAlone(f *gguf.File) bool {
-	arch, err := f.String("general.architecture")
-	if err != nil {
-		return false
-	}
+func mtpAlone(f *gguf.File, arch string) bool {
 	_, model := f.Tensor("blk.0.attn_norm.weight")
 	n, err := f.Uint32(arch + ".nextn_predict_layers")
 	blocks, err2 := f.Uint32(arch + ".block_count")
@@ -186,7 +182,7 @@ func mtpAlone(f *gguf.File) bool {
 
 // mtpOnly makes the loader read the MTP blocks as if they were the model's only ones. It returns their number.
 func (l *loader) mtpOnly(*Config) int {
-	l.alone = mtpAlone(l.f)
+	l.alone = mtpAlone(l.f, l.arch)
 	blocks, n := l.integer("block_count"), l.integerOr("nextn_predict_layers", 0)
 	switch {
 	case !l.ok():

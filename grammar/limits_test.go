@@ -334,3 +334,19 @@ func spend(t testing.TB, v *Vocabulary, name, source string) error {
 	}
 	return nil
 }
+
+// Values of alternatives that are compared with each other count: each is written out for it once.
+func TestComparedValuesAreCounted(t *testing.T) {
+	used := func(key string, n int) int {
+		source := fmt.Sprintf(`{"%s":[{"const":"a%s"},{"const":"b%s"}]}`, key, strings.Repeat("x", n), strings.Repeat("x", n))
+		_, b, err := compileUnder(Limits{Bytes: 1 << 30}, source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b.limits.Bytes - b.bytes
+	}
+	const long = 10000
+	if more := used("oneOf", long) - used("anyOf", long); more < 2*long {
+		t.Errorf("two texts of %d bytes are compared for %d", long, more)
+	}
+}

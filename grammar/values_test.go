@@ -150,6 +150,8 @@ func TestKeywords(t *testing.T) {
 			[]string{`""`, `"abc"`}},
 		{`{"$schema":"http://json-schema.org/draft-07/schema#","$ref":"#/definitions/a","maxLength":2,` +
 			`"definitions":{"a":{"type":"string","minLength":1}}}`, []string{`"abc"`}, []string{`""`}},
+		{`{"$ref":"#/definitions/a","maxLength":2,"$schema":"http://json-schema.org/draft-07/schema#",` +
+			`"definitions":{"a":{"type":"string","minLength":1}}}`, []string{`"abc"`}, []string{`""`}},
 		{`{"allOf":[{"enum":[1,2,3]},{"enum":[2,3,4]}],"minimum":3}`, []string{`3`}, []string{`1`, `2`, `4`}},
 		{`{"anyOf":[{"type":"string"},{"type":"integer"}],"maxLength":1,"minimum":3}`, []string{`"a"`, `3`},
 			[]string{`"ab"`, `2`}},

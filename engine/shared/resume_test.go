@@ -95,6 +95,30 @@ func TestHeadsGoOnFromTheSameText(t *testing.T) {
 			s.Close()
 		}
 	}
+	used, _, _ := begin("", text[:1], text[1:])
+	tree := func() {
+		parents := make([]int32, 45)
+		for i := range parents {
+			parents[i] = int32(i) - 1
+		}
+		g := engine.Segment{Tokens: randomTokens(45, 70, 5), Parents: parents, States: make([]float32, 45*64), Logits: engine.Last}
+		if _, err := used.EvalSegment(context.Background(), g); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tree()
+	if err := used.Truncate(0); err != nil {
+		t.Fatal(err)
+	}
+	used.Resume(text[:1], text[1:], nil)
+	tree()
+	if !slices.Equal(used.Tokens(), text[1:1+used.Len()]) || used.Len() == 0 {
+		t.Errorf("tokens %d of a text that is gone on with, after a draft", used.Tokens())
+	}
+	if err := used.Truncate(0); err != nil {
+		t.Fatal(err)
+	}
+	used.Close()
 	s := sharedSession(t, c)
 	read(s, 1)
 	if next, _ := s.Resume(text[:1], text[1:], nil); next != nil || s.Len() != 1 || s.Reused() != 0 {

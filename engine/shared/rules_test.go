@@ -81,6 +81,30 @@ func TestSchedulerTruncateDropsTree(t *testing.T) {
 	}
 }
 
+// A path that is none is refused also where the memory of the tree was given up, and the tree is still there.
+func TestPathsAreCheckedWithoutMemory(t *testing.T) {
+	for _, kept := range []bool{true, false} {
+		s := loneSession(t)
+		feed(t, s, 5, engine.Last)
+		if _, err := s.Eval(context.Background(), []int32{1, 2, 3}, []int32{-1, 0, -1}, engine.All); err != nil {
+			t.Fatal(err)
+		}
+		if !kept {
+			s.c.mu.Lock()
+			s.drop()
+			s.c.mu.Unlock()
+		}
+		for _, path := range [][]int32{{1}, {0, 2}, {0, 0}, {3}, {-1}, {2, 1}} {
+			if err := s.Commit(path); !errors.Is(err, engine.ErrUsage) || s.Len() != 5 {
+				t.Errorf("%v, memory %v: %v, %d tokens", path, kept, err, s.Len())
+			}
+		}
+		if err := s.Commit([]int32{0, 1}); err != nil || !slices.Equal(s.Tokens()[5:], []int32{1, 2}) {
+			t.Errorf("memory %v: %v, tokens %d", kept, err, s.Tokens())
+		}
+	}
+}
+
 // A session that is closed is waited for by nobody, and its place is taken at once by the first who waits, also where
 // no pass runs.
 func TestSchedulerClosedSession(t *testing.T) {

@@ -91,7 +91,8 @@ func TestSubscriptsAreIndicesOrSlices(t *testing.T) {
 // Tests are not chained, as in Jinja2; one beside another in parentheses, or behind "and", is.
 func TestTestsAreNotChained(t *testing.T) {
 	wantRendered(t, "{{ (1 is odd) is true }} {{ 1 is odd and 2 is even }} {{ 1 is not even }}", "True True True")
-	for _, source := range []string{"{{ 1 is odd is even }}", "{{ 1 is odd is not even }}"} {
+	wantRendered(t, "{{ 'is' is eq 'is' }} {{ [1] is eq [1] }}", "True True")
+	for _, source := range []string{"{{ 1 is odd is even }}", "{{ 1 is odd is not even }}", "{% if false %}{{ 1 is odd is }}{% endif %}"} {
 		if got, err := render(source, Context{}); !errors.Is(err, ErrSyntax) {
 			t.Errorf("%s: %q, %v", source, got.String(), err)
 		}
