@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -64,6 +65,9 @@ func TestMetricsAreReadWhileRequestsEnd(t *testing.T) {
 	if text := s.page("/metrics"); !strings.Contains(text, "\nllamacpp:tokens_predicted_total 3\n") {
 		t.Errorf("of three answers of a token each: %s", text)
 	}
+	m := &s.metrics // the race detector looks
+	testkit.AtOnce(20, func() { s.writeMetrics(httptest.NewRecorder(), nil) }, func() { m.embedded(1, 0.1) },
+		func() { m.request("/", 200) }, func() { m.meanAnswer() })
 }
 
 // A request that is refused after its model was found lets go of the model, whichever part refuses it.

@@ -117,15 +117,17 @@ func (m *model) groups(random *rand.Rand) (list [][]int) {
 	return list
 }
 
-// use holds each group once and compares what is there with what was packed.
+// use holds each group once and compares what is there with what was packed. One that does not come is an error.
 func (m *model) use(held *Held, groups [][]int) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
 	for _, group := range groups {
 		for _, i := range group {
 			held.Expect(m.Layout.parts[i].w)
 			held.Want(m.Layout.parts[i].w)
 		}
 		held.ReadAhead()
-		apart, err := held.Fetch(context.Background())
+		apart, err := held.Fetch(ctx)
 		if err != nil {
 			return err
 		}
