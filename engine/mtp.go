@@ -171,8 +171,8 @@ func (m *Model) HasMTP() bool {
 	return m.kind.admits(KindMTP) && err == nil && n > 0
 }
 
-// mtpAlone reports whether a file of an architecture has multi-token-prediction blocks without the model that they belong to: it is a
-// draft head.
+// mtpAlone reports whether a file of an architecture has multi-token-prediction blocks without the model that they
+// belong to: it is a draft head.
 func mtpAlone(f *gguf.File, arch string) bool {
 	_, model := f.Tensor("blk.0.attn_norm.weight")
 	n, err := f.Uint32(arch + ".nextn_predict_layers")
