@@ -376,7 +376,7 @@ func TestLimitsOfGrammarsAreNamed(t *testing.T) {
 		},
 		"Digits":       {grammar.Limits{Digits: 3}, `"json_schema":{"type":"integer","minimum":12345}`},
 		"Instructions": {grammar.Limits{Instructions: 4}, `"json_schema":{"enum":["alpha","beta"]}`},
-		"Depth":        {grammar.Limits{Depth: 2}, `"grammar":"root ::= \"(\" root \")\""`},
+		"Depth":        {grammar.Limits{Depth: 2}, `"grammar":"root ::= \"(\" root \")\" | \"((((x\""`},
 		"Threads":      {grammar.Limits{Threads: 1}, `"grammar":"root ::= \"a\" | \"b\" | \"c\" | \"d\""`},
 	} {
 		s := newTester(t, with(t, func(o *spec.Options) { o.Limits.Grammar = c.limits }))
