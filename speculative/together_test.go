@@ -340,6 +340,36 @@ func (c *together) reads(x togetherText) bool {
 	return x.drafter == "eagle" || x.drafter == "eagle-tree" || x.drafter == "merge" && c.m.draft == nil
 }
 
+// drafts is how many prompts' tokens the draft model has to compute at most for a wave, where it has read these prompts,
+// and the prompts that it has certainly read then: under auto it may read none.
+func (c *together) drafts(wave []togetherText, read [][]int32) (most int, then [][]int32) {
+	for _, x := range wave {
+		if model := x.drafter == "model" || x.drafter == "tree" || x.drafter == "splice"; !model &&
+			(x.drafter != "merge" || c.m.draft == nil) {
+			continue
+		}
+		prompt, have := x.prompt[:len(x.prompt)-1], 0
+		for _, h := range read {
+			have = max(have, commonOf(h, prompt))
+		}
+		if most += len(prompt) + x.tokens + 16; have >= 16 { // a round may begin with what the target chose before
+			most -= have
+		}
+		if x.schedule != "auto" && x.leave == 0 {
+			read = append(read, prompt)
+		}
+	}
+	return most, read
+}
+
+// fed is how many prompts' tokens the draft model has computed.
+func fed(draft *shared.Scheduler) int64 {
+	if draft == nil {
+		return 0
+	}
+	return draft.Stats().PromptTokens
+}
+
 func commonOf(a, b []int32) (n int) {
 	for n < min(len(a), len(b)) && a[n] == b[n] {
 		n++
@@ -353,7 +383,7 @@ func (c *together) run() (problems []error) {
 	if err != nil {
 		return []error{err}
 	}
-	var history, read [][]int32 // of all texts; of those with heads
+	var history, read, readByDraft [][]int32 // of all texts; of those with heads; prompts
 	for _, wave := range c.waves {
 		before := all[0].Stats()
 		least, counted, passes := 0, c.targetBudget == 0 && !c.noCache, 0
@@ -375,6 +405,8 @@ func (c *together) run() (problems []error) {
 			}
 			counted = counted && x.leave == 0
 		}
+		fedBefore, mostFed := fed(all[1]), 0
+		mostFed, readByDraft = c.drafts(wave, readByDraft)
 		var wait sync.WaitGroup
 		texts, figures, failed := make([][]int32, len(wave)), make([]Stats, len(wave)), make([]error, len(wave))
 		for i, x := range wave {
@@ -396,6 +428,10 @@ func (c *together) run() (problems []error) {
 		after := all[0].Stats()
 		if n := after.PromptTokens - before.PromptTokens; counted && n > int64(least) {
 			problems = append(problems, fmt.Errorf("%d tokens of prompts were computed, %d suffice", n, least))
+		}
+		if n := fed(all[1]) - fedBefore; c.targetBudget+c.draftBudget == 0 && !c.noCache &&
+			n > int64(mostFed) {
+			problems = append(problems, fmt.Errorf("the draft model computed %d tokens of prompts, %d suffice", n, mostFed))
 		}
 		if n := after.Passes - before.Passes; counted && len(wave) == 1 && n > int64(passes) {
 			problems = append(problems, fmt.Errorf("%d passes, the decoders asked for %d", n, passes))
