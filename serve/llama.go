@@ -265,6 +265,9 @@ type modelObject struct {
 
 	Aliases []string `json:"aliases,omitempty"` // all names, as llama.cpp has them
 	Tags    []string `json:"tags,omitempty"`
+
+	Context int `json:"context_length,omitempty"` // of a model in memory, in tokens
+	Most    int `json:"max_model_len,omitempty"`  // the same, as vLLM calls it
 }
 
 func (s *Server) modelObject(e Entry) modelObject {
@@ -275,6 +278,11 @@ func (s *Server) modelObject(e Entry) modelObject {
 	o := modelObject{ID: e.Name, Object: "model", Created: at.Unix(), Owner: "spec", Tags: e.Tags}
 	if e.Aliases != nil {
 		o.Aliases = append([]string{e.Name}, e.Aliases...)
+	}
+	for _, m := range s.models.resident() {
+		if m.name == e.Name {
+			o.Context, o.Most = m.Context(), m.Context()
+		}
 	}
 	return o
 }

@@ -2,7 +2,10 @@ package serve
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -247,6 +250,14 @@ func parameterSize(n int64) string {
 	return number(float64(n))
 }
 
+// digest is another one where a model's files or settings are: of what is told of them, since hashing the files
+// themselves would read them.
+func (e *Entry) digest() string {
+	told := fmt.Appendf(nil, "%q %d %d %q %q", e.Path, e.Bytes, e.Modified.UnixNano(), e.System, e.Parameters)
+	sum := sha256.Sum256(told)
+	return hex.EncodeToString(sum[:])
+}
+
 // ollamaList answers /api/tags, all models, and /api/ps, those in memory.
 func (s *Server) ollamaList(w http.ResponseWriter, resident bool) {
 	type entry struct {
@@ -267,7 +278,7 @@ func (s *Server) ollamaList(w http.ResponseWriter, resident bool) {
 	s.refreshed()
 	for _, e := range s.models.entries() {
 		m := loaded[e.Name]
-		one := entry{Name: e.Name, Model: e.Name, Size: e.Bytes, Details: details(m)}
+		one := entry{Name: e.Name, Model: e.Name, Size: e.Bytes, Digest: e.digest(), Details: details(m)}
 		if resident {
 			if m == nil {
 				continue

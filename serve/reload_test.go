@@ -126,3 +126,36 @@ func TestProbesAreLoggedAtDebug(t *testing.T) {
 		}
 	}
 }
+
+// Lists tell the context of a model in memory, and a digest that is another one where a model's files are.
+func TestListsTellContextAndDigest(t *testing.T) {
+	s, f := managed(t, nil)
+	get := func(path, list string, at int) map[string]any {
+		t.Helper()
+		return decode(t, s.page(path))[list].([]any)[at].(map[string]any)
+	}
+	if m := get("/v1/models", "data", 0); m["context_length"] != nil {
+		t.Errorf("of a model that is not in memory: %v", m)
+	}
+	s.post("/v1/completions", `{"model":"go","prompt":"func","max_tokens":1}`, 200)
+	m, release, err := s.models.acquire(t.Context(), "go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	want := float64(m.Context())
+	if m := get("/v1/models", "data", 0); m["context_length"] != want || m["max_model_len"] != want {
+		t.Errorf("%v, want %v", m, want)
+	}
+	before := get("/api/tags", "models", 1)["digest"].(string)
+	if again := get("/api/tags", "models", 1)["digest"]; len(before) != 64 || again != before {
+		t.Errorf("%q, then %q", before, again)
+	}
+	f.has[0].Bytes++
+	if err := s.Refresh(); err != nil {
+		t.Fatal(err)
+	}
+	if after := get("/api/tags", "models", 1)["digest"]; after == before {
+		t.Error("other files, the same digest")
+	}
+}
