@@ -175,6 +175,7 @@ func (r *runner) run(binary, pkg string, race bool, limit time.Duration, args ..
 	args = append([]string{"-c", script, binary, "-test.failfast", "-test.v"}, args...)
 	test := exec.Command("sh", args...)
 	test.Dir = pkg
+	test.Env = append(os.Environ(), "GOCOVERDIR="+r.dir) // else a command that a test starts complains
 	var out bytes.Buffer
 	test.Stdout, test.Stderr = &out, &out
 	// With the processes that a test has started.
