@@ -57,8 +57,11 @@ const LeastNormal = 0x1p-126
 // Weight32 is Exp32(x), or 0 where that is below LeastNormal: a term of a softmax. Subnormal numbers cost some
 // processors a hundredfold, and next to the greatest term, which is 1, they are nothing.
 func Weight32(x float32) float32 {
-	if x < expNormal {
+	switch {
+	case x < expNormal:
 		return 0
+	case x == 0: // of two maxima that are combined, one is the greater
+		return 1
 	}
 	return Exp32(x)
 }
