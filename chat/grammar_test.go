@@ -423,11 +423,9 @@ func TestToolGrammarOfTemplates(t *testing.T) {
 				if from < 0 {
 					continue
 				}
-				for to := from; to <= len(c.Text); to++ { // the call ends somewhere
-					if n, of, final := follows(t, g, nil, c.Text[from:to]); n == of && final {
-						best = to - from
-						break
-					} else if n < of {
+				longest, _, _ := follows(t, g, nil, c.Text[from:])
+				for best = longest; best > 0; best-- { // the call ends somewhere
+					if _, _, final := follows(t, g, nil, c.Text[from:from+best]); final {
 						break
 					}
 				}

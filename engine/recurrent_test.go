@@ -34,7 +34,7 @@ func TestRecurrentOneAnswer(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 2})
 	for i, name := range hybrids {
 		m := openRecipe(t, rt, name)
-		n, every := 300, 2
+		n, every := 300, 3
 		if testing.Short() {
 			n, every = 120, 6
 		}
@@ -190,7 +190,7 @@ func TestLongRecurrentTruncate(t *testing.T) {
 // TestRecurrentWalk does what decoders do, in random order, and compares every logit with that of a fresh session.
 func TestRecurrentWalk(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 2})
-	steps := 40
+	steps := 30
 	if testkit.IsLong(t) {
 		steps = 400
 	}

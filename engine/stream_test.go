@@ -69,14 +69,17 @@ func TestStreamed(t *testing.T) {
 			ids := randomTokens(90, whole.config.Vocab, 1)
 			want := eval(t, newSession(t, whole, SessionOptions{}), ids, nil, All)
 			cache := t.TempDir()
-			for _, limit := range limits(t, file, Options{}) {
+			for j, limit := range limits(t, file, Options{}) {
 				announced := 0
 				m := openModel(t, rt, file, Options{Memory: limit, Cache: cache,
 					Announce: func(string, int64) error { announced++; return nil }})
 				if m.store == nil || m.Bytes() > limit {
 					t.Fatalf("%s: %d bytes under a limit of %d", file, m.Bytes(), limit)
 				}
-				for _, w := range ways {
+				for i, w := range ways {
+					if !testkit.IsLong(t) && (i+j)%2 > 0 {
+						continue
+					}
 					sameBits(t, fmt.Sprintf("%s, %d threads, %d bytes, %s", filepath.Base(file), threads, limit, w.name),
 						w.feed(t, m, SessionOptions{}, ids), want)
 				}
@@ -85,7 +88,7 @@ func TestStreamed(t *testing.T) {
 					t.Errorf("%s: %d bytes were read, a pass reads %d", file, read, p.PerPass)
 				}
 				m.Close()
-				if limit != limits(t, file, Options{})[0] && announced != 0 {
+				if j > 0 && announced != 0 {
 					t.Errorf("%s: the panel file was written again", file)
 				}
 			}

@@ -126,25 +126,26 @@ func reading(t testing.TB, head *engine.Model, target *engine.Session) *engine.S
 	return s
 }
 
-// assistantRow is headRow for heads that look at their target's cache.
-func assistantRow(t *testing.T, target, head *engine.Model, text, branch []int32) []float32 {
+// assistantRows is headRows for heads that look at their target's cache.
+func assistantRows(t *testing.T, target, head *engine.Model, text, branch []int32) (rows [][]float32) {
 	t.Helper()
 	s := session(t, target, 0)
 	r, err := s.EvalSegment(context.Background(),
 		engine.Segment{Tokens: text[:len(text)-1], Hidden: engine.Last, Layers: head.TargetLayers()})
-	own := reading(t, head, s)
-	for _, id := range append([]int32{text[len(text)-1]}, branch...) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err = own.EvalSegment(context.Background(),
-			engine.Segment{Tokens: []int32{id}, States: slices.Clone(r.Hidden.Data), Logits: engine.Last, Hidden: engine.Last,
-				Layers: []int{engine.FinalNorm}})
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	return slices.Clone(r.Logits.Row(0))
+	own := reading(t, head, s)
+	for _, id := range append([]int32{text[len(text)-1]}, branch...) {
+		r, err = own.EvalSegment(context.Background(),
+			engine.Segment{Tokens: []int32{id}, States: slices.Clone(r.Hidden.Data), Logits: engine.Last, Hidden: engine.Last,
+				Layers: []int{engine.FinalNorm}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, slices.Clone(r.Logits.Row(0)))
+	}
+	return rows
 }
 
 // observer is a drafter that looks at another one's drafts: each token must be the one that the head picks when it
@@ -155,6 +156,7 @@ type observer struct {
 	target, head *engine.Model
 	sampling     engine.Sampling
 	tree         bool
+	anew         anew
 	looked       int
 	most         int
 	skip         int
@@ -175,12 +177,12 @@ func (o *observer) Draft(ctx context.Context, sequence []int32, d *Draft) error 
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	for i := before; i < d.Len(); i++ {
+	for i := d.Len() - 1; i >= before; i-- {
 		var branch []int32
 		for at := d.Parent(i); at >= 0; at = d.Parent(at) {
 			branch = slices.Insert(branch, 0, d.Tokens[at])
 		}
-		row, path := assistantRow(o.t, o.target, o.head, text, branch), append(slices.Clone(text), branch...)
+		row, path := o.anew.row(o.t, o.target, o.head, text, branch), append(slices.Clone(text), branch...)
 		best := []sampling.Prob{{ID: sampler.Pick(row, path)}}
 		if o.tree { // which of them comes first is a matter of experience
 			best = sampler.AppendBest(nil, candidatesPerNode, row, path)
@@ -238,7 +240,7 @@ func testAssistant(t *testing.T, target, head *engine.Model) {
 				continue // the children of a node are no draws then
 			}
 			w := &observer{Attentive: headed(reading(t, head, one), headOptions{Tree: tree}).(Attentive), t: t, target: target,
-				head: head, sampling: s, tree: tree}
+				head: head, sampling: s, tree: tree, anew: anew{compute: assistantRows}}
 			length := 5
 			if tree { // siblings are among its nodes
 				length = 12

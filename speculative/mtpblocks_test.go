@@ -72,6 +72,7 @@ func TestMTPBlocksStates(t *testing.T) {
 		target, head := mtpBlocks(t, rt, blocks)
 		testHeadStates(t, target, head)
 
+		reference := anew{compute: headRows}
 		want, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: 20}), matrixPrompt, engine.Sampling{})
 		for name, drafter := range map[string]func(Sequence) Drafter{
 			"chain": func(s Sequence) Drafter { return headed(s, headOptions{}) },
@@ -87,7 +88,7 @@ func TestMTPBlocksStates(t *testing.T) {
 			}
 			var last int // logits of the last block
 			for _, x := range h.rows {
-				if anew := headRow(t, target, head, x.text, x.branch); !slices.Equal(x.row, anew) {
+				if !slices.Equal(x.row, reference.row(t, target, head, x.text, x.branch)) {
 					t.Errorf("%d blocks, %s: the logits after %d and %d are others than those computed anew", blocks,
 						name, x.text, x.branch)
 				}

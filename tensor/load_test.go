@@ -149,17 +149,19 @@ func TestRow(t *testing.T) {
 func TestRead(t *testing.T) {
 	for _, threads := range []int{1, 5} {
 		rt := runtimeOf(t, threads)
-		for _, from := range asm.Formats() {
+		for i, from := range asm.Formats() {
 			const rows, cols, off = 900, 1024, 77 // more than is read at a time, of every type
 			raw := rawRows(t, from, 6, rows, cols)
 			file := bytes.NewReader(append(make([]byte, off), raw...))
 			floats := make([]float32, rows*cols)
 			ok(t, Decode(from, floats, raw))
-			to := []Type{from, F32, F16, BF16, Q8_0, Q4_0}
-			if threads == 1 || testing.Short() {
+			all := []Type{F32, F16, BF16, Q8_0, Q4_0}
+			to := []Type{from, all[i%len(all)], all[(i+2)%len(all)]} // rows are decoded, then encoded
+			switch {
+			case threads == 1 || testing.Short():
 				to = []Type{from, Q8_0}
-			} else if from == Q8_0 {
-				to = append(to, Q4_K, Q6_K) // these take their time
+			case from == Q8_0:
+				to = append(all, Q4_K, Q6_K) // these take their time
 			}
 			for _, to := range to {
 				m, err := Read(context.Background(), rt, file, off, from, rows, cols, to)

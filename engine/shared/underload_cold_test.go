@@ -34,7 +34,7 @@ func TestAutoFromColdStart(t *testing.T) {
 		loads, chances, rounds = []int{2, 8}, []float64{0.1, 0.5, 0.95}, []int{64}
 	}
 	least, below := 2.0, 0
-	for _, c := range []struct {
+	for i, c := range []struct {
 		name       string
 		cost, step passTimes
 		target     *engine.Model
@@ -47,7 +47,10 @@ func TestAutoFromColdStart(t *testing.T) {
 			{512, 1600}}, double, 0},
 	} {
 		l.cost, l.step, l.target = c.cost, c.step, c.target
-		for _, machine := range []string{"quiet", "noisy", "half speed", "breaks", "tree, noisy", "no prompts"} {
+		for j, machine := range []string{"quiet", "noisy", "half speed", "breaks", "tree, noisy", "no prompts"} {
+			if (i+j)%2 > 0 && !testkit.IsLong(t) { // each with drafts of both kinds
+				continue
+			}
 			l.noise, l.slow, l.breaks, l.prompt, l.tree = 0, false, false, 60, false
 			switch machine {
 			case "noisy":

@@ -28,7 +28,7 @@ func TestEveryFlippedBitIsFoundOrMeansNothing(t *testing.T) {
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	found := 0
-	bits := 16
+	bits := 10
 	switch {
 	case testkit.IsLong(t):
 		bits = 200
