@@ -30,6 +30,7 @@ func avx2() Kernels {
 	k.MatMul[F16] = floatMatMul(f16AVX2, 32, 6)
 	k.MatMul[BF16] = floatMatMul(bf16AVX2, 32, 6)
 	integerAVX2(&k)
+	shareQ4_0(&k)
 	tilesAVX2(&k)
 	inflatesAVX2(&k)
 	k.Pass[F32], k.Pass[F16], k.Pass[BF16] = 6, 6, 6
@@ -59,6 +60,7 @@ func avxvnni() Kernels {
 	k.Name = "avxvnni"
 	k.Offset = true
 	integerAVXVNNI(&k)
+	shareQ4_0(&k)
 	noTiles(&k)
 	return k
 }
@@ -72,6 +74,7 @@ func avx512() Kernels {
 	k.MatMul[F16] = floatMatMul(f16AVX512, 32, 8)
 	k.MatMul[BF16] = floatMatMul(bf16AVX512, 32, 8)
 	integerAVX512(&k)
+	shareQ4_0(&k)
 	noTiles(&k)
 	k.MatMulPair[Q8_0] = blockMatMulPair(Q8_0, q8PairAVX512)
 	k.MatMulPair[Q4_0] = blockMatMulPair(Q4_0, q4PairAVX512)

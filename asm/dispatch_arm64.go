@@ -25,6 +25,7 @@ func neon() Kernels {
 	k.MatMul[F16] = floatMatMul(f16NEON, 32, 6)
 	k.MatMul[BF16] = floatMatMul(bf16NEON, 32, 6)
 	integerNEON(&k)
+	shareQ4_0(&k)
 	k.SumSquares, k.RMSNorm, k.LayerNorm = sumSquaresNEON, rmsNormNEON, layerNormNEON
 	k.Add, k.Blend = addNEON, blendNEON
 	k.Exp, k.ExpSum, k.SiLUMul, k.SigmoidMul, k.GELU = expNEON, expSumNEON, siluMulNEON, sigmoidMulNEON, geluNEON
@@ -49,6 +50,7 @@ func dotprod() Kernels {
 	k := neon()
 	k.Name = "dotprod"
 	integerDotprod(&k)
+	shareQ4_0(&k)
 	return k
 }
 
@@ -57,5 +59,6 @@ func i8mm() Kernels {
 	k := dotprod()
 	k.Name = "i8mm"
 	integerI8MM(&k)
+	shareQ4_0(&k)
 	return k
 }

@@ -59,11 +59,13 @@ const (
 	Q2_K
 	IQ2_S
 	IQ2_XS
+	Q2_0
 	IQ2_XXS
 	TQ2_0
 	IQ1_M
 	TQ1_0
 	IQ1_S
+	Q1_0
 	formatCount
 )
 
@@ -88,18 +90,20 @@ var formats = [formatCount]format{
 	Q2_K:    formatQ2_K,
 	IQ2_S:   formatIQ2_S,
 	IQ2_XS:  formatIQ2_XS,
+	Q2_0:    formatQ2_0,
 	IQ2_XXS: formatIQ2_XXS,
 	TQ2_0:   formatTQ2_0,
 	IQ1_M:   formatIQ1_M,
 	TQ1_0:   formatTQ1_0,
 	IQ1_S:   formatIQ1_S,
+	Q1_0:    formatQ1_0,
 }
 
 // format is everything that differs between weight types.
 type format struct {
 	name         string
 	integer      bool // products take quantized activations
-	blockWeights int  // weights per block of a GGUF row: 1, 32 or 256
+	blockWeights int  // weights per block of a GGUF row: 1, 32, 64, 128 or 256
 	blockBytes   int  // bytes per block of a GGUF row
 	panelBytes   int  // bytes per block of a panel, all sections together
 	offset       bool // the panel's bytes depend on Kernels.Offset
@@ -163,7 +167,7 @@ func (f Format) Integer() bool { return formats[f].integer }
 // Offset reports whether the bytes of a panel depend on [Kernels].Offset.
 func (f Format) Offset() bool { return formats[f].offset }
 
-// BlockWeights is the number of weights in a block: a row's length is a multiple of it. 1, 32 or 256.
+// BlockWeights is the number of weights in a block: a row's length is a multiple of it. 1, 32, 64, 128 or 256.
 func (f Format) BlockWeights() int { return formats[f].blockWeights }
 
 // BlockBytes is the size of a block in a GGUF row.

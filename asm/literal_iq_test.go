@@ -27,8 +27,11 @@ func u32(p []byte, at int) uint32 { return uint32(u16(p, at)) | uint32(u16(p, at
 func nibbleAt(p []byte, i int) int { return int(p[i/2]) >> (i % 2 * 4) & 15 }
 
 // wholes is a super-block of 8 sub-blocks of 32 weights: d*u*q.
-func wholes(d float32, q, u func(i int) int) (list []literalBlock) {
-	for s := range 8 {
+func wholes(d float32, q, u func(i int) int) []literalBlock { return someWholes(8, d, q, u) }
+
+// someWholes is n sub-blocks.
+func someWholes(n int, d float32, q, u func(i int) int) (list []literalBlock) {
+	for s := range n {
 		b := literalBlock{d: d, scale: [2]int{u(s)}}
 		for k := range b.q {
 			b.q[k] = q(32*s + k)
@@ -94,6 +97,12 @@ func init() {
 		},
 		TQ2_0: func(p []byte) []literalBlock {
 			return wholes(f16(p, 64), func(k int) int { return int(p[k/128*32+k%32]>>(k/32%4*2)&3) - 1 }, one)
+		},
+		Q2_0: func(p []byte) []literalBlock {
+			return someWholes(2, f16(p, 0), func(k int) int { return int(p[2+k/4]>>(k%4*2)&3) - 1 }, one)
+		},
+		Q1_0: func(p []byte) []literalBlock {
+			return someWholes(4, f16(p, 0), func(k int) int { return 2*int(p[2+k/8]>>(k%8)&1) - 1 }, one)
 		},
 		TQ1_0: func(p []byte) []literalBlock {
 			return wholes(f16(p, 52), func(k int) int {

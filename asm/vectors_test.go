@@ -89,7 +89,7 @@ func vectors(k *Kernels) string {
 
 	// Rules 3 and 4: three rows, two tokens.
 	for _, f := range Formats() {
-		cols := max(f.BlockWeights(), 96)
+		cols := (95/f.BlockWeights() + 1) * f.BlockWeights()
 		var raw []byte
 		for r := range 3 {
 			raw = append(raw, vectorRow(f, 10+r, cols)...)

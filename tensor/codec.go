@@ -46,6 +46,8 @@ var codecs = [...]codec{
 	IQ1_S:   {decodeTable(IQ1_S), nil, IQ4_NL},
 	TQ2_0:   {decodeTQ2_0, encodeTQ2_0, Q4_0},
 	TQ1_0:   {decodeTQ1_0, encodeTQ1_0, Q4_0},
+	Q2_0:    {decodeQ2_0, nil, Q4_0},
+	Q1_0:    {decodeQ1_0, nil, Q4_0},
 }
 
 // Encodable lists the types that [Encode] can write, the one with the most bits per weight first.

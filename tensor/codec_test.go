@@ -119,6 +119,8 @@ var formulas = map[Type]func(p []byte, k int) float64{
 		q := p[48+s/2*32+k%32]>>(4*(s%2))&15 + 16*(p[16+k%32]>>s&1)
 		return half(p)*float64(sixBits(p[4:], s, 0))*float64(q) - half(p[2:])*float64(sixBits(p[4:], s, 4))
 	},
+	Q2_0: func(p []byte, k int) float64 { return half(p) * float64(int(p[2+k/4]>>(k%4*2)&3)-1) },
+	Q1_0: func(p []byte, k int) float64 { return half(p) * float64(2*int(p[2+k/8]>>(k%8)&1)-1) },
 	TQ2_0: func(p []byte, k int) float64 {
 		return half(p[64:]) * float64(int(p[k/128*32+k%32]>>(k/32%4*2)&3)-1)
 	},
@@ -195,7 +197,7 @@ func TestTypes(t *testing.T) {
 			t.Errorf("%v is parsed as %v, %v", f, got, err)
 		}
 	}
-	for _, name := range []string{"q8_1", "nvfp4", "q1_0", "q2_0", "q8_k", ""} {
+	for _, name := range []string{"q8_1", "nvfp4", "q8_k", ""} {
 		if _, err := ParseType(name); err == nil || !strings.Contains(err.Error(), `"`+name+`"`) {
 			t.Errorf("type %q: %v", name, err)
 		}

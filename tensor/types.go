@@ -10,7 +10,7 @@ import (
 type Type = asm.Format
 
 // The types, the one with the most bits per weight first. Rows of F32, F16 and BF16 may have any number of columns,
-// those of the types with a scale per 256 weights a multiple of 256, all others a multiple of 32.
+// those of the types with a scale per 64, 128 or 256 weights a multiple of that, all others a multiple of 32.
 const (
 	F32    = asm.F32
 	F16    = asm.F16
@@ -36,6 +36,8 @@ const (
 	IQ2_XXS = asm.IQ2_XXS // 2.1 bits
 	IQ1_M   = asm.IQ1_M   // 1.75 bits
 	IQ1_S   = asm.IQ1_S   // 1.6 bits
+	Q2_0    = asm.Q2_0    // 2 bits for -1, 0, 1 and 2; a binary16 scale per 64 weights
+	Q1_0    = asm.Q1_0    // a sign; a binary16 scale per 128 weights
 	TQ2_0   = asm.TQ2_0   // 2 bits for -1, 0 and 1; a binary16 scale per 256 weights
 	TQ1_0   = asm.TQ1_0   // 1.6 bits, five weights in a byte; a binary16 scale per 256 weights
 	Q2_K    = asm.Q2_K    // 2 bits; 4-bit scales and minimums of 16 weights, and binary16 scales of both per 256
