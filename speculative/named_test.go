@@ -70,6 +70,15 @@ func TestChoiceMakesWhatItNames(t *testing.T) {
 			t.Errorf("%q: %+v, %v", name, o.Verifier, err)
 		}
 	}
+	for name, want := range map[string]Drafter{"ngram": NGram(NGramOptions{}), "suffix": Suffix(SuffixOptions{}), "none": nil} {
+		of, err := Find(Drafters(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := of.New(Parts{}); err != nil || reflect.TypeOf(got) != reflect.TypeOf(want) {
+			t.Errorf("%q: %T, %v", name, got, err)
+		}
+	}
 	late := Choice{Drafter: "early-exit", ExitLayer: 3, Schedule: "heuristic", Max: 7}
 	for _, x := range []struct{ first, second, want Choice }{
 		{Choice{}, late, late},
