@@ -2,7 +2,8 @@ package tensor
 
 import "github.com/specgo/spec/asm"
 
-// Q1_0: a block of 128 weights is d binary16 and 16 bytes, a bit per weight, the lowest first: d where it is set, else -d.
+// Q1_0: a block of 128 weights is d binary16 and 16 bytes, a bit per weight, the lowest first: d where it is set,
+// else -d.
 
 func decodeQ1_0(dst []float32, row []byte) {
 	for ; len(dst) > 0; dst, row = dst[128:], row[18:] {
