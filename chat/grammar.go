@@ -131,7 +131,7 @@ func (f *Format) ToolGrammar(tools []Tool, o ToolGrammarOptions) (*grammar.Gramm
 	case s.asleep != nil:
 		g = s.asleep(f, g, &o)
 	default:
-		g = f.sleeping(g, &o)
+		g = f.sleeping(g, tools, &o)
 	}
 	return f.around(g, true, &o.GrammarOptions), nil
 }
@@ -218,7 +218,7 @@ func several(call *grammar.Grammar, open, between, end string, o *ToolGrammarOpt
 }
 
 // sleeping is free text with calls in it.
-func (f *Format) sleeping(calls *grammar.Grammar, o *ToolGrammarOptions) *grammar.Grammar {
+func (f *Format) sleeping(calls *grammar.Grammar, tools []Tool, o *ToolGrammarOptions) *grammar.Grammar {
 	if f.Syntax.of().bare {
 		// Calls have no mark: an answer that begins as one is one.
 		other, err := grammar.ParseGBNF(o.Budget, `root ::= ([^ \n\t\r{\[] .*)?`)
@@ -230,6 +230,11 @@ func (f *Format) sleeping(calls *grammar.Grammar, o *ToolGrammarOptions) *gramma
 	var marks []string
 	for _, m := range f.openMarks() {
 		marks = append(marks, o.spell(o.mark(m)))
+	}
+	if f.Syntax.of().lists {
+		for _, t := range tools {
+			marks = append(marks, "["+t.Name+"(") // which would be a call that no grammar holds
+		}
 	}
 	// The mark is part of calls: text that ends in front of it, and then a call.
 	text := grammar.Without(marks...)

@@ -491,3 +491,18 @@ func TestValuesBesideStrings(t *testing.T) {
 		}
 	}
 }
+
+// A list that needs no mark to be calls is not free text beside the calls of a grammar.
+func TestFreeTextIsNoListOfCalls(t *testing.T) {
+	for _, s := range []Syntax{SyntaxLFM2, SyntaxOLMo, SyntaxLlama3} {
+		g, err := (&Format{Syntax: s}).ToolGrammar(weatherTools, ToolGrammarOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for text, want := range map[string]bool{"It is now.": true, "[now()]": false, "[get_weather(days=0)]": false} {
+			if n, of, final := follows(t, g, nil, text); (n == of && final) != want {
+				t.Errorf("%s: %q: %d of %d, %v", s, text, n, of, final)
+			}
+		}
+	}
+}

@@ -34,9 +34,14 @@ func (p *Parser) wholeCalls(end string, read func(text string) ([]wholeRead, who
 	if !found {
 		p.buf = ""
 	}
+	return p.wholes(calls, status == wholeCut)
+}
+
+// wholes reports calls that were read, the last of which may have been cut.
+func (p *Parser) wholes(calls []wholeRead, cut bool) bool {
 	for i, c := range calls {
 		var err error
-		if status == wholeCut && i == len(calls)-1 {
+		if cut && i == len(calls)-1 {
 			err = ErrToolCall
 		}
 		p.begin(c.name, "")

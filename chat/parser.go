@@ -82,6 +82,7 @@ type Parser struct {
 	kept     bool // the body is reasoning that stays in the content
 	tagged   taggedReader
 	searched int // bytes of buf in which an end tag was not found
+	list     listEnd
 }
 
 // NewParser returns a parser for one answer.
@@ -287,6 +288,16 @@ func (p *Parser) start() bool {
 		}
 		if found != "" {
 			p.thinkMark(found)
+			return true
+		}
+	}
+	if p.syntax.lists {
+		is, more := p.beginsList()
+		if more {
+			return false
+		}
+		if is {
+			p.raw, p.state = "", (*Parser).listedCalls
 			return true
 		}
 	}

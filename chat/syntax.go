@@ -48,6 +48,7 @@ type syntax struct {
 	// opens reasoning.
 	open     []string
 	bare     bool
+	lists    bool // without a mark too: an answer that begins with [, a tool's name and (
 	close    string
 	begin    func(p *Parser, mark string)
 	between  func(p *Parser) bool

@@ -22,6 +22,7 @@ var lfm2 = syntax{
 	marks:    []string{lfmCalls, lfmEnd},
 	open:     []string{lfmCalls},
 	begin:    func(p *Parser, _ string) { p.state = (*Parser).lfmCalls },
+	lists:    true,
 	notation: pythonNotation,
 	call:     pythonCall,
 	calls: func(_ *Format, call *grammar.Grammar, o *ToolGrammarOptions) *grammar.Grammar {

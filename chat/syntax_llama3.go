@@ -17,6 +17,7 @@ var llama3 = syntax{
 	marks: []string{pythonTag},
 	open:  []string{pythonTag},
 	bare:  true,
+	lists: true,
 	begin: func(p *Parser, _ string) { p.state = (*Parser).pythonBehindTag },
 	call: func(_ *Format, tool string, args *grammar.Grammar, _ *ToolGrammarOptions) *grammar.Grammar {
 		return callObject(tool, "parameters", args)

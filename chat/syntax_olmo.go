@@ -18,6 +18,7 @@ var olmo = syntax{
 	marks:    []string{olmoCalls, olmoEnd},
 	open:     []string{olmoCalls},
 	begin:    func(p *Parser, _ string) { p.state = (*Parser).olmoCalls },
+	lists:    true,
 	notation: pythonNotation,
 	call:     pythonCall,
 	calls: func(_ *Format, call *grammar.Grammar, o *ToolGrammarOptions) *grammar.Grammar {

@@ -19,6 +19,23 @@ var typedTools = []Tool{
 
 // moreAnswers are answers in further syntaxes, those that end early, and calls in reasoning; TestParser reads them too.
 var moreAnswers = []parserCase{
+	{"a list of calls without a mark", Format{Syntax: SyntaxLFM2}, ParserOptions{Tools: anyTools},
+		" [f(a=\"]\\\")\", b=['x', {\"k\": 1}]), f()] Done.",
+		"start 0: f \nargs 0: {\"a\": \"]\\\")\", \"b\": [\"x\", {\"k\": 1}]}\nend 0:  <nil>\n" +
+			"start 1: f \nargs 1: {}\nend 1:  <nil>\ncontent: \"Done.\""},
+	{"a list of calls without a mark, behind reasoning", Format{Syntax: SyntaxOLMo, ThinkStart: "<think>", ThinkEnd: "</think>"},
+		ParserOptions{Tools: anyTools, Reasoning: true}, "[f(a=1)]</think>\n\n[f(a=2)]",
+		"reasoning: \"[f(a=1)]\"\nstart 0: f \nargs 0: {\"a\": 2}\nend 0:  <nil>"},
+	{"a list that is cut within a call", Format{Syntax: SyntaxLlama3}, ParserOptions{Tools: anyTools}, "[f(a=1), f(b=\"x",
+		"start 0: f \nargs 0: {\"a\": 1}\nend 0:  <nil>\nstart 1: f \nargs 1: {\"b\": \nend 1:  chat: malformed or incomplete tool call"},
+	{"a list that is cut within a name", Format{Syntax: SyntaxLFM2}, ParserOptions{Tools: anyTools}, "[f", "content: \"[f\""},
+	{"a list of what is no tool", Format{Syntax: SyntaxLFM2}, ParserOptions{Tools: anyTools}, "[f(a=1), g()] x",
+		"content: \"[f(a=1), g()] x\""},
+	{"a list that is no call", Format{Syntax: SyntaxLFM2}, ParserOptions{Tools: anyTools}, "[f(x) is](a) link",
+		"content: \"[f(x) is](a) link\""},
+	{"calls in text are text", Format{Syntax: SyntaxLFM2}, ParserOptions{Tools: anyTools}, "Say [f(a=1)].",
+		"content: \"Say [f(a=1)].\""},
+	{"a list without tools", Format{Syntax: SyntaxLlama3}, ParserOptions{}, "[f(a=1)]", "content: \"[f(a=1)]\""},
 	{"a call in reasoning that never ends", thinking, ParserOptions{Tools: anyTools, Reasoning: true},
 		"I call. <tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>",
 		"reasoning: \"I call.\"\nstart 0: f \nargs 0: {}\nend 0:  <nil>"},
