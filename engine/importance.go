@@ -105,7 +105,7 @@ func (w *watch) add(x []float32, cols int, products []product) {
 			clear(squares)
 			for i := 0; i < len(x); i += cols {
 				for j, v := range x[i : i+cols] {
-					squares[j] += float64(v) * float64(v)
+					squares[j] += float64(float64(v) * float64(v)) // not fused
 				}
 			}
 		}
