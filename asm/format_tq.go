@@ -68,38 +68,60 @@ func rowTQ1_0(panel []byte, r int, dst []float32, _ bool) {
 	}
 }
 
-// ternaryDigits has the digits of a byte of TQ1_0, digit n in byte n.
-var ternaryDigits = func() *[256]uint64 {
-	t := new([256]uint64)
-	for v := range t {
-		for n, power := 0, 1; n < 5; n, power = n+1, power*3 {
-			t[v] |= uint64(v*power%256*3>>8) << (8 * n)
-		}
-	}
-	return t
-}()
-
 // inflateTQ1_0 is Kernels.Inflate. Digits of groups i of 4 weights, at bits 2i, are the crumbs of as many sub-blocks.
+// It goes over 8 of the 64 bytes of a group at a time.
 func inflateTQ1_0(dst, panel []byte, cols int) {
+	const sub = crumbBytes
 	for b := range cols / SuperBlock {
 		super, to := panel[b*tq1Panel:][:tq1Panel], dst[b*tqPanel:][:tqPanel]
-		for at := range 4 * PanelRows {
-			v := func(i int) uint64 { return ternaryDigits[super[64*i+at]] }
-			for c := range 2 { // of sub-blocks 0 … 4
-				x := v(4*c) | v(4*c+1)<<2 | v(4*c+2)<<4 | v(4*c+3)<<6
-				for n := range 5 {
-					to[n*crumbBytes+64*c+at] = byte(x >> (8 * n))
-				}
+		for at := 0; at < 4*PanelRows; at += 8 {
+			for c := 0; c <= 64; c += 64 { // of sub-blocks 0 … 4
+				x0, x1, x2, x3, x4 := ternaryCrumbs(super[4*c+at:])
+				half := to[c+at:]
+				le.PutUint64(half, x0)
+				le.PutUint64(half[sub:], x1)
+				le.PutUint64(half[2*sub:], x2)
+				le.PutUint64(half[3*sub:], x3)
+				le.PutUint64(half[4*sub:], x4)
 			}
-			x := v(8) | v(9)<<2 | v(10)<<4 | v(11)<<6 // 5 halves of sub-blocks 5, 6 and 7
-			for n := range 5 {
-				to[(5+n/2)*crumbBytes+n%2*64+at] = byte(x >> (8 * n))
-			}
-			x = v(12)
-			to[7*crumbBytes+64+at] = byte(x | x>>6&12 | x>>12&48 | x>>18&192)
+			x0, x1, x2, x3, x4 := ternaryCrumbs(super[512+at:]) // 5 halves of sub-blocks 5, 6 and 7
+			half := to[5*sub+at:]
+			le.PutUint64(half, x0)
+			le.PutUint64(half[64:], x1)
+			le.PutUint64(half[sub:], x2)
+			le.PutUint64(half[sub+64:], x3)
+			le.PutUint64(half[2*sub:], x4)
+			x0, x1, x2, x3, _ = ternaryDigits(le.Uint64(super[768+at:]))
+			le.PutUint64(half[2*sub+64:], x0|x1<<2|x2<<4|x3<<6)
 		}
 		copy(to[tqScales:][:2*PanelRows], super[tq1Scales:])
 	}
+}
+
+// ternaryCrumbs are the digits of 4 groups, 64 bytes apart: of digit n those of group i at bits 2i of each byte.
+func ternaryCrumbs(groups []byte) (x0, x1, x2, x3, x4 uint64) {
+	for i := 3; i >= 0; i-- {
+		d0, d1, d2, d3, d4 := ternaryDigits(le.Uint64(groups[64*i:]))
+		x0, x1, x2, x3, x4 = x0<<2|d0, x1<<2|d1, x2<<2|d2, x3<<2|d3, x4<<2|d4
+	}
+	return
+}
+
+// ternaryDigits are the 5 digits of each of 8 bytes of TQ1_0, the most significant first: the whole part of 3 times the
+// fraction byte/256 is a digit, the rest the next fraction.
+func ternaryDigits(v uint64) (d0, d1, d2, d3, d4 uint64) {
+	const bytes = 0x00ff00ff00ff00ff // every second byte, with room for a product
+	even, odd := v&bytes*3, v>>8&bytes*3
+	d0 = even>>8&bytes | odd&^bytes
+	even, odd = even&bytes*3, odd&bytes*3
+	d1 = even>>8&bytes | odd&^bytes
+	even, odd = even&bytes*3, odd&bytes*3
+	d2 = even>>8&bytes | odd&^bytes
+	even, odd = even&bytes*3, odd&bytes*3
+	d3 = even>>8&bytes | odd&^bytes
+	even, odd = even&bytes*3, odd&bytes*3
+	d4 = even>>8&bytes | odd&^bytes
+	return
 }
 
 // ternary reads the digits of a block of TQ1_0.
