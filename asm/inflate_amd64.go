@@ -16,6 +16,14 @@ func inflateOf[E any](f Format, kernel func(dst, panel *byte, entries *E, supers
 	}
 }
 
+// inflateTernary is Kernels.Inflate of TQ1_0.
+func inflateTernary(dst, panel []byte, cols int) {
+	if supers := cols / SuperBlock; supers > 0 {
+		_, _ = dst[supers*tqPanel-1], panel[supers*tq1Panel-1]
+		tq1InflateAVX2(&dst[0], &panel[0], supers)
+	}
+}
+
 // inflatesAVX2 sets what turns compact panels into those of products.
 func inflatesAVX2(k *Kernels) {
 	octets := func(f Format) *uint64 { return &formats[f].table.grid.octets[0] }
@@ -24,5 +32,6 @@ func inflatesAVX2(k *Kernels) {
 	k.Inflate[IQ2_XS] = inflateOf(IQ2_XS, iq2xsInflateAVX2, octets(IQ2_XS))
 	k.Inflate[IQ2_XXS] = inflateOf(IQ2_XXS, iq2xxsInflateAVX2, octets(IQ2_XXS))
 	k.Inflate[IQ1_M] = inflateOf(IQ1_M, iq1InflateAVX2, octets(IQ1_M))
+	k.Inflate[TQ1_0] = inflateTernary
 	k.Inflate[IQ1_S] = inflateOf(IQ1_S, iq1InflateAVX2, octets(IQ1_S))
 }

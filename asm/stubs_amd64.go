@@ -665,6 +665,13 @@ func iq1InflateAVX2(dst *byte, panel *byte, octets *uint64, supers int, scales i
 //go:noescape
 func iq3xxsInflateAVX2(dst *byte, panel *byte, quads *uint32, supers int, scales int)
 
+// tq1InflateAVX2 is
+//
+//	Kernels.Inflate of TQ1_0, of super-blocks
+//
+//go:noescape
+func tq1InflateAVX2(dst *byte, panel *byte, supers int)
+
 // f32AVX512 is
 //
 //	for t < n, r < 16:

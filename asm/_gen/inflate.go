@@ -32,6 +32,75 @@ func inflateKernels(f *file) {
 	for _, v := range inflates {
 		f.inflate(v)
 	}
+	f.inflateTernary()
+}
+
+// inflateTernary writes the kernel of TQ1_0, whose bytes are digits of base 3: the high byte of 3 times a byte is a
+// digit, the low one what is left. 32 bytes of a group of weights at a time, those at even and odd places apart.
+//
+//	AX the compact panel  BX the panel  DI super-blocks left
+//	Y0 even bytes  Y1 odd bytes  Y2, Y3 a digit  Y4 … Y8 crumbs of digits 0 … 4  Y14 3s  Y15 low bytes
+func (f *file) inflateTernary() {
+	f.function("tq1InflateAVX2", 0, "dst *byte, panel *byte, supers int", "Kernels.Inflate of TQ1_0, of super-blocks")
+	f.load("dst", "BX", "panel", "AX", "supers", "DI")
+	f.ins("VMOVDQU", f.lanes256(0x00030003), y(14))
+	f.ins("VMOVDQU", f.lanes256(0x00ff00ff), y(15))
+	f.label("super")
+	for half := 0; half < 64; half += 32 {
+		for c := range 3 {
+			for i := 3; i >= 0; i-- { // the last group has the high bits
+				f.ternaryDigits(256*c+64*i+half, func(n int) {
+					if i == 3 {
+						f.ins("VMOVDQA", y(2), y(4+n))
+						return
+					}
+					f.ins("VPSLLW", "$2", y(4+n), y(4+n))
+					f.ins("VPOR", y(2), y(4+n), y(4+n))
+				})
+			}
+			for n := range 5 {
+				to := 128*n + 64*c
+				if c == 2 { // halves of sub-blocks 5, 6 and 7
+					to = 5*128 + 64*n
+				}
+				f.ins("VMOVDQU", y(4+n), at("BX", to+half))
+			}
+		}
+		f.ternaryDigits(768+half, func(n int) {
+			switch {
+			case n == 0:
+				f.ins("VMOVDQA", y(2), y(4))
+			case n < 4:
+				f.ins("VPSLLW", imm(2*n), y(2), y(2))
+				f.ins("VPOR", y(2), y(4), y(4))
+			}
+		})
+		f.ins("VMOVDQU", y(4), at("BX", 7*128+64+half))
+	}
+	f.ins("VMOVDQU", at("AX", 832), y(0)) // d
+	f.ins("VMOVDQU", y(0), at("BX", 1024))
+	f.ins("ADDQ", "$864", "AX")
+	f.ins("ADDQ", "$1088", "BX")
+	f.ins("DECQ", "DI")
+	f.ins("JNZ", "super")
+	f.ret()
+}
+
+// ternaryDigits gives use the digits 0 … 4 of 32 bytes in Y2.
+func (f *file) ternaryDigits(from int, use func(n int)) {
+	f.ins("VMOVDQU", at("AX", from), y(1))
+	f.ins("VPAND", y(15), y(1), y(0))
+	f.ins("VPSRLW", "$8", y(1), y(1))
+	for n := range 5 {
+		f.ins("VPMULLW", y(14), y(0), y(0))
+		f.ins("VPMULLW", y(14), y(1), y(1))
+		f.ins("VPSRLW", "$8", y(0), y(2))
+		f.ins("VPANDN", y(1), y(15), y(3))
+		f.ins("VPOR", y(3), y(2), y(2))
+		f.ins("VPAND", y(15), y(0), y(0))
+		f.ins("VPAND", y(15), y(1), y(1))
+		use(n)
+	}
 }
 
 // bytes256 names 32 bytes.
