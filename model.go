@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/chat"
@@ -41,8 +42,9 @@ type Options struct {
 	Memory   Memory
 	NoCache  bool // compute the whole sequence anew for every token: the same text, slowly. With Parallel 1
 
-	Template string   // the chat template; "": that of the model's file
-	Stops    []string // texts that end an answer under Template, which are no tokens
+	Template string           // the chat template; "": that of the model's file
+	Clock    func() time.Time // what templates read the date from; nil: time.Now
+	Stops    []string         // texts that end an answer under Template, which are no tokens
 	// ToolFallback offers tools in plain JSON under a template that does not, or whose syntax of calls is unknown.
 	ToolFallback bool
 
@@ -291,7 +293,7 @@ func (m *Model) setTemplate(o Options) {
 	}
 	t, err := chat.New(source, chat.Options{
 		BOS: m.tok.Token(m.tok.BOS()), EOS: m.tok.Token(m.tok.EOS()), Limits: o.Limits.Template,
-		ToolFallback: o.ToolFallback})
+		ToolFallback: o.ToolFallback, Clock: o.Clock})
 	if err != nil {
 		m.templateErr = &RequestError{Field: "messages", Code: CodeNoTemplate, Err: err,
 			Reason: fmt.Sprintf("the chat template of %s is not one that can be executed: %v", m.name, err)}

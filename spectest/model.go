@@ -1,0 +1,116 @@
+package spectest
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/specgo/spec"
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/speculative"
+)
+
+// Clock is the time that chat templates read where [spec.Options] does not say otherwise.
+func Clock() time.Time { return time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC) }
+
+// Model is a model with what identifies it.
+type Model struct {
+	*spec.Model
+	file     engine.Fingerprint
+	kv       string
+	template string // hash of the template with what changes its meaning
+	clock    time.Time
+}
+
+// Open loads a model as [spec.Open] does and reads its file's fingerprint, which takes a pass over the file. The model
+// is closed when the test ends. An error fails the test.
+func Open(t testing.TB, path string, o spec.Options) *Model {
+	t.Helper()
+	f, err := gguf.OpenFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := engine.ReadFingerprint(t.Context(), f)
+	f.Close()
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	o, now := pinned(o)
+	m, err := spec.Open(t.Context(), path, o)
+	return identified(t, m, err, file, o, now)
+}
+
+// New makes a model of loaded parts, as [spec.New] does; file is the fingerprint of the target's file. The model is
+// closed when the test ends. An error fails the test.
+func New(t testing.TB, p spec.Parts, file engine.Fingerprint, o spec.Options) *Model {
+	t.Helper()
+	o, now := pinned(o)
+	m, err := spec.New(p, o)
+	return identified(t, m, err, file, o, now)
+}
+
+// pinned makes the clock stand still.
+func pinned(o spec.Options) (spec.Options, time.Time) {
+	now := Clock()
+	if o.Clock != nil {
+		now = o.Clock()
+	}
+	o.Clock = func() time.Time { return now }
+	return o, now
+}
+
+func identified(t testing.TB, m *spec.Model, err error, file engine.Fingerprint, o spec.Options, now time.Time) *Model {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+	if o.Around != nil {
+		t.Fatal("spec.Options.Around: what it changes is not part of a golden file")
+	}
+	return &Model{Model: m, file: file, kv: o.KV, template: templateHash(m, o), clock: now}
+}
+
+// templateHash identifies the template and the options that belong to it; "" stands for none.
+func templateHash(m *spec.Model, o spec.Options) string {
+	t, err := m.Template()
+	if err != nil {
+		return ""
+	}
+	h := sha256.New()
+	h.Write(strconv.AppendBool(nil, o.ToolFallback))
+	for _, part := range append([]string{t.Source()}, o.Stops...) {
+		h.Write(strconv.AppendQuote(nil, part))
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// identity is the model as golden files name it.
+func (m *Model) identity() speculative.ReceiptModel {
+	target := m.Target()
+	id := speculative.ReceiptModel{
+		Name: target.Config().Name, Model: m.file.Model, Tokenizer: m.file.Tokenizer, Weights: target.Weights(),
+		Types: target.WeightTypes(), KV: m.kv, Rope: target.Config().RopeFactors,
+	}
+	for _, a := range m.Adapters() {
+		if a.Scale != 0 {
+			id.Adapters = append(id.Adapters, speculative.ReceiptAdapter{Adapter: a.Adapter.Fingerprint(), Scale: a.Scale})
+		}
+	}
+	return id
+}
+
+// adapters are those that a receipt names.
+func (m *Model) adapters(r *speculative.Receipt) (list []*engine.Adapter) {
+	for _, a := range m.Adapters() {
+		for _, x := range r.Model.Adapters {
+			if x.Adapter == a.Adapter.Fingerprint() {
+				list = append(list, a.Adapter)
+			}
+		}
+	}
+	return list
+}
