@@ -1,6 +1,6 @@
 # What .ci/run does, in the pieces one wants at hand.
 
-.PHONY: build test short vet fma ci clean
+.PHONY: build test short vet fma ci dist clean
 
 build:
 	CGO_ENABLED=0 go build -trimpath ./cmd/spec
@@ -22,5 +22,10 @@ fma:
 ci:
 	bash .ci/run
 
+# A release: TAG=v1.2.3 refuses another checkout; CERTIFICATES=FILE goes into the image.
+dist:
+	rm -rf dist
+	go run ./.ci/dist -o dist -tag "$(TAG)" -certificates "$(CERTIFICATES)"
+
 clean:
-	rm -f spec
+	rm -rf spec dist
