@@ -86,6 +86,9 @@ func run(out, tag, targets, certificates string, log io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if !strings.HasPrefix(host.info.Main.Version, "v") { // as in a worktree, which the go command does not stamp
+		return fmt.Errorf("the program's version is %s: a clone is needed", host.info.Main.Version)
+	}
 	r := &release{out: out, version: strings.TrimPrefix(host.info.Main.Version, "v"), date: date}
 	text, err := host.sample()
 	if err != nil {
