@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/specgo/spec/internal/strictjson"
+	"github.com/specgo/spec/internal/wholefile"
 	"github.com/specgo/spec/speculative"
 )
 
@@ -134,7 +135,7 @@ func (g *golden) check() error {
 }
 
 // write puts the file in its place as a whole, or not at all.
-func (g *golden) write(path string) (err error) {
+func (g *golden) write(path string) error {
 	text, err := g.encode()
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
@@ -142,16 +143,5 @@ func (g *golden) write(path string) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".golden-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
+	return wholefile.Write(path, text, 0o644)
 }

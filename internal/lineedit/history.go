@@ -6,11 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/specgo/spec/internal/wholefile"
 )
 
 // Bounds of a history.
@@ -119,20 +120,7 @@ func (h *History) rewrite() error {
 	for _, e := range h.entries {
 		all.Write(entryLine(e))
 	}
-	f, err := os.CreateTemp(filepath.Dir(h.file), ".history-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(all.Bytes())
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), h.file)
-	}
-	if err != nil {
-		if gone := os.Remove(f.Name()); !errors.Is(gone, fs.ErrNotExist) {
-			err = errors.Join(err, gone)
-		}
-	}
-	return err
+	return wholefile.Write(h.file, all.Bytes(), 0o600)
 }
 
 // search returns the newest entry before an index that holds a text, -1 if there is none.
