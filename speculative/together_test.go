@@ -340,12 +340,16 @@ func (c *together) reads(x togetherText) bool {
 	return x.drafter == "eagle" || x.drafter == "eagle-tree" || x.drafter == "merge" && c.m.draft == nil
 }
 
+// models reports whether a draft model by itself drafts for the text.
+func (c *together) models(x togetherText) bool {
+	return x.drafter == "model" || x.drafter == "tree" || x.drafter == "splice" || x.drafter == "merge" && c.m.draft != nil
+}
+
 // drafts is how many prompts' tokens the draft model has to compute at most for a wave, where it has read these prompts,
 // and the prompts that it has certainly read then: under auto it may read none.
 func (c *together) drafts(wave []togetherText, read [][]int32) (most int, then [][]int32) {
 	for _, x := range wave {
-		if model := x.drafter == "model" || x.drafter == "tree" || x.drafter == "splice"; !model &&
-			(x.drafter != "merge" || c.m.draft == nil) {
+		if !c.models(x) {
 			continue
 		}
 		prompt, have := x.prompt[:len(x.prompt)-1], 0
@@ -423,13 +427,15 @@ func (c *together) run() (problems []error) {
 			if history = append(history, texts[i]); c.reads(wave[i]) {
 				read = append(read, texts[i])
 			}
-			passes += figures[i].TargetPasses + figures[i].PrefillPasses
+			if passes += figures[i].TargetPasses + figures[i].PrefillPasses; c.models(wave[i]) {
+				mostFed += figures[i].Forced // each draft has those of its own, and goes back where it is rejected
+			}
 		}
 		after := all[0].Stats()
 		if n := after.PromptTokens - before.PromptTokens; counted && n > int64(least) {
 			problems = append(problems, fmt.Errorf("%d tokens of prompts were computed, %d suffice", n, least))
 		}
-		if n := fed(all[1]) - fedBefore; c.targetBudget+c.draftBudget == 0 && !c.noCache &&
+		if n := fed(all[1]) - fedBefore; c.draftBudget == 0 && !c.noCache &&
 			n > int64(mostFed) {
 			problems = append(problems, fmt.Errorf("the draft model computed %d tokens of prompts, %d suffice", n, mostFed))
 		}
