@@ -69,6 +69,22 @@ func accepts(t testing.TB, g *Grammar, text string) bool {
 	return m.states[at].final
 }
 
+// A text written as a literal is taken as it is, and nothing near it: no character of it means anything to the notation.
+func TestLiteralIsItsText(t *testing.T) {
+	for _, text := range []string{"a", `"`, `\`, `\"\\`, "a\nb\r\t\x00\x1f\x7f", "[a-z]* | root ::= (b)", "é世🙂", `\x41`, "# no comment"} {
+		g, err := ParseGBNF(nil, "root ::= "+Literal(text))
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		for other, want := range map[string]bool{text: true, text + "a": false, text[1:]: false, "x" + text: false} {
+			if got := accepts(t, g, other); got != want {
+				t.Errorf("literal %q, text %q: %v, want %v", text, other, got, want)
+			}
+		}
+	}
+}
+
 func TestGBNF(t *testing.T) {
 	for _, test := range []struct{ source, yes, no string }{ // texts separated by "|"
 		{`root ::= "a"`, "a", "|b|aa|ab"},

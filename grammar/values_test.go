@@ -44,6 +44,13 @@ func TestKeywords(t *testing.T) {
 		{`{"type":"string","pattern":"^\\w+\\b-$"}`, []string{`"ab-"`}, []string{`"ab"`, `"-"`}},
 		{`{"type":"string","pattern":"fo\\Bo"}`, []string{`"foo"`}, []string{`"fo o"`}},
 		{`{"type":"string","pattern":"^[a-z-]+(?<!-)$"}`, []string{`"a-b"`}, []string{`"a-"`}},
+		{`{"type":"string","pattern":"ab(?<=ab)c"}`, []string{`"abc"`, `"xabcx"`}, []string{`"ac"`, `"ab"`}},
+		{`{"type":"string","pattern":"ab(?<!a)(?<!cb)c"}`, []string{`"abc"`}, []string{`"ac"`, `"ab"`}},
+		{`{"type":"string","pattern":"(x|yab)(?<=ab)c"}`, []string{`"yabc"`, `"xyabcx"`}, []string{`"xc"`, `"abc"`}},
+		{`{"type":"string","pattern":"^(?:^a|b)c"}`, []string{`"ac"`, `"bcx"`}, []string{`"c"`, `"xac"`}},
+		{`{"type":"string","pattern":"a(?:^b|c)"}`, []string{`"ac"`, `"xacx"`}, []string{`"ab"`, `"b"`}},
+		{`{"type":"string","pattern":"^a(?:$|b)"}`, []string{`"a"`, `"ab"`, `"abz"`}, []string{`"az"`, `"b"`}},
+		{`{"type":"string","pattern":"^x(?=yz)(?:y|uy)(?<=y)(?<!x)z$"}`, []string{`"xyz"`}, []string{`"xuyz"`, `"xz"`}},
 		{`{"type":"string","pattern":"^.*(?<=ab)$"}`, []string{`"ab"`, `"xab"`}, []string{`"ba"`}},
 		{`{"type":"string","pattern":"^$|^a$"}`, []string{`""`, `"a"`}, []string{`"b"`, `"aa"`}},
 		{`{"type":"string","pattern":"^(?i:straße|x)y$"}`, []string{`"STRAßEy"`, `"Xy"`}, []string{`"xY"`}},
@@ -186,6 +193,77 @@ func TestKeywords(t *testing.T) {
 			[]string{`{"kids":[{"n":1}],"n":0}`}, []string{`{"n":-1}`, `{"kids":[{}],"n":0}`}},
 	} {
 		x.check(t)
+	}
+}
+
+// TestContraries: what the contrary of a keyword allows and what it does not.
+func TestContraries(t *testing.T) {
+	for _, x := range []values{
+		{`{"type":"array","not":{"contains":{"const":1}}}`, []string{`[]`, `[0]`}, []string{`[1]`, `[0,1]`}},
+		{`{"type":"array","items":{"enum":[1,2]},"not":{"contains":{"const":1},"minContains":2}}`,
+			[]string{`[]`, `[1]`, `[2,1,2]`}, []string{`[1,1]`, `[1,2,1]`}},
+		{`{"type":"array","items":{"enum":[1,2]},"not":{"contains":{"const":1},"maxContains":1}}`,
+			[]string{`[]`, `[2]`, `[1,1]`, `[1,2,1]`}, []string{`[1]`, `[2,1]`}},
+		{`{"type":"array","not":{"prefixItems":[{"type":"integer"},true,{"const":1}]}}`,
+			[]string{`["a"]`, `[1,2,2]`, `["a",2,1]`}, []string{`[]`, `[1]`, `[1,"x"]`, `[1,"x",1]`}},
+		{`{"type":"array","not":{"prefixItems":[true],"items":false}}`, []string{`[1,2]`}, []string{`[]`, `[1]`}},
+		{`{"type":"object","properties":{"a":{},"b":{}},"not":{"dependentRequired":{"a":["b"]}}}`,
+			[]string{`{"a":1}`}, []string{`{}`, `{"b":1}`, `{"a":1,"b":1}`}},
+		{`{"type":"object","properties":{"a":{},"b":{}},` +
+			`"not":{"dependentSchemas":{"a":{"properties":{"b":{"const":1}}}}}}`,
+			[]string{`{"a":0,"b":2}`}, []string{`{}`, `{"a":0}`, `{"b":2}`, `{"a":0,"b":1}`}},
+		{`{"not":{"if":{"type":"integer"},"then":{"minimum":3},"else":{"type":"string"}}}`,
+			[]string{`1`, `1.5`, `null`, `[]`}, []string{`3`, `"a"`}},
+		{`{"type":"integer","minimum":0,"maximum":9,"not":{"multipleOf":3}}`, []string{`1`, `8`},
+			[]string{`0`, `3`, `9`}},
+	} {
+		x.check(t)
+	}
+}
+
+// TestListedValuesAndOtherKeywords: of the values that a schema lists, those that its other keywords allow.
+func TestListedValuesAndOtherKeywords(t *testing.T) {
+	for _, x := range []values{
+		{`{"enum":[1,2,3],"const":2}`, []string{`2`}, []string{`1`, `3`}},
+		{`{"enum":[1,2,3],"exclusiveMinimum":1,"maximum":2}`, []string{`2`}, []string{`1`, `3`}},
+		{`{"enum":[1,2,3],"minimum":2,"exclusiveMaximum":3}`, []string{`2`}, []string{`1`, `3`}},
+		{`{"enum":[1,2,3,4.5,-6],"multipleOf":1.5}`, []string{`3`, `4.5`, `-6`}, []string{`1`, `2`}},
+		{`{"enum":[1,2,3,4],"not":{"multipleOf":2}}`, []string{`1`, `3`}, []string{`2`, `4`}},
+		{`{"enum":[[],[1],[1,1],[2,3,4]],"minItems":1,"maxItems":2}`, []string{`[1]`, `[1,1]`},
+			[]string{`[]`, `[2,3,4]`}},
+		{`{"enum":[[1],[1,1],[1,2],[2,1.0,1]],"uniqueItems":true}`, []string{`[1]`, `[1,2]`},
+			[]string{`[1,1]`, `[2,1.0,1]`}},
+		{`{"enum":[[1],["a"],[1,"a"],["a",1]],"prefixItems":[{"type":"integer"}],"items":{"type":"string"}}`,
+			[]string{`[1]`, `[1,"a"]`}, []string{`["a"]`, `["a",1]`}},
+		{`{"enum":[[1],[2],[1,1],[1,2,1]],"contains":{"const":1},"maxContains":1}`, []string{`[1]`},
+			[]string{`[2]`, `[1,1]`, `[1,2,1]`}},
+		{`{"enum":[[1],[1,1],[2,2]],"contains":{"const":1},"minContains":2}`, []string{`[1,1]`},
+			[]string{`[1]`, `[2,2]`}},
+		{`{"enum":[{},{"a":1},{"a":1,"b":2},{"b":1}],"required":["a"],"maxProperties":1}`, []string{`{"a":1}`},
+			[]string{`{}`, `{"a":1,"b":2}`, `{"b":1}`}},
+		{`{"enum":[{},{"a":1},{"a":1,"b":2}],"minProperties":1,"properties":{"b":false}}`, []string{`{"a":1}`},
+			[]string{`{}`, `{"a":1,"b":2}`}},
+		{`{"enum":[{"a":1},{"ab":1}],"propertyNames":{"maxLength":1}}`, []string{`{"a":1}`}, []string{`{"ab":1}`}},
+		{`{"enum":[{"a":1},{"a":"x"},{}],"not":{"additionalProperties":{"type":"integer"}}}`,
+			[]string{`{"a":"x"}`}, []string{`{}`, `{"a":1}`}},
+		{`{"type":"array","items":{"const":1},"allOf":[{"maxItems":3},{"maxItems":1}]}`, []string{`[]`, `[1]`},
+			[]string{`[1,1]`}},
+	} {
+		x.check(t)
+	}
+}
+
+// TestAnyObject: the grammar of JSON objects takes every one of them and no other value.
+func TestAnyObject(t *testing.T) {
+	g, err := ParseJSON(nil, SchemaOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]bool{`{}`: true, `{"a":[1,{"b":null}]}`: true, `[]`: false, `[{}]`: false,
+		`1`: false, `{"a"}`: false, `{"a":1`: false} {
+		if got := accepts(t, g, text); got != want {
+			t.Errorf("%s: %v, want %v", text, got, want)
+		}
 	}
 }
 
