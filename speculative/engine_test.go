@@ -17,6 +17,12 @@ import (
 // agree often.
 func randomModel(t testing.TB, rt *engine.Runtime, noise float32) *engine.Model {
 	t.Helper()
+	kvs, tensors := randomTensors(noise)
+	return openTensors(t, rt, kvs, tensors, engine.Options{Name: "random", Weights: "q8_0"})
+}
+
+// randomTensors are what a randomModel consists of.
+func randomTensors(noise float32) ([]gguf.KV, []gguf.TensorSource) {
 	const width, heads, kv, ff, vocab, layers = 64, 4, 2, 96, 96, 2
 	kvs := []gguf.KV{
 		{Key: "general.architecture", Value: "llama"},
@@ -51,7 +57,7 @@ func randomModel(t testing.TB, rt *engine.Runtime, noise float32) *engine.Model 
 		add(b+"ffn_down.weight", 0, 0.15, ff, width)
 	}
 	add("output_norm.weight", 1, 0.2, width)
-	return openTensors(t, rt, kvs, tensors, engine.Options{Name: "random", Weights: "q8_0"})
+	return kvs, tensors
 }
 
 func newRuntime(t testing.TB, o engine.RuntimeOptions) *engine.Runtime {

@@ -1,6 +1,7 @@
 package speculative
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,12 +9,15 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/engine/shared"
+	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/randommodel"
 	"github.com/specgo/spec/internal/testkit"
 )
 
@@ -26,7 +30,8 @@ import (
 type togetherModels struct {
 	name                string
 	target, draft, head *engine.Model
-	slack               int // tokens of a prompt that may be computed again: not everywhere can a sequence be restored
+	adapters            []engine.AdapterSet // of the target; the first is none
+	slack               int                 // tokens of a prompt that may be computed again: not everywhere can a sequence be restored
 
 	mu         sync.Mutex
 	references map[string][]int32
@@ -43,6 +48,21 @@ type togetherText struct {
 	schedule string
 	verifier string
 	length   int
+	adapters int // of togetherModels
+}
+
+// togetherBegun is a text that a scheduler has been given, with adapters.
+type togetherBegun struct {
+	adapters int
+	ids      []int32
+}
+
+// common is how many of a prompt's tokens, but for the last, the text begins with, if it has the same adapters.
+func (h togetherBegun) common(x togetherText) int {
+	if h.adapters != x.adapters {
+		return 0
+	}
+	return commonOf(h.ids, x.prompt[:len(x.prompt)-1])
 }
 
 const (
@@ -53,13 +73,13 @@ const (
 // plainText is what plain decoding writes.
 func (m *togetherModels) plainText(x togetherText, kv string) ([]int32, error) {
 	key := fmt.Sprint(x.prompt, x.sampling.Temperature, x.sampling.Seed, x.sampling.RepeatPenalty,
-		x.sampling.Constraint != nil, x.tokens, kv)
+		x.sampling.Constraint != nil, x.tokens, kv, x.adapters)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if ids, ok := m.references[key]; ok {
 		return ids, nil
 	}
-	s, err := m.target.NewSession(engine.SessionOptions{KV: kv})
+	s, err := m.target.NewSession(engine.SessionOptions{KV: kv, Adapters: m.adapters[x.adapters]})
 	if err != nil {
 		return nil, err
 	}
@@ -97,12 +117,46 @@ func openTogether(t testing.TB) []*togetherModels {
 	rt := newRuntime(t, engine.RuntimeOptions{Threads: 2})
 	llama := randomModel(t, rt, 0)
 	hybrid, block := mtpBlocks(t, rt, 1)
+	kvs, tensors := randomTensors(0)
+	file, err := os.ReadFile(testkit.Shared(t, "families/models/qwen35.gguf"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	return []*togetherModels{
 		{name: "llama", target: llama, draft: randomModel(t, rt, 0.05), head: randomHead(t, rt, llama),
-			references: map[string][]int32{}, least: map[string]int64{}},
-		{name: "qwen35", target: hybrid, head: block, slack: 256,
+			adapters: togetherAdapters(t, llama, randommodel.Bytes(t, kvs, tensors)), references: map[string][]int32{}, least: map[string]int64{}},
+		{name: "qwen35", target: hybrid, head: block, slack: 256, adapters: togetherAdapters(t, hybrid, file),
 			references: map[string][]int32{}, least: map[string]int64{}},
 	}
+}
+
+// togetherAdapters are sets of adapters of a model: none, one, and two with other scales.
+func togetherAdapters(t testing.TB, m *engine.Model, base []byte) []engine.AdapterSet {
+	t.Helper()
+	var both [2]*engine.Adapter
+	for i := range both {
+		file := randommodel.Adapter{Seed: uint64(i), Spread: 0.2, Changes: func(name string) bool {
+			return strings.HasPrefix(name, "blk.1.attn") && strings.HasSuffix(name, ".weight") && !strings.Contains(name, "norm")
+		}}.File(t, base)
+		f, err := gguf.Open(bytes.NewReader(file), int64(len(file)), fmt.Sprintf("adapter %d", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if both[i], err = m.ReadAdapter(t.Context(), f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sets := []engine.AdapterSet{{}}
+	for _, list := range [][]engine.ScaledAdapter{
+		{{Adapter: both[0], Scale: 1}}, {{Adapter: both[1], Scale: 0.5}, {Adapter: both[0], Scale: -1}},
+	} {
+		set, err := engine.NewAdapterSet(list...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sets = append(sets, set)
+	}
+	return sets
 }
 
 // together is a case.
@@ -120,9 +174,9 @@ func (c *together) String() string {
 	for _, w := range c.waves {
 		s += "\n  wave:"
 		for _, x := range w {
-			s += fmt.Sprintf(" [%d tokens %v…, %s %s %d %s, temperature %v seed %d, constraint %v, %d, leaves %d]",
+			s += fmt.Sprintf(" [%d tokens %v…, %s %s %d %s, temperature %v seed %d, constraint %v, %d, leaves %d, adapters %d]",
 				len(x.prompt), x.prompt[:min(3, len(x.prompt))], x.drafter, x.schedule, x.length, x.verifier,
-				x.sampling.Temperature, x.sampling.Seed, x.sampling.Constraint != nil, x.tokens, x.leave)
+				x.sampling.Temperature, x.sampling.Seed, x.sampling.Constraint != nil, x.tokens, x.leave, x.adapters)
 		}
 	}
 	return s
@@ -130,7 +184,7 @@ func (c *together) String() string {
 
 // drawTogether draws case n of a seed.
 func drawTogether(models []*togetherModels, seed, n uint64) *together {
-	rng := rand.New(rand.NewPCG(seed, n))
+	rng, sets := rand.New(rand.NewPCG(seed, n)), rand.New(rand.NewPCG(^seed, n)) // cases found before had no sets
 	pick := func(all ...string) string { return all[rng.IntN(len(all))] }
 	c := &together{m: models[rng.IntN(len(models))], kv: pick("f16", "f16", "f32", "q8_0"), noCache: rng.IntN(8) == 0}
 	if rng.IntN(2) == 0 {
@@ -174,6 +228,9 @@ func drawTogether(models []*togetherModels, seed, n uint64) *together {
 			if rng.IntN(6) == 0 {
 				x.leave = 1 + rng.IntN(10)
 			}
+			if sets.IntN(3) == 0 {
+				x.adapters = sets.IntN(len(c.m.adapters))
+			}
 			wave = append(wave, x)
 			for rng.IntN(4) == 0 { // a sibling of the same request
 				x.sampling.Seed++
@@ -215,7 +272,11 @@ func (c *together) schedulers() (all [3]*shared.Scheduler, err error) {
 func (c *together) drafterOf(ctx context.Context, x togetherText, all [3]*shared.Scheduler) (Drafter, func(), error) {
 	done := func() {}
 	of := func(i int) (Sequence, error) {
-		s, err := all[i].NewSession(ctx, shared.SessionOptions{SessionOptions: engine.SessionOptions{KV: c.kv}})
+		o := shared.SessionOptions{SessionOptions: engine.SessionOptions{KV: c.kv}}
+		if i == 2 { // a head reads states of the target, which depend on the adapters
+			o.Salt = fmt.Sprint(x.adapters)
+		}
+		s, err := all[i].NewSession(ctx, o)
 		if err != nil {
 			return nil, err
 		}
@@ -254,7 +315,7 @@ func (c *together) drafterOf(ctx context.Context, x togetherText, all [3]*shared
 	case "merge":
 		return Merge(Model(seq), NGram(NGramOptions{})), done, nil
 	}
-	d, err := EarlyExit(c.m.target, engine.SessionOptions{Layers: 1, KV: c.kv})
+	d, err := EarlyExit(c.m.target, engine.SessionOptions{Layers: 1, KV: c.kv, Adapters: c.m.adapters[x.adapters]})
 	return d, done, err
 }
 
@@ -287,7 +348,8 @@ func (c *together) write(x togetherText, all [3]*shared.Scheduler) (sequence []i
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	s, err := all[0].NewSession(ctx, shared.SessionOptions{SessionOptions: engine.SessionOptions{KV: c.kv}})
+	s, err := all[0].NewSession(ctx, shared.SessionOptions{
+		SessionOptions: engine.SessionOptions{KV: c.kv, Adapters: c.m.adapters[x.adapters]}})
 	if err != nil {
 		return nil, stats, err
 	}
@@ -387,25 +449,26 @@ func (c *together) run() (problems []error) {
 	if err != nil {
 		return []error{err}
 	}
-	var history, read, readByDraft [][]int32 // of all texts; of those with heads; prompts
+	var history, read []togetherBegun // all texts; those with heads
+	var readByDraft [][]int32         // prompts
 	for _, wave := range c.waves {
 		before := all[0].Stats()
 		least, counted, passes := 0, c.targetBudget == 0 && !c.noCache, 0
 		for _, x := range wave {
 			have, before := 0, history
 			if c.reads(x) {
-				before, read = read, append(read, x.prompt)
+				before, read = read, append(read, togetherBegun{x.adapters, x.prompt})
 				counted = counted && c.draftBudget == 0
 			}
 			for _, h := range before {
-				have = max(have, commonOf(h, x.prompt[:len(x.prompt)-1]))
+				have = max(have, h.common(x))
 			}
 			if least += len(x.prompt) - 1; have >= 16 {
 				least -= have
 			}
 			least += 16 + c.m.slack
 			if !c.reads(x) { // others of the wave may come first, and give no states
-				history = append(history, x.prompt)
+				history = append(history, togetherBegun{x.adapters, x.prompt})
 			}
 			counted = counted && x.leave == 0
 		}
@@ -424,8 +487,9 @@ func (c *together) run() (problems []error) {
 			if failed[i] != nil {
 				problems = append(problems, failed[i])
 			}
-			if history = append(history, texts[i]); c.reads(wave[i]) {
-				read = append(read, texts[i])
+			begun := togetherBegun{wave[i].adapters, texts[i]}
+			if history = append(history, begun); c.reads(wave[i]) {
+				read = append(read, begun)
 			}
 			if passes += figures[i].TargetPasses + figures[i].PrefillPasses; c.models(wave[i]) {
 				mostFed += figures[i].Forced // each draft has those of its own, and goes back where it is rejected
