@@ -323,6 +323,9 @@ func (m *Model) Render(ctx context.Context, r *Request, answer bool) (*chat.Prom
 		c.Messages = chat.MergeSystem(c.Messages)
 	}
 	if r.Continue && answer {
+		if err := continues(r.Messages); err != nil {
+			return nil, err
+		}
 		c.AddGenerationPrompt = false
 	}
 	prompt, err := m.template.Render(ctx, c)
@@ -344,16 +347,24 @@ func (m *Model) Render(ctx context.Context, r *Request, answer bool) (*chat.Prom
 	return prompt, nil
 }
 
+// continues refuses a conversation whose last message cannot be continued.
+func continues(messages []chat.Message) error {
+	n := len(messages)
+	text := func(m *chat.Message) bool { return m.Role == "assistant" && m.ToolCalls == nil }
+	switch {
+	case n == 0:
+		return bad("messages", "there is none to continue")
+	case !text(&messages[n-1]):
+		return bad("messages", "only a text of the assistant can be continued")
+	case n > 1 && text(&messages[n-2]):
+		return bad("messages", "two messages of the assistant at the end; the last is to be continued")
+	}
+	return nil
+}
+
 // continued is a conversation that ends within its last message.
 func continued(p *chat.Prompt, messages []chat.Message) (*chat.Prompt, error) {
-	if len(messages) == 0 {
-		return nil, bad("messages", "there is none to continue")
-	}
-	last := &messages[len(messages)-1]
-	if last.Role != "assistant" || last.ToolCalls != nil {
-		return nil, bad("messages", "only a text of the assistant can be continued")
-	}
-	out, ok := p.Continued(last.Content)
+	out, ok := p.Continued(messages[len(messages)-1].Content)
 	if !ok {
 		return nil, bad("messages", "the chat template does not write the text that is to be continued")
 	}

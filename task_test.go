@@ -41,6 +41,29 @@ func TestIgnoreEOSEndsNothing(t *testing.T) {
 	}
 }
 
+// A conversation goes on with its last message where that is the assistant's only one since it was asked.
+func TestWhatCannotBeContinuedIsRefused(t *testing.T) {
+	m := newModel(t, Options{})
+	user, said := chat.Message{Role: "user", Content: "a"}, chat.Message{Role: "assistant", Content: "b"}
+	called := chat.Message{Role: "assistant", ToolCalls: []chat.ToolCall{{Name: "f", Arguments: "{}"}}}
+	for _, x := range []struct {
+		messages []chat.Message
+		want     string
+	}{
+		{[]chat.Message{user, said}, ""},
+		{[]chat.Message{user, said, user, said}, ""},
+		{[]chat.Message{user}, "only a text of the assistant"},
+		{[]chat.Message{user, called}, "only a text of the assistant"},
+		{[]chat.Message{user, said, said}, "two messages of the assistant"},
+	} {
+		_, err := m.Prepare(t.Context(), Request{Messages: x.messages, Continue: true})
+		e, named := err.(*RequestError)
+		if (err == nil) != (x.want == "") || err != nil && (!named || e.Field != "messages" || !strings.Contains(e.Reason, x.want)) {
+			t.Errorf("%+v: %v, want %q", x.messages, err, x.want)
+		}
+	}
+}
+
 // Options that cannot mean anything are refused, and so are requests, by the field.
 func TestWhatIsWrongIsNamed(t *testing.T) {
 	p, err := pair()

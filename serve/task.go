@@ -86,10 +86,6 @@ func (s *Server) translate(m *loaded, r *request) (q spec.Request, e *Error) {
 		q.Breakers = spec.DefaultBreakers()
 	}
 	q.MinTokens, q.Ends, q.Continue = r.minTokens, r.ends, r.continues()
-	n := len(r.messages)
-	if q.Continue && n > 1 && r.messages[n-2].Role == "assistant" && r.messages[n-2].ToolCalls == nil {
-		return q, badField("messages", "two messages of the assistant at the end; the last is to be continued")
-	}
 	q.LogProbs, q.Top, q.Chosen, q.Timings, q.Rounds = r.logprobs, r.top, r.chosen, r.wantTimings, r.trace
 	q.Adapters = r.lora
 	q.Scored = r.echo && r.logprobs && r.messages == nil
