@@ -154,3 +154,41 @@ func CopyV(t KV, dst []byte, to int, src []byte, from, dim int) {
 	}
 	copy(dst[to*n:][:n], src[from*n:])
 }
+
+// KVRows is what a page of keys or values of one head consists of: its parts in order, each rows of [Page] positions.
+type KVRows [2]struct{ rows, bytes int } // bytes of a position in a row
+
+// KRows are those of a page of keys of dim dimensions.
+func KRows(t KV, dim int) KVRows {
+	switch t {
+	case KVF32:
+		return KVRows{{dim, 4}}
+	case KVQ8_0:
+		return KVRows{{dim, 1}, {kvGroups(dim), 2}}
+	}
+	return KVRows{{dim, 2}}
+}
+
+// VRows are those of a page of values of dim dimensions.
+func VRows(t KV, dim int) KVRows {
+	if t == KVQ8_0 {
+		return KVRows{{1, dim}, {1, 2 * kvGroups(dim)}}
+	}
+	return KVRows{{1, positionBytes(t, dim)}}
+}
+
+// CopyPacked copies the first n positions of a page to packed, which has the rows of n positions one after another, or,
+// unless pack is set, from there to the page. It returns what follows of both.
+func CopyPacked(packed, page []byte, rows KVRows, n int, pack bool) (restPacked, restPage []byte) {
+	for _, part := range rows {
+		for range part.rows {
+			if size := n * part.bytes; pack {
+				copy(packed[:size], page)
+			} else {
+				copy(page[:size], packed)
+			}
+			packed, page = packed[n*part.bytes:], page[Page*part.bytes:]
+		}
+	}
+	return packed, page
+}

@@ -1,9 +1,11 @@
 package engine
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"github.com/specgo/spec/engine/internal/recurrent"
+	"github.com/specgo/spec/tensor"
 )
 
 // meter is where a session's memory is counted.
@@ -81,8 +83,15 @@ func (s *Session) Held(n int) (bytes int64) {
 	return bytes
 }
 
+// Packed reports whether keys and values are packed since Shrink: another session cannot look at them before the next
+// pass of this one.
+func (s *Session) Packed() bool {
+	return slices.ContainsFunc(s.kv, func(kv *tensor.KV) bool { return kv != nil && kv.Packed() })
+}
+
 // Shrink frees the memory that what can be restored of the sequence does not need: pages that hold none of its tokens,
-// and what is kept ready for passes to come: the last pass's logits too, which stay with who has them.
+// the rest of a last one that holds few, and what is kept ready for passes to come: the last pass's logits too, which
+// stay with who has them.
 func (s *Session) Shrink() {
 	s.answer = answer{}
 	n := s.Restorable(len(s.tokens))

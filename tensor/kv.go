@@ -31,7 +31,8 @@ func (s KVShape) SlotBytes() int64 {
 
 // KV is the key-value cache of one sequence: numbered slots, each of which holds the keys and values of one token for
 // all layers and heads. Memory comes in pages of 256 slots, as needed; forks share whole pages until one of them
-// writes. A KV belongs to one goroutine; its forks may belong to others.
+// writes. A KV belongs to one goroutine; its forks may belong to others. What Shrink packs takes the memory of its
+// slots alone, and is unpacked by the next Grow or Fork.
 type KV struct {
 	shape  KVShape
 	kBytes int // keys of one head in a page
@@ -49,6 +50,7 @@ const KVPage = asm.Page
 
 // kvPage is [layer][head]{keys, values}.
 type kvPage struct {
+	packed  int          // the memory holds so many slots, packed, of a last page with one owner; 0: it holds all
 	owners  atomic.Int32 // caches that hold the page; it is only written by its one owner
 	keepers atomic.Int32 // those of them that count it by Keep
 	used    *atomic.Int64
@@ -78,18 +80,37 @@ func (kv *KV) Shape() KVShape { return kv.shape }
 
 // Bytes is the memory of the cache's pages, shared ones included.
 func (kv *KV) Bytes() int64 {
-	n := len(kv.pages) - kv.first
+	n := kv.Held(0)
 	if kv.spare != nil {
-		n++
+		n += int64(kv.pageBytes())
 	}
-	return int64(n) * int64(kv.pageBytes())
+	return n
 }
 
 // First is the first slot that has memory: 0 unless Discard has freed slots before it.
 func (kv *KV) First() int { return kv.first * asm.Page }
 
-// Slots is the end of the slots that have memory: First … Slots-1.
-func (kv *KV) Slots() int { return min(len(kv.pages)*asm.Page, kv.shape.Context) }
+// Slots is the end of the slots that can be read and written: First … Slots-1.
+func (kv *KV) Slots() int { return min(kv.whole()*asm.Page, kv.shape.Context) }
+
+// whole is the number of pages, freed ones included, before one that is packed.
+func (kv *KV) whole() int {
+	if kv.Packed() {
+		return len(kv.pages) - 1
+	}
+	return len(kv.pages)
+}
+
+// Packed reports whether the last slots are packed, so that Slots leaves them out.
+func (kv *KV) Packed() bool { return kv.last() != nil && kv.last().packed > 0 }
+
+// last is the last page, nil if it is freed or there is none.
+func (kv *KV) last() *kvPage {
+	if len(kv.pages) == 0 {
+		return nil
+	}
+	return kv.pages[len(kv.pages)-1]
+}
 
 func (kv *KV) pageBytes() int { return kv.shape.Layers * kv.shape.Heads * (kv.kBytes + kv.vBytes) }
 
@@ -118,10 +139,22 @@ func (kv *KV) release(p *kvPage) {
 
 // Held is the bytes of the pages that have a slot from n on.
 func (kv *KV) Held(n int) int64 {
-	return int64(max(0, len(kv.pages)-max(n/asm.Page, kv.first))) * int64(kv.pageBytes())
+	pages := len(kv.pages) - max(n/asm.Page, kv.first)
+	if pages <= 0 {
+		return 0
+	}
+	bytes := int64(pages) * int64(kv.pageBytes())
+	if kv.Packed() {
+		bytes += int64(len(kv.last().memory.data) - kv.pageBytes())
+	}
+	return bytes
 }
 
-// Shrink frees the pages without a slot before n.
+// mostPacked is the most slots of an incomplete page that are packed: beyond it the copies save too little.
+const mostPacked = asm.Page / 2
+
+// Shrink frees the pages without a slot before n, and packs the slots before n of an incomplete last page that no
+// fork has.
 func (kv *KV) Shrink(n int) {
 	for end := max((n+asm.Page-1)/asm.Page, kv.first); len(kv.pages) > end; kv.pages = kv.pages[:len(kv.pages)-1] {
 		kv.giveUp(len(kv.pages) - 1)
@@ -129,6 +162,56 @@ func (kv *KV) Shrink(n int) {
 	if kv.spare != nil {
 		kv.spare.drop()
 		kv.spare = nil
+	}
+	if slots := n % asm.Page; slots > 0 && slots <= mostPacked && len(kv.pages) == n/asm.Page+1 && !kv.Packed() {
+		kv.pack(slots)
+	}
+}
+
+// pack packs the first slots of the last page. Without memory for them it stays as it is.
+func (kv *KV) pack(slots int) {
+	old := kv.last()
+	if old == nil || old.owners.Load() > 1 {
+		return
+	}
+	p, err := kv.allocate(kv.pageBytes() / asm.Page * slots)
+	if err != nil {
+		return
+	}
+	p.packed = slots
+	kv.copyPacked(p.memory.data, old.memory.data, slots, true)
+	kv.replaceLast(p)
+}
+
+// unpack makes the last page a whole one again.
+func (kv *KV) unpack() error {
+	p, err := kv.newPage()
+	if err != nil {
+		return err
+	}
+	old := kv.last()
+	kv.copyPacked(old.memory.data, p.memory.data, old.packed, false)
+	kv.replaceLast(p)
+	return nil
+}
+
+// replaceLast has p, of one owner, hold what the last page holds.
+func (kv *KV) replaceLast(p *kvPage) {
+	old := kv.last()
+	if kv.release(old); kv.kept != nil {
+		p.keepers.Store(1)
+		kv.kept.Add(int64(len(p.memory.data)))
+	}
+	old.drop()
+	kv.pages[len(kv.pages)-1] = p
+}
+
+// copyPacked copies the first slots of a page, of as many layers as kv has, to packed memory, or back.
+func (kv *KV) copyPacked(packed, page []byte, slots int, pack bool) {
+	k, v := asm.KRows(kv.shape.Type, kv.shape.HeadDim), asm.VRows(kv.shape.Type, kv.shape.valueDim())
+	for range kv.shape.Layers * kv.shape.Heads {
+		packed, page = asm.CopyPacked(packed, page, k, slots, pack)
+		packed, page = asm.CopyPacked(packed, page, v, slots, pack)
 	}
 }
 
@@ -151,16 +234,20 @@ func (kv *KV) Share(o *KV, n int) {
 // Need is the number of bytes that writing slots from … to-1 will allocate: for pages that are not there, and for
 // copies of those that a fork shares.
 func (kv *KV) Need(from, to int) int64 {
-	pages := 0
-	for i := max(from/asm.Page, kv.first); i*asm.Page < to; i++ {
-		if i >= len(kv.pages) || kv.pages[i].owners.Load() > 1 {
+	pages, packed := 0, int64(0)
+	whole := kv.whole()
+	if whole < len(kv.pages) && whole*asm.Page < to {
+		packed = int64(len(kv.last().memory.data)) // is free once it is unpacked
+	}
+	for i := max(min(from/asm.Page, whole), kv.first); i*asm.Page < to; i++ {
+		if i >= whole || kv.pages[i].owners.Load() > 1 {
 			pages++
 		}
 	}
 	if kv.spare != nil && pages > 0 {
 		pages--
 	}
-	return int64(pages) * int64(kv.pageBytes())
+	return max(0, int64(pages)*int64(kv.pageBytes())-packed)
 }
 
 // Close releases the pages: those without another owner are freed now. Without Close they are freed when kv is
@@ -192,7 +279,7 @@ func (kv *KV) Discard(before int) {
 // giveUp drops page i, or keeps its memory as the spare page.
 func (kv *KV) giveUp(i int) {
 	kv.release(kv.pages[i])
-	if p := kv.pages[i]; kv.spare == nil && p.owners.Load() == 1 {
+	if p := kv.pages[i]; kv.spare == nil && p.owners.Load() == 1 && p.packed == 0 {
 		kv.spare = p
 	} else {
 		p.drop()
@@ -217,6 +304,11 @@ func (kv *KV) Grow(slots int) error {
 	case slots > kv.shape.Context:
 		return fmt.Errorf("%d slots of %d: %w", slots, kv.shape.Context, ErrFull)
 	}
+	if kv.Packed() && kv.Slots() < slots {
+		if err := kv.unpack(); err != nil {
+			return err
+		}
+	}
 	for len(kv.pages)*asm.Page < slots {
 		p, err := kv.newPage()
 		if err != nil {
@@ -232,9 +324,14 @@ func (kv *KV) newPage() (*kvPage, error) {
 		kv.spare = nil
 		return p, nil
 	}
+	return kv.allocate(kv.pageBytes())
+}
+
+// allocate makes a page of so many bytes, with one owner.
+func (kv *KV) allocate(bytes int) (*kvPage, error) {
 	p := new(kvPage)
 	p.owners.Store(1)
-	if err := p.memory.allocate(kv.pageBytes()); err != nil {
+	if err := p.memory.allocate(bytes); err != nil {
 		return nil, fmt.Errorf("page of the key-value cache: %w", err)
 	}
 	if p.used = kv.used; p.used != nil {
@@ -328,8 +425,12 @@ func (kv *KV) ForkLayers(n, layers int) (*KV, error) {
 	if kv.closed {
 		return nil, fmt.Errorf("cache: %w", ErrClosed)
 	}
-	if n < 0 || n > kv.Slots() || n > 0 && n < kv.First() || layers < 1 || layers > kv.shape.Layers {
-		return nil, shapeError("fork of %d slots of %d to %d, %d layers of %d", n, kv.First(), kv.Slots(), layers,
+	end := kv.Slots()
+	if kv.Packed() {
+		end += kv.last().packed
+	}
+	if n < 0 || n > end || n > 0 && n < kv.First() || layers < 1 || layers > kv.shape.Layers {
+		return nil, shapeError("fork of %d slots of %d to %d, %d layers of %d", n, kv.First(), end, layers,
 			kv.shape.Layers)
 	}
 	fork := &KV{shape: kv.shape, kBytes: kv.kBytes, vBytes: kv.vBytes, used: kv.used}
@@ -347,7 +448,11 @@ func (kv *KV) ForkLayers(n, layers int) (*KV, error) {
 			fork.Close()
 			return nil, err
 		}
-		copy(fork.pages[whole].memory.data, kv.pages[whole].memory.data)
+		if old := kv.pages[whole]; old.packed > 0 {
+			fork.copyPacked(old.memory.data, fork.pages[whole].memory.data, old.packed, false)
+		} else {
+			copy(fork.pages[whole].memory.data, old.memory.data)
+		}
 	}
 	return fork, nil
 }

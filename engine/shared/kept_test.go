@@ -33,15 +33,15 @@ func TestKeptTogether(t *testing.T) {
 			t.Errorf("%d pages are kept, not %d to %d", n, least, most)
 		}
 	}
-	chat := randomTokens(1100, 70, 1)
+	chat := randomTokens(1200, 70, 1) // whole pages: what is left over is more than half of one
 
 	a, b := pair(12, 0) // by age: what is used stays, what is not goes, whosever it is
 	say(t, a, chat)
 	for i := range 20 {
-		say(t, b, randomTokens(500, 70, uint64(10+i%3)))
+		say(t, b, randomTokens(700, 70, uint64(10+i%3)))
 		within(min(11, int64(5+3*i)), 12, a, b)
 	}
-	if n, _ := say(t, b, randomTokens(500, 70, 12)); n < 499 {
+	if n, _ := say(t, b, randomTokens(700, 70, 12)); n < 699 {
 		t.Errorf("%d tokens of a text in use are kept", n)
 	}
 	if a.Stats().Evicted == 0 {
@@ -51,7 +51,7 @@ func TestKeptTogether(t *testing.T) {
 	a, b = pair(12, 8) // the other model's tokens are more work
 	say(t, b, chat)
 	for i := range 8 {
-		say(t, a, randomTokens(500, 70, uint64(10+i)))
+		say(t, a, randomTokens(700, 70, uint64(10+i)))
 	}
 	within(11, 12, a, b)
 	if n, _ := say(t, b, chat); n != len(chat)-1 {

@@ -128,7 +128,7 @@ func (s *Session) lend() (*engine.Session, error) {
 	if err := s.usable(); err != nil {
 		return nil, err
 	}
-	if s.session == nil || !slices.Equal(s.session.Tokens(), s.tokens) {
+	if s.session == nil || s.session.Packed() || !slices.Equal(s.session.Tokens(), s.tokens) {
 		return nil, fmt.Errorf("%s: %w: the sequence has given up its memory", c.m.Name(), engine.ErrKVBudget)
 	}
 	s.lent = true
