@@ -7,6 +7,7 @@ import (
 	"runtime"
 
 	"github.com/specgo/spec/engine/internal/panels"
+	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/internal/units"
 	"github.com/specgo/spec/tensor"
 )
@@ -58,6 +59,21 @@ func (s *packedSource) scratch(hidden int) int64 {
 		}
 	}
 	return 4 * (most + 6*int64(hidden))
+}
+
+// PassBytes is more than the activations of a pass take of the model of a file, which need not be one by itself: room
+// for a draft head is planned before its target is open.
+func PassBytes(f *gguf.File) int64 {
+	arch, _ := f.String("general.architecture")
+	hidden, _ := f.Uint32(arch + ".embedding_length")
+	wide, most := map[string]int64{}, int64(0)
+	for _, t := range f.Tensors {
+		if block := blockOf(t.Name); block != "" && len(t.Dims) > 1 {
+			wide[block] += int64(min(t.Dims[1], 1<<32))
+			most = max(most, wide[block])
+		}
+	}
+	return passRows * 4 * (most + 6*int64(hidden))
 }
 
 // openPacked loads a model of which nothing has been read from its panel file, which is written where it must. It

@@ -110,10 +110,9 @@ func (m *modelFlags) setMemory(p *program, o *engine.Options, path string, besid
 	sessions := planned(m.sessions)
 	sessions.Beside = m.loaded
 	for _, file := range beside { // as much as its own plan counts when it is loaded
-		info, err := os.Stat(file)
-		target, wrong := engine.Describe(f)
-		if err == nil && wrong == nil {
-			sessions.Beside += info.Size() + planned(m.sessions).DraftBytes(target, describeFile(file))
+		n := draftFileBytes(file)
+		if target, wrong := engine.Describe(f); n > 0 && wrong == nil {
+			sessions.Beside += n + planned(m.sessions).DraftBytes(target, describeFile(file))
 		}
 	}
 	plan, err := engine.PlanMemory(f, engine.Options{
@@ -126,6 +125,19 @@ func (m *modelFlags) setMemory(p *program, o *engine.Options, path string, besid
 	}
 	o.Memory = max(limit-plan.Sessions, 1)
 	return nil
+}
+
+// draftFileBytes is what a draft model's file takes in memory, with a pass of it; 0: it cannot be opened.
+func draftFileBytes(file string) int64 {
+	if file == "" || regularFile(file) != nil {
+		return 0
+	}
+	f, err := gguf.OpenFile(file)
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	return f.Size() + engine.PassBytes(f)
 }
 
 // notEnough is the error of a limit that is too low.
