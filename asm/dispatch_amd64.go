@@ -65,7 +65,7 @@ func avxvnni() Kernels {
 	return k
 }
 
-// avx512 needs AVX-512 F, BW, VL, DQ and VNNI.
+// avx512 needs AVX-512 F, BW, VL, DQ and VNNI. It uses VBMI where the processor has it.
 func avx512() Kernels {
 	k := avx2()
 	k.Name = "avx512"
@@ -76,6 +76,9 @@ func avx512() Kernels {
 	integerAVX512(&k)
 	shareQ4_0(&k)
 	noTiles(&k)
+	if cpu.X86.HasAVX512VBMI {
+		inflatesAVX512(&k)
+	}
 	k.MatMulPair[Q8_0] = blockMatMulPair(Q8_0, q8PairAVX512)
 	k.MatMulPair[Q4_0] = blockMatMulPair(Q4_0, q4PairAVX512)
 	clear(k.Pass[:])

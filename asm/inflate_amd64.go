@@ -35,3 +35,63 @@ func inflatesAVX2(k *Kernels) {
 	k.Inflate[TQ1_0] = inflateTernary
 	k.Inflate[IQ1_S] = inflateOf(IQ1_S, iq1InflateAVX2, octets(IQ1_S))
 }
+
+// inflatesAVX512 does it where the processor has VBMI.
+func inflatesAVX512(k *Kernels) {
+	k.Inflate[IQ3_XXS] = inflateOf(IQ3_XXS, iq3xxsInflateAVX512, &planesIQ3_XXS[0])
+	k.Inflate[IQ2_S] = inflateOf(IQ2_S, iq2sInflateAVX512, &planesIQ2_S[0])
+	k.Inflate[IQ2_XS] = inflateOf(IQ2_XS, iq2xsInflateAVX512, &planesIQ2_XS[0])
+	k.Inflate[IQ2_XXS] = inflateOf(IQ2_XXS, iq2xxsInflateAVX512, &planesIQ2_XXS[0])
+	k.Inflate[TQ1_0] = inflateTernaryAVX512
+}
+
+// inflateTernaryAVX512 is inflateTernary.
+func inflateTernaryAVX512(dst, panel []byte, cols int) {
+	if supers := cols / SuperBlock; supers > 0 {
+		_, _ = dst[supers*tqPanel-1], panel[supers*tq1Panel-1]
+		tq1InflateAVX512(&dst[0], &panel[0], &planesTQ1_0[0], supers)
+	}
+}
+
+// Tables of the kernels of AVX-512: first the lower bytes of all entries, then the higher ones.
+var (
+	planesIQ2_XXS = planes(gridIQ2_XXS[:], func(e uint16) uint16 { return e })
+	planesIQ2_XS  = planes(gridIQ2_XS[:], func(e uint16) uint16 { return e })
+	planesIQ2_S   = planes(gridIQ2_S[:], func(e uint16) uint16 { return e })
+	planesIQ3_XXS = planes(gridIQ3_XXS[:], bitsIQ3)
+	planesTQ1_0   = planes(bytesTQ1_0(), digitsTQ1_0)
+)
+
+// planes are the bytes of 16 bits of each entry.
+func planes(entries []uint16, bits func(e uint16) uint16) []byte {
+	p := make([]byte, 2*len(entries))
+	for i, e := range entries {
+		v := bits(e)
+		p[i], p[len(entries)+i] = byte(v), byte(v>>8)
+	}
+	return p
+}
+
+// bitsIQ3 has of the 4 digits of an entry the two lower bits each, then the third one and 1.
+func bitsIQ3(e uint16) (v uint16) {
+	for j := range 4 {
+		digit := e >> (3 * j) & 7
+		v |= digit&3<<(2*j) | (digit>>2|2)<<(8+2*j)
+	}
+	return v
+}
+
+// bytesTQ1_0 are all bytes.
+func bytesTQ1_0() []uint16 {
+	b := make([]uint16, 256)
+	for i := range b {
+		b[i] = uint16(i)
+	}
+	return b
+}
+
+// digitsTQ1_0 has digits 0 … 3 of a byte, then digit 4 four times.
+func digitsTQ1_0(e uint16) uint16 {
+	d0, d1, d2, d3, d4 := ternaryDigits(uint64(e))
+	return uint16(d0 | d1<<2 | d2<<4 | d3<<6 | d4*0x5500)
+}

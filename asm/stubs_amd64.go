@@ -672,6 +672,41 @@ func iq3xxsInflateAVX2(dst *byte, panel *byte, quads *uint32, supers int, scales
 //go:noescape
 func tq1InflateAVX2(dst *byte, panel *byte, supers int)
 
+// iq2xxsInflateAVX512 is
+//
+//	Kernels.Inflate of IQ2_XXS: of super-blocks, with scales bytes of s each
+//
+//go:noescape
+func iq2xxsInflateAVX512(dst *byte, panel *byte, tables *byte, supers int, scales int)
+
+// iq2xsInflateAVX512 is
+//
+//	Kernels.Inflate of IQ2_XS: of super-blocks, with scales bytes of s each
+//
+//go:noescape
+func iq2xsInflateAVX512(dst *byte, panel *byte, tables *byte, supers int, scales int)
+
+// iq2sInflateAVX512 is
+//
+//	Kernels.Inflate of IQ2_S: of super-blocks, with scales bytes of s each
+//
+//go:noescape
+func iq2sInflateAVX512(dst *byte, panel *byte, tables *byte, supers int, scales int)
+
+// iq3xxsInflateAVX512 is
+//
+//	Kernels.Inflate of IQ3_XXS: of super-blocks, with scales bytes of s each
+//
+//go:noescape
+func iq3xxsInflateAVX512(dst *byte, panel *byte, tables *byte, supers int, scales int)
+
+// tq1InflateAVX512 is
+//
+//	Kernels.Inflate of TQ1_0, of super-blocks
+//
+//go:noescape
+func tq1InflateAVX512(dst *byte, panel *byte, tables *byte, supers int)
+
 // f32AVX512 is
 //
 //	for t < n, r < 16:

@@ -42,6 +42,7 @@ var outputs = []output{
 	{"matmul_avx2_amd64.s", func(f *file) { matmul256(f, false) }},
 	{"matmulexpanded_avx2_amd64.s", matmulExpanded},
 	{"inflate_avx2_amd64.s", inflateKernels},
+	{"inflate_avx512vbmi_amd64.s", inflateKernels512},
 	{"matmulfloat_avx512_amd64.s", func(f *file) { matmulFloat(f, avx512) }},
 	{"matmulfloat_avx2_amd64.s", func(f *file) { matmulFloat(f, avx2) }},
 	{"scores_avx512_amd64.s", func(f *file) { scoresKernel(f, avx512) }},

@@ -15,7 +15,7 @@ type form struct {
 }
 
 // order of the kernel sets, the most general first.
-var order = []string{"avx2", "avxvnni", "avx512"}
+var order = []string{"avx2", "avxvnni", "avx512", "avx512vbmi"}
 
 var fileSet = regexp.MustCompile(`_(avx\w*)_amd64\.s$`)
 

@@ -3,6 +3,7 @@ package interp
 import (
 	"encoding/binary"
 	"math"
+	"math/bits"
 	"strings"
 )
 
@@ -155,6 +156,15 @@ var table = map[string]packed{
 	"VPUNPCKLQDQ": {sources: 2, elem: 8, f: quarters(interleave[uint64](0))},
 	"VPUNPCKHQDQ": {sources: 2, elem: 8, f: quarters(interleave[uint64](1))},
 	"VPERMD":      {sources: 2, elem: 4, f: permute}, "VPERMPS": {sources: 2, elem: 4, f: permute},
+	"VPERMB":   {sources: 2, elem: 1, f: permuteTables[uint8]},
+	"VPERMI2B": {sources: 2, old: true, elem: 1, f: permuteTables[uint8]},
+	"VPERMI2D": {sources: 2, old: true, elem: 4, f: permuteTables[uint32]},
+	"VPMULTISHIFTQB": {sources: 2, elem: 8, f: func(d *vec, s []*vec, width, _ int) {
+		from := lanes[uint64](s[1], width)
+		for i, at := range s[0][:width] {
+			d[i] = byte(bits.RotateLeft64(from[i/8], -int(at&63)))
+		}
+	}},
 	"VPBLENDW": {sources: 2, imm: true, elem: 2, f: func(d *vec, s []*vec, width, imm int) {
 		z := lanes[uint16](d, width)
 		for i := range z {
@@ -289,6 +299,18 @@ func permute(d *vec, s []*vec, width, _ int) {
 	z, at, x := lanes[uint32](d, width), lanes[uint32](s[0], width), lanes[uint32](s[1], width)
 	for i := range z {
 		z[i] = x[at[i]%uint32(len(x))]
+	}
+}
+
+// permuteTables looks up in the sources after the first, one after the other.
+func permuteTables[T uint8 | uint32](d *vec, s []*vec, width, _ int) {
+	var x []T
+	for _, t := range s[1:] {
+		x = append(x, lanes[T](t, width)...)
+	}
+	z, at := lanes[T](d, width), lanes[T](s[0], width)
+	for i := range z {
+		z[i] = x[int(at[i])%len(x)]
 	}
 }
 
