@@ -95,8 +95,8 @@ var fields = append([]field{
 		return readMessages(r, v)
 	}},
 	{"tools", honored, formChat | formTemplate | formOllamaChat, "functions that the model may call", readTools},
-	{"tools", honored, formResponses, "functions, in the flat form of this API; other types of tools are refused",
-		readFlatTools},
+	{"tools", honored, formResponses, "functions, in the flat form of this API; tools of other types, as web_search, " +
+		"are left out", readFlatTools},
 	{"messages", honored, formMessages, "the conversation: content is text, or blocks of type text," +
 		" thinking, tool_use and tool_result", readAnthropicMessages},
 	{"system", honored, formMessages, "the system message: a text, or parts of type text", readSystem},
@@ -196,7 +196,7 @@ var fields = append([]field{
 	{"t_max_prompt_ms", accepted, formLlama, "prompts are read whole, as llama.cpp does", nil},
 	{"echo", honored, formCompletion, "true: the text of the answer begins with the prompt, and logprobs with its tokens",
 		func(r *request, v value) (e *Error) { r.echo, e = v.boolean(); return }},
-	{"best_of", honored, formCompletion, "only 1", onlyNumber(1)},
+	{"best_of", honored, formChat | formCompletion, "only 1", onlyNumber(1)},
 
 	{"input", honored, formResponses, "a text, or a list of messages, reasoning, function_call and " +
 		"function_call_output items", readResponsesInput},
@@ -250,19 +250,14 @@ var fields = append([]field{
 	{"max_tokens", honored, formChat, "most tokens of the answer; -1 is as many as fit",
 		func(r *request, v value) *Error { return r.setMax(v, true) }},
 	{"max_tokens", honored, formCompletion, "the same; 0: the answer has nothing but what echo asks for",
-		func(r *request, v value) *Error {
-			if n, err := v.whole(0, 0); err == nil && n == 0 {
-				r.none, r.maxTokens, r.maxField = true, 1, v.path
-				return nil
-			}
-			return r.setMax(v, true)
-		}},
+		readNoneOrMax},
 	{"max_tokens", honored, formMessages, "most tokens of the answer",
 		func(r *request, v value) *Error { return r.setMax(v, false) }},
 	{"max_completion_tokens", honored, formChat, "the same",
 		func(r *request, v value) *Error { return r.setMax(v, true) }},
-	{"n_predict", honored, formText, "the same, llama.cpp's name",
+	{"n_predict", honored, formChat | formCompletion, "the same, llama.cpp's name",
 		func(r *request, v value) *Error { return r.setMax(v, true) }},
+	{"n_predict", honored, formLlama, "the same; 0: the prompt is read and kept, and the answer is empty", readNoneOrMax},
 	{"n", honored, formChat | formCompletion, "answers; answer i has the seed + i", func(r *request, v value) *Error {
 		n, err := v.whole(1, maxChoices)
 		r.n = int(n)
@@ -284,9 +279,9 @@ var fields = append([]field{
 	{"prompt_logprobs", honored, formChat | formCompletion, "only 0", onlyNumber(0)},
 	{"use_beam_search", honored, formChat | formCompletion, "only false", onlyFalse},
 	{"length_penalty", honored, formChat | formCompletion, "only 1", onlyNumber(1)},
-	{"logprobs", honored, formChat, "true: the log-probability of each token under the model",
+	{"logprobs", honored, formChat | formOllama, "true: the log-probability of each token under the model",
 		func(r *request, v value) (e *Error) { r.logprobs, e = v.boolean(); return }},
-	{"top_logprobs", honored, formChat, "alternatives of each token, up to 20; needs logprobs",
+	{"top_logprobs", honored, formChat | formOllama, "alternatives of each token, up to 20; needs logprobs",
 		func(r *request, v value) *Error {
 			n, err := v.whole(0, maxTop)
 			r.top, r.topField = int(n), v.path
@@ -418,6 +413,8 @@ var fields = append([]field{
 	{"return_tokens", honored, formChat | formCompletion, "only false", onlyFalse},
 	{"modalities", honored, formChat, `only ["text"]`, readModalities},
 	{"verbosity", accepted, formChat, "templates know none", nil},
+	{"textVerbosity", accepted, formChat | formResponses, "the same, Vercel's name", nil},
+	{"strictJsonSchema", accepted, formChat | formResponses, "a schema always holds", nil},
 	{"stream_options", accepted, formResponses, "include_obfuscation: there is none", nil},
 	{"include", accepted, formResponses, "nothing is encrypted, and reasoning is always there", nil},
 	{"previous_response_id", honored, formResponses, "only null: nothing is stored; send the conversation as input",

@@ -279,7 +279,8 @@ func TestFields(t *testing.T) {
 			}
 			if name == "tools" && form == formResponses {
 				sample = samples["tools"]
-				sample.good = []string{`[{"type":"function","name":"f","parameters":{"type":"object","properties":{}}}]`}
+				sample.good = []string{`[{"type":"function","name":"f","parameters":{"type":"object","properties":{}}}]`, `[{"type":"web_search"}]`}
+				sample.bad = []string{`{}`, `[{}]`, `[{"type":1}]`, `[{"type":"function","name":"a b"}]`}
 			}
 			if special, ok := anthropicSamples[name]; ok && form == formMessages {
 				sample = special
@@ -287,12 +288,13 @@ func TestFields(t *testing.T) {
 			if name == "add_generation_prompt" && form == formChat {
 				sample.good, sample.bad = []string{`true`}, append(sample.bad, `false`)
 			}
-			if name == "max_tokens" && form == formCompletion {
+			if name == "max_tokens" && form == formCompletion || name == "n_predict" && form&formLlama != 0 {
 				sample.bad = slices.DeleteFunc(slices.Clone(sample.bad), func(v string) bool { return v == "0" })
 				sample.good = append(slices.Clone(sample.good), "0")
 			}
 			if name == "logprobs" {
-				sample.good = map[forms][]string{formChat: {`true`}, formCompletion: {`0`, `2`}}[form]
+				sample.good = map[forms][]string{formChat: {`true`}, formOllamaChat: {`true`}, formOllamaGenerate: {`true`},
+					formCompletion: {`0`, `2`}}[form]
 			}
 			for _, v := range sample.good {
 				if got := stable(s.post(pathOf(i), bodyWith(form, name, v), 200)); sample.same && got != plain {

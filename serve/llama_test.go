@@ -488,3 +488,26 @@ func TestBudgetOfReasoning(t *testing.T) {
 		}
 	}
 }
+
+// n_predict 0 has a prompt read ahead of time: the answer is empty, whole and streamed, and the next request finds
+// the prompt.
+func TestPromptAheadOfTime(t *testing.T) {
+	s := newTester(t, nil)
+	long := strings.Repeat("func (r *Ring) Push(n int) { r.n = n }\n", 12)
+	ask := func(n, more string) object {
+		body := `{"prompt":` + string(encode(long)) + `,"n_predict":` + n + `,"temperature":0` + more + `}`
+		return decode(t, s.post("/completion", body, 200))
+	}
+	ahead := ask("0", `,"samplers":[],"response_fields":[]`)
+	if ahead = ask("0", ""); ahead.get(t, "content") != "" || ahead.get(t, "tokens_predicted") != 0.0 ||
+		ahead.get(t, "stop_type") != "limit" {
+		t.Errorf("%v", ahead)
+	}
+	if o := ask("4", ""); o.get(t, "timings", "cache_n").(float64) < 100 || o.get(t, "content") == "" {
+		t.Errorf("%v", o)
+	}
+	streamed := s.post("/completion", `{"prompt":"func","n_predict":0,"stream":true}`, 200)
+	if list := events(t, streamed); len(list) != 1 || decode(t, list[0]).get(t, "content") != "" {
+		t.Errorf("%s", streamed)
+	}
+}

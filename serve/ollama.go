@@ -57,6 +57,7 @@ type ollamaAnswer struct {
 	Thinking string         `json:"thinking,omitempty"`
 	Done     bool           `json:"done"`
 	Reason   spec.Finish    `json:"done_reason,omitempty"`
+	Logprobs []chatToken    `json:"logprobs,omitempty"`
 
 	// In nanoseconds.
 	Total      int64 `json:"total_duration,omitempty"`
@@ -141,6 +142,9 @@ func (f *ollamaForm) whole() any {
 	if f.chat {
 		line.Message.Calls = f.calls()
 	}
+	for i := range a.logprobs {
+		line.Logprobs = append(line.Logprobs, f.chatToken(&a.logprobs[i]))
+	}
 	return f.finish(line)
 }
 
@@ -151,9 +155,12 @@ func (f *ollamaForm) begin(to sink) {
 }
 
 func (f *ollamaForm) delta(to sink, d *delta) {
-	if d.Text != "" || d.Reasoning != "" || d.tokens != nil {
+	if d.Text != "" || d.Reasoning != "" || d.tokens != nil || d.logprob != nil {
 		line := f.line(d.Text, d.Reasoning)
 		line.Speculation = d.speculation()
+		if d.logprob != nil {
+			line.Logprobs = []chatToken{f.chatToken(d.logprob)}
+		}
 		to.event("", line)
 	}
 	if d.Finish != "" && f.chat && len(f.answers[0].Calls) > 0 { // calls come whole

@@ -32,6 +32,7 @@ func readMessage(v value) (m chat.Message, e *Error) {
 		"content":           content,
 		"reasoning_content": text(&m.Reasoning),
 		"thinking":          text(&m.Reasoning), // Ollama's name
+		"reasoning":         text(&m.Reasoning), // OpenRouter's and vLLM's name
 		"tool_call_id":      text(&m.ToolCallID),
 		"name":              text(&m.Name),
 		"tool_name":         text(&m.Name), // Ollama's name
@@ -40,6 +41,7 @@ func readMessage(v value) (m chat.Message, e *Error) {
 		"refusal":           ignore, // answers of this server never have one
 		"annotations":       ignore,
 		"audio":             func(v value) *Error { return v.bad("only text is supported") },
+		"function_call":     func(v value) *Error { return v.bad("only null: the form in use is tool_calls") },
 	})
 	if e == nil && m.Role == "" {
 		e = badField(v.path+".role", "missing")

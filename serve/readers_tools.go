@@ -31,9 +31,14 @@ func readTools(r *request, v value) *Error {
 	})
 }
 
-// readFlatTools reads tools as /v1/responses has them: the function's fields beside its type.
+// readFlatTools reads tools as /v1/responses has them: the function's fields beside its type. Tools of other types,
+// which OpenAI runs itself or only its own models know, are left out.
 func readFlatTools(r *request, v value) *Error {
 	return r.readTools(v, func(t *tool, item value) *Error {
+		if other, err := otherTool(item); other || err != nil {
+			t.leftOut = other
+			return err
+		}
 		readers := t.readers()
 		readers["type"] = func(v value) *Error {
 			_, err := v.oneOf("function")
@@ -41,6 +46,18 @@ func readFlatTools(r *request, v value) *Error {
 		}
 		return item.object(readers)
 	})
+}
+
+// otherTool reports whether a tool has a type, which is not function.
+func otherTool(item value) (other bool, e *Error) {
+	members, e := split(item.path, item.raw)
+	for _, m := range members {
+		if at := (value{join(item.path, m.name), m.raw}); m.name == "type" && !at.null() {
+			kind, err := at.text()
+			return kind != "function", err
+		}
+	}
+	return false, e
 }
 
 // readers are those of a function.
@@ -71,6 +88,9 @@ func (r *request) readTools(v value, read func(*tool, value) *Error) *Error {
 		t := tool{Tool: spec.Tool{JSON: item.raw}, given: item.raw}
 		if err := read(&t, item); err != nil {
 			return err
+		}
+		if t.leftOut {
+			continue
 		}
 		if !toolName(t.Name) {
 			return badField(item.path, "the function's name must have 1 to 128 letters, digits, dots, underscores or hyphens")

@@ -150,7 +150,8 @@ type textBias struct {
 // tool is a function that the model may call.
 type tool struct {
 	spec.Tool
-	given json.RawMessage // as the request has it
+	given   json.RawMessage // as the request has it
+	leftOut bool            // no function
 }
 
 // newRequest holds the server's defaults.
@@ -197,4 +198,14 @@ func (r *bounds) setMax(v value, unlimited bool) *Error {
 	}
 	r.maxTokens, r.maxField = int(max(n, 0)), v.path
 	return nil
+}
+
+// readNoneOrMax reads the most tokens of an answer, where 0 asks for none. The prompt is computed all the same, with
+// one token that is not shown.
+func readNoneOrMax(r *request, v value) *Error {
+	if n, err := v.whole(0, 0); err == nil && n == 0 {
+		r.none, r.maxTokens, r.maxField = true, 1, v.path
+		return nil
+	}
+	return r.setMax(v, true)
 }

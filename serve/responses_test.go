@@ -52,3 +52,51 @@ func TestItemsOfStreamsEnd(t *testing.T) {
 		}
 	}
 }
+
+// Tools that are no functions are left out: the answer is the one without them. None of them can be chosen.
+func TestOtherToolsAreLeftOut(t *testing.T) {
+	s := newTester(t, nil)
+	body := func(more string) string { return `{"input":"func","max_output_tokens":8,"temperature":0` + more + `}` }
+	const f = `{"type":"function","name":"f","parameters":{"type":"object","properties":{}}}`
+	const others = `{"type":"web_search"},{"type":"local_shell"},{"type":"custom","name":"x","format":{"type":"text"}}`
+	ask := func(more string) (text, prompt any) {
+		o := decode(t, s.post("/v1/responses", body(more), 200))
+		return o.get(t, "output", 0, "content", 0, "text"), o.get(t, "usage", "input_tokens")
+	}
+	for _, c := range [][2]string{
+		{`,"tools":[` + others + `]`, ``}, {`,"tools":[` + others + `,` + f + `]`, `,"tools":[` + f + `]`},
+	} {
+		with, read := ask(c[0])
+		if without, less := ask(c[1]); with != without || read != less {
+			t.Errorf("%s: %v behind %v tokens, not %v behind %v", c[0], with, read, without, less)
+		}
+	}
+	for _, choice := range []string{`"required"`, `{"type":"web_search"}`, `{"type":"function","name":"x"}`} {
+		s.post("/v1/responses", body(`,"tools":[`+others+`],"tool_choice":`+choice), 400)
+	}
+	s.post("/v1/responses", body(`,"tools":[{"type":1}]`), 400)
+}
+
+// What clients send back of an answer: members that are null, and reasoning by its other name.
+func TestHistoryOfClients(t *testing.T) {
+	s := newTester(t, nil)
+	body := func(more string) string {
+		return `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"` + more +
+			`},{"role":"user","content":"c"}],"max_tokens":4,"temperature":0}`
+	}
+	const path = "/v1/chat/completions"
+	plain := stable(s.post(path, body(""), 200))
+	if got := stable(s.post(path, body(`,"function_call":null,"tool_calls":null,"refusal":null,"audio":null,`+
+		`"reasoning":null,"annotations":[]`), 200)); got != plain {
+		t.Errorf("%s, not %s", got, plain)
+	}
+	s.post(path, body(`,"reasoning":"d"`), 200)
+	m, err := readMessage(value{"messages[0]", []byte(`{"role":"assistant","content":"b","reasoning":"d"}`)})
+	if err != nil || m.Reasoning != "d" || m.Content != "b" {
+		t.Errorf("%+v: %v", m, err)
+	}
+	text := s.post(path, body(`,"function_call":{"name":"f","arguments":"{}"}`), 400)
+	if !strings.Contains(text, "function_call") {
+		t.Error(text)
+	}
+}

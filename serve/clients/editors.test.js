@@ -26,6 +26,8 @@ test("llama.vim and llama.vscode", async () => {
   const { status, body } = await send("/completion", common);
   assert.equal(status, 200, JSON.stringify(body));
   assert.equal(body.content, "c *uint64, n *uint64) {\n\tif n.nn != 0 {\n\t\treturn n\n\t}\n\treturn n");
+  const ahead = await send("/completion", { ...common, n_predict: 0, samplers: [], response_fields: ["content"] });
+  assert.deepEqual([ahead.status, ahead.body], [200, { content: "" }]);
   assert.ok(body["timings/predicted_n"] > 0 && body.truncated === false && body.tokens_cached > 0);
 });
 
@@ -48,7 +50,7 @@ test("Copilot", async () => {
 test("Codex", async () => {
   const { status, body } = await send("/v1/responses", {
     model: "embedded", instructions: "Go", input: [{ type: "message", role: "user", content: [{ type: "input_text", text: "func main" }] }],
-    tools: [{ type: "function", name: "shell", description: "d", strict: false, parameters: { type: "object", properties: { command: { type: "array", items: { type: "string" } } }, required: ["command"], additionalProperties: false } }],
+    tools: [{ type: "function", name: "shell", description: "d", strict: false, parameters: { type: "object", properties: { command: { type: "array", items: { type: "string" } } }, required: ["command"], additionalProperties: false } }, { type: "web_search" }, { type: "local_shell" }, { type: "custom", name: "apply_patch" }],
     tool_choice: "auto", parallel_tool_calls: false, reasoning: null, store: false, stream: false, include: ["reasoning.encrypted_content"], prompt_cache_key: "k", text: { verbosity: "low" }, max_output_tokens: 8,
   });
   assert.equal(status, 200, JSON.stringify(body));
