@@ -47,14 +47,19 @@ func narrowFormat(name string, weights, size int, quant func(quants []byte, k in
 				}
 			}
 		},
-		inflate: func(dst, panel []byte, cols int) {
-			for b := range cols / BlockSize {
-				from := panel[b*BlockSize/weights*narrowPanel:][:narrowPanel]
-				scales, nibbles := pairedBlock(b, nibbleBytes)
-				copy(dst[scales:][:2*PanelRows], from[narrowScales:])
-				inflate(dst[nibbles:][:nibbleBytes], from[b*BlockSize%weights/BlockSize*PanelRows*size:][:PanelRows*size])
-			}
-		},
+		inflate: narrowInflate(weights, size, inflate),
+	}
+}
+
+// narrowInflate makes an Inflate of a function for a sub-block.
+func narrowInflate(weights, size int, inflate func(nibbles, quants []byte)) func(dst, panel []byte, cols int) {
+	return func(dst, panel []byte, cols int) {
+		for b := range cols / BlockSize {
+			from := panel[b*BlockSize/weights*narrowPanel:][:narrowPanel]
+			scales, nibbles := pairedBlock(b, nibbleBytes)
+			copy(dst[scales:][:2*PanelRows], from[narrowScales:])
+			inflate(dst[nibbles:][:nibbleBytes], from[b*BlockSize%weights/BlockSize*PanelRows*size:][:PanelRows*size])
+		}
 	}
 }
 

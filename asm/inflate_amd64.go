@@ -43,6 +43,8 @@ func inflatesAVX512(k *Kernels) {
 	k.Inflate[IQ2_XS] = inflateOf(IQ2_XS, iq2xsInflateAVX512, &planesIQ2_XS[0])
 	k.Inflate[IQ2_XXS] = inflateOf(IQ2_XXS, iq2xxsInflateAVX512, &planesIQ2_XXS[0])
 	k.Inflate[TQ1_0] = inflateTernaryAVX512
+	k.Inflate[Q1_0] = narrowInflate(128, 4, func(nibbles, quants []byte) { q1InflateAVX512(&nibbles[0], &quants[0]) })
+	k.Inflate[Q2_0] = narrowInflate(64, 8, func(nibbles, quants []byte) { q2InflateAVX512(&nibbles[0], &quants[0]) })
 }
 
 // inflateTernaryAVX512 is inflateTernary.

@@ -707,6 +707,20 @@ func iq3xxsInflateAVX512(dst *byte, panel *byte, tables *byte, supers int, scale
 //go:noescape
 func tq1InflateAVX512(dst *byte, panel *byte, tables *byte, supers int)
 
+// q1InflateAVX512 is
+//
+//	Kernels.Inflate of a sub-block
+//
+//go:noescape
+func q1InflateAVX512(nibbles *byte, quants *byte)
+
+// q2InflateAVX512 is
+//
+//	Kernels.Inflate of a sub-block
+//
+//go:noescape
+func q2InflateAVX512(nibbles *byte, quants *byte)
+
 // f32AVX512 is
 //
 //	for t < n, r < 16:

@@ -33,6 +33,50 @@ func inflateKernels512(f *file) {
 		f.inflate512(v)
 	}
 	f.inflateTernary512()
+	f.inflateNarrow512("q1", 1, 0x22222222)
+	f.inflateNarrow512("q2", 2, 0x33333333)
+}
+
+// inflateNarrow512 writes the kernel of Q1_0 or Q2_0: a nibble is 7 and the bits of mask, of which a weight has so many.
+//
+//	AX bits  BX nibbles  Z0, Z1 of weights 0 … 15 and 16 … 31  Z2, Z3 moved  Z4, Z5 positions  Z13 … Z15 masks and sevens
+func (f *file) inflateNarrow512(name string, bits int, mask uint32) {
+	f.function(name+"InflateAVX512", 0, "nibbles *byte, quants *byte", "Kernels.Inflate of a sub-block")
+	f.load("nibbles", "BX", "quants", "AX")
+	for i, m := range []uint32{0xf0f0f0f0, mask, 0x77777777} {
+		f.ins("VPBROADCASTQ", f.word(m), z(13+i))
+	}
+	f.ins("VMOVDQU64", at("AX", 0), z(0))
+	second, high := 0, 16
+	if bits == 2 {
+		second, high = 1, 0
+		f.ins("VMOVDQA64", z(0), z(2))
+		for half := range 2 {
+			f.ins("VMOVDQU64", f.everySecond(half), z(half))
+			f.ins("VPERMI2D", at("AX", 64), z(2), z(half))
+		}
+	}
+	for g := range 4 {
+		low := func(j int) int { return bits*(4*g+j) - (2 - bits) }
+		f.ins("VPBROADCASTQ", f.shifts(low), z(4))
+		f.ins("VPBROADCASTQ", f.shifts(func(j int) int { return low(j) + high - 4 }), z(5))
+		f.ins("VPMULTISHIFTQB", z(0), z(4), z(2))
+		f.ins("VPMULTISHIFTQB", z(second), z(5), z(3))
+		f.ins("VPTERNLOGD", "$0xB8", z(3), z(13), z(2)) // the mask chooses
+		f.ins("VPANDD", z(14), z(2), z(2))
+		f.ins("VPADDB", z(15), z(2), z(2))
+		f.ins("VMOVDQU64", z(2), at("BX", 64*g))
+	}
+	f.ret()
+}
+
+// everySecond names the indices of the first or second halves of 16 rows' 8 bytes.
+func (f *file) everySecond(half int) string {
+	var rows [16]uint32
+	for r := range rows {
+		rows[r] = uint32(2*r + half)
+	}
+	return f.once(fmt.Sprintf("halves%d", half), rows[:]...)
 }
 
 // shifts names the 8 positions of the bits that VPMULTISHIFTQB moves to the bytes of two rows, byte j of a row.
@@ -151,12 +195,8 @@ func (f *file) entries512(v *inflate512) {
 // quads512 makes pairs of 128 entries of 4 weights: Z1 and Z3 of a row's entries 0 … 3, Z2 and Z4 of 4 … 7.
 func (f *file) quads512() {
 	for half := range 2 {
-		var rows [16]uint32
-		for r := range rows {
-			rows[r] = uint32(2*r + half)
-		}
 		f.ins("VMOVDQU64", at("AX", 0), z(5))
-		f.ins("VMOVDQU64", f.once(fmt.Sprintf("entries%d", half), rows[:]...), z(0))
+		f.ins("VMOVDQU64", f.everySecond(half), z(0))
 		f.ins("VPERMI2D", at("AX", 64), z(5), z(0))
 		f.ins("VPMOVB2M", z(0), "K1")
 		v := &inflate512{bits: 8}
