@@ -16,7 +16,7 @@ func sets() []Kernels {
 			all = append(all, avxvnni())
 		}
 		if x.HasAVX512F && x.HasAVX512BW && x.HasAVX512VL && x.HasAVX512DQ && x.HasAVX512VNNI {
-			all = append(all, avx512())
+			all = append(all, avx512(x.HasAVX512VBMI))
 		}
 	}
 	return all
@@ -65,8 +65,8 @@ func avxvnni() Kernels {
 	return k
 }
 
-// avx512 needs AVX-512 F, BW, VL, DQ and VNNI. It uses VBMI where the processor has it.
-func avx512() Kernels {
+// avx512 needs AVX-512 F, BW, VL, DQ and VNNI; with vbmi also that.
+func avx512(vbmi bool) Kernels {
 	k := avx2()
 	k.Name = "avx512"
 	k.Offset = true
@@ -76,7 +76,7 @@ func avx512() Kernels {
 	integerAVX512(&k)
 	shareQ4_0(&k)
 	noTiles(&k)
-	if cpu.X86.HasAVX512VBMI {
+	if vbmi {
 		inflatesAVX512(&k)
 	}
 	k.MatMulPair[Q8_0] = blockMatMulPair(Q8_0, q8PairAVX512)

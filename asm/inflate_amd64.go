@@ -36,7 +36,7 @@ func inflatesAVX2(k *Kernels) {
 	k.Inflate[IQ1_S] = inflateOf(IQ1_S, iq1InflateAVX2, octets(IQ1_S))
 }
 
-// inflatesAVX512 does it where the processor has VBMI.
+// inflatesAVX512 does it with VBMI.
 func inflatesAVX512(k *Kernels) {
 	k.Inflate[IQ3_XXS] = inflateOf(IQ3_XXS, iq3xxsInflateAVX512, &planesIQ3_XXS[0])
 	k.Inflate[IQ2_S] = inflateOf(IQ2_S, iq2sInflateAVX512, &planesIQ2_S[0])

@@ -166,7 +166,7 @@ func (o *overlay) source(name string, amd64 bool) error {
 		if bytes.Equal(renamed, text) {
 			return errors.New("has no function sets")
 		}
-		text = append(renamed, "\nfunc sets() []Kernels { return []Kernels{Scalar(), avx2(), avxvnni(), avx512()} }\n"...)
+		text = append(renamed, "\nfunc sets() []Kernels { return []Kernels{Scalar(), avx2(), avxvnni(), avx512(true)} }\n"...)
 	}
 	if name == "stubs_amd64.go" {
 		if text, err = stubs(text); err != nil {
