@@ -28,6 +28,7 @@ func avx2() Kernels {
 	k.Name = "avx2"
 	k.MatMul[F32] = floatMatMul(f32AVX2, 64, 6)
 	k.MatMul[F16] = floatMatMul(f16AVX2, 32, 6)
+	k.MatMul[NVFP4] = k.MatMul[F16]
 	k.MatMul[BF16] = floatMatMul(bf16AVX2, 32, 6)
 	integerAVX2(&k)
 	shareQ4_0(&k)
@@ -72,6 +73,7 @@ func avx512(vbmi bool) Kernels {
 	k.Offset = true
 	k.MatMul[F32] = floatMatMul(f32AVX512, 64, 8)
 	k.MatMul[F16] = floatMatMul(f16AVX512, 32, 8)
+	k.MatMul[NVFP4] = k.MatMul[F16]
 	k.MatMul[BF16] = floatMatMul(bf16AVX512, 32, 8)
 	integerAVX512(&k)
 	shareQ4_0(&k)

@@ -23,6 +23,7 @@ func neon() Kernels {
 	k.Name = "neon"
 	k.MatMul[F32] = floatMatMul(f32NEON, 64, 6)
 	k.MatMul[F16] = floatMatMul(f16NEON, 32, 6)
+	k.MatMul[NVFP4] = k.MatMul[F16]
 	k.MatMul[BF16] = floatMatMul(bf16NEON, 32, 6)
 	integerNEON(&k)
 	shareQ4_0(&k)

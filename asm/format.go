@@ -51,6 +51,7 @@ const (
 	Q4_K
 	IQ4_NL
 	Q4_0
+	NVFP4
 	IQ4_XS
 	MXFP4
 	Q3_K
@@ -82,6 +83,7 @@ var formats = [formatCount]format{
 	Q4_K:    formatQ4_K,
 	IQ4_NL:  formatIQ4_NL,
 	Q4_0:    formatQ4_0,
+	NVFP4:   formatNVFP4,
 	IQ4_XS:  formatIQ4_XS,
 	MXFP4:   formatMXFP4,
 	Q3_K:    formatQ3_K,

@@ -186,6 +186,17 @@ func decodeRow(f Format, row []byte) (w []float32, blocks []literalBlock) {
 			w = append(w, f16(row, at))
 		case BF16:
 			w = append(w, math.Float32frombits(uint32(row[at])<<16|uint32(row[at+1])<<24))
+		case NVFP4:
+			for k := range 64 {
+				s := int(row[at+k/16])
+				scale := math.Ldexp(float64(8+s&7), s>>3&15-11) // half of it
+				if s>>3&15 == 0 {
+					scale = float64(s&7) / 1024
+				} else if s == 0x7f {
+					scale = 0
+				}
+				w = append(w, float32(scale)*float32(literalMXFP4[row[at+4+k/16*8+k%8]>>(k/8%2*4)&15]))
+			}
 		default:
 			for _, b := range literals[f](row[at:][:f.BlockBytes()]) {
 				w, blocks = append(w, b.w[:]...), append(blocks, b)

@@ -99,8 +99,8 @@ func TestBadFiles(t *testing.T) {
 		{dims(llama, "token_embd.weight", 64), ErrShape, "token_embd.weight"},
 		{dims(gpt, "blk.1.attn_qkv.weight", 64, 64), ErrShape, "blk.1.attn_qkv.weight"},
 		{dims(gpt, "position_embd.weight", 64, 100), ErrShape, "position_embd.weight"},
-		{with(llama, func(s *randommodel.Shape) { s.Types = map[string]gguf.Type{"blk.1.attn_v.weight": gguf.NVFP4} }),
-			ErrWeightType, "NVFP4"},
+		{with(llama, func(s *randommodel.Shape) { s.Types = map[string]gguf.Type{"blk.1.attn_v.weight": gguf.I8} }),
+			ErrWeightType, "I8"},
 		{with(llama, func(s *randommodel.Shape) {
 			s.Types = map[string]gguf.Type{
 				"blk.1.attn_norm.weight": gguf.I32}

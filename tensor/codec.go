@@ -34,6 +34,7 @@ var codecs = [...]codec{
 	IQ4_NL:  {decodeIQ4_NL, encodeIQ4_NL, IQ4_NL},
 	Q4_0:    {decodeQ4_0, encodeQ4_0, Q4_0},
 	IQ4_XS:  {decodeIQ4_XS, encodeIQ4_XS, IQ4_NL},
+	NVFP4:   {decodeNVFP4, nil, Q4_0},
 	MXFP4:   {decodeMXFP4, nil, MXFP4},
 	Q3_K:    {decodeQ3_K, encodeQ3_K, Q4_0},
 	Q2_K:    {decodeQ2_K, encodeQ2_K, Q4_0},

@@ -297,7 +297,7 @@ func TestMatrixErrors(t *testing.T) {
 // weights' whatever the number of threads and tokens.
 func TestLowBits(t *testing.T) {
 	const rows, cols, most = 48, 1024, 300
-	for _, f := range []Type{IQ3_S, IQ3_XXS, IQ2_S, IQ2_XS, IQ2_XXS, TQ2_0, IQ1_M, TQ1_0, IQ1_S, Q2_0, Q1_0} {
+	for _, f := range []Type{IQ3_S, IQ3_XXS, IQ2_S, IQ2_XS, IQ2_XXS, TQ2_0, IQ1_M, TQ1_0, IQ1_S, Q2_0, Q1_0, NVFP4} {
 		bound := 1.1
 		if f == IQ3_S || f == IQ3_XXS {
 			bound = 1.35

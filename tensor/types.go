@@ -25,6 +25,7 @@ const (
 	IQ4_NL = asm.IQ4_NL // 4 bits that stand for the numbers of a table; a binary16 scale per 32 weights
 	Q4_0   = asm.Q4_0   // 4 bits; a binary16 scale per 32 weights
 	IQ4_XS = asm.IQ4_XS // 4 bits as IQ4_NL; 6-bit scales of 32 weights, and a binary16 scale per 256
+	NVFP4  = asm.NVFP4  // 4-bit floating point (E2M1); a floating-point scale of 8 bits per 16 weights
 	MXFP4  = asm.MXFP4  // 4-bit floating point (E2M1); a power of two per 32 weights
 	Q3_K   = asm.Q3_K   // 3 bits; 6-bit scales of 16 weights, and a binary16 scale per 256
 	// groups of 4 or 8 weights that are entries of a grid, with signs; odd scales of 16 or 32 weights, and a binary16

@@ -1,0 +1,59 @@
+package asm
+
+// NVFP4. A block of 64 weights takes 36 bytes: 4 scales of 16 weights each, numbers of 4 bits of exponent and 3 of
+// mantissa; then 8 bytes for each 16 weights, low nibbles first 8, high nibbles the next 8. A weight is half the scale
+// times the value of its nibble, which is as in MXFP4.
+//
+// A panel is compact, blocks of 576 bytes: [16 rows][36 bytes] as in the file. Products take that of F16, which has the
+// weights exactly: a scale and a nibble have at most 6 significant bits together, 2^-10 … 2880.
+var formatNVFP4 = format{
+	name: "nvfp4", blockWeights: nvfp4Weights, blockBytes: nvfp4Bytes, panelBytes: PanelRows * nvfp4Bytes,
+	notFinite: func([]byte) int { return -1 }, matMul: matMulF16, productBytes: nvfp4Weights * 2 * PanelRows,
+	pack: func(panel, row []byte, r, from, to int, _ bool) {
+		for b := from / nvfp4Weights; b < to/nvfp4Weights && row != nil; b++ {
+			copy(panel[(b*PanelRows+r)*nvfp4Bytes:][:nvfp4Bytes], row[b*nvfp4Bytes:])
+		}
+	},
+	row: func(panel []byte, r int, dst []float32, _ bool) {
+		for k := range dst {
+			dst[k] = FromF16(nvfp4At(panel[(k/nvfp4Weights*PanelRows+r)*nvfp4Bytes:], k%nvfp4Weights))
+		}
+	},
+	inflate: func(dst, panel []byte, cols int) {
+		for k := range cols {
+			for r := range PanelRows {
+				w := nvfp4At(panel[(k/nvfp4Weights*PanelRows+r)*nvfp4Bytes:], k%nvfp4Weights)
+				le.PutUint16(dst[(k*PanelRows+r)*2:], w)
+			}
+		}
+	},
+}
+
+const (
+	nvfp4Weights = 64
+	nvfp4Bytes   = 36
+)
+
+// nvfp4At is weight k of a block, as binary16.
+func nvfp4At(block []byte, k int) uint16 {
+	q := block[4+k/16*8+k%8] >> (k / 8 % 2 * 4) & 15
+	return nvfp4Values[block[k/16]][q]
+}
+
+// nvfp4Values has the weights of every scale and nibble, as binary16.
+var nvfp4Values = func() *[256][16]uint16 {
+	t := new([256][16]uint16)
+	for s := range t {
+		scale := float32(s&7) / 1024 // half of man*2^-9
+		if e := s >> 3 & 15; e > 0 {
+			scale = float32(8+s&7) / 2048 * float32(int(1)<<e)
+		}
+		if s == 0x7f {
+			scale = 0
+		}
+		for q, v := range tableMXFP4 {
+			t[s][q] = ToF16(scale * float32(v))
+		}
+	}
+	return t
+}()
