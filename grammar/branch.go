@@ -51,7 +51,7 @@ type branch struct {
 	required                  []string
 	leastMembers, mostMembers int
 	some                      []somePart // members of each of them
-	other                     *somePart  // the one of them that has no listed name
+	other                     []somePart // those of them that are one member without a listed name
 
 	arrays                []arrayPart
 	leastItems, mostItems int

@@ -40,7 +40,7 @@ func (s *schema) object(b *branch, at *place, top bool) expression {
 }
 
 // someMember is the insides of an object in which there is a member of each of some parts: one that a schema lists, or
-// for the last part left another one.
+// for all parts left one other member.
 func (s *schema) someMember(b *branch, at *place, call bool) (all choice) {
 	if len(b.some) > maxPatterns {
 		s.refuse(at, "not", "%d members that are not named is not supported", len(b.some))
@@ -70,11 +70,9 @@ func (s *schema) someMember(b *branch, at *place, call bool) (all choice) {
 			add(c)
 		}
 	}
-	if len(rest) == 0 {
-		c := *b
-		c.some, c.other = nil, &x
-		add(c)
-	}
+	c := *b
+	c.some, c.other = nil, b.some
+	add(c)
 	return all
 }
 
@@ -158,8 +156,8 @@ func (s *schema) names(b *branch) (names []string, listed map[string]bool) {
 const maxPatterns = 8
 
 // others is a member that no schema of the branch lists; nil: there is none. Which schemas its value has depends on
-// the patterns that its name matches. must: one that is of that part, too.
-func (s *schema) others(b *branch, must *somePart, names []string, at *place, call bool) expression {
+// the patterns that its name matches. must: one that is of these parts, too.
+func (s *schema) others(b *branch, must []somePart, names []string, at *place, call bool) expression {
 	var patterns []patternPart
 	asked, lists := false, len(b.required) > 0
 	for _, p := range b.objects {
@@ -181,8 +179,8 @@ func (s *schema) others(b *branch, must *somePart, names []string, at *place, ca
 			allowed = append(allowed, s.stringsOf(p.names, at.at("propertyNames")))
 		}
 	}
-	if must != nil {
-		allowed = append(allowed, must.names)
+	for _, x := range must {
+		allowed = append(allowed, x.names)
 	}
 	var all choice
 	for set := range 1 << len(patterns) {
@@ -202,8 +200,8 @@ func (s *schema) others(b *branch, must *somePart, names []string, at *place, ca
 			}
 		}
 		var schemas []any
-		if must != nil {
-			schemas = append(schemas, must.schema)
+		for _, x := range must {
+			schemas = append(schemas, x.schema)
 		}
 		for _, p := range b.objects {
 			found := false

@@ -73,6 +73,10 @@ func TestSchema(t *testing.T) {
 		{`{"patternProperties":{"^[^\\n]*$":{"type":"integer"}},"propertyNames":{"pattern":"^[^\\n]*$"},` +
 			`"additionalProperties":{"type":"string"}}`, []string{`{}`, `{"ab":1}`},
 			[]string{`{"ab":"x"}`, `{:"x"}`, `{"ab":1,:"x"}`, `{"":"x"}`}},
+		// One member may be all that are demanded: its name matches each pattern, its value is valid by each schema.
+		{`{"type":"object","allOf":[{"not":{"patternProperties":{"c":{"not":{"type":"number"}}}}},` +
+			`{"not":{"patternProperties":{"d":{"not":{"type":"integer"}}}}}]}`,
+			[]string{`{"cd":1}`, `{"dc":2}`, `{"x":"y","cd":1}`}, []string{`{}`, `{"c":1}`, `{"d":1}`, `{"cd":1.5}`}},
 		{`{"if":{"type":"integer"},"else":{"type":"string"}}`, []string{`1`, `"a"`}, []string{`null`, `true`, `{}`}},
 		{`{"if":{"type":"integer"},"then":{"minimum":3}}`, []string{`3`, `"a"`, `null`}, []string{`1`}},
 		{`{"type":"object","properties":{"a":{}},"additionalProperties":true,"maxProperties":0}`, []string{`{}`},
