@@ -20,10 +20,15 @@ var formatNVFP4 = format{
 		}
 	},
 	inflate: func(dst, panel []byte, cols int) {
-		for k := range cols {
-			for r := range PanelRows {
-				w := nvfp4At(panel[(k/nvfp4Weights*PanelRows+r)*nvfp4Bytes:], k%nvfp4Weights)
-				le.PutUint16(dst[(k*PanelRows+r)*2:], w)
+		for at := 0; at < cols/nvfp4Weights*PanelRows; at++ {
+			block := panel[at*nvfp4Bytes:][:nvfp4Bytes]
+			for s, e := range block[:4] {
+				values, k := &nvfp4Values[e], at/PanelRows*nvfp4Weights+16*s
+				to := dst[(k*PanelRows+at%PanelRows)*2:]
+				for i, b := range block[4+8*s:][:8] {
+					le.PutUint16(to[i*2*PanelRows:], values[b&15])
+					le.PutUint16(to[(8+i)*2*PanelRows:], values[b>>4])
+				}
 			}
 		}
 	},
