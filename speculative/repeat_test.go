@@ -141,7 +141,8 @@ func (r *repeating) write(t *testing.T, prompt []int32, tokens int, seed uint64)
 	return text
 }
 
-// TestRepeatsAfterOthers: two long prompts that come again after many short ones, and after requests for several
+// TestRepeatsAfterOthers: two long prompts that come again after many short ones (three quarters of a page: what fills
+// less than half takes less memory), and after requests for several
 // answers, cost what they cost without these, though the budget of what is kept has room for a part of these only.
 func TestRepeatsAfterOthers(t *testing.T) {
 	repeatsAfterOthers(t, []int{300, 900}, 8, 2, 8)
@@ -176,12 +177,12 @@ func repeatsAfterOthers(t *testing.T, lengths []int, short, several int, spare i
 		r.begin(room, [2]int64{})
 		disturbed := costs(func() {
 			for i := range short {
-				r.write(t, random32(uint64(100+i), 40, 70), 8, 1)
+				r.write(t, random32(uint64(100+i), engine.KVPage*3/4, 70), 8, 1)
 			}
 			for i := range several {
 				var wait sync.WaitGroup
 				for n := range 4 {
-					wait.Go(func() { r.write(t, random32(uint64(500+i), 60, 70), 8, uint64(n)) })
+					wait.Go(func() { r.write(t, random32(uint64(500+i), engine.KVPage*3/4, 70), 8, uint64(n)) })
 				}
 				wait.Wait()
 			}
