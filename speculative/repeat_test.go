@@ -141,9 +141,9 @@ func (r *repeating) write(t *testing.T, prompt []int32, tokens int, seed uint64)
 	return text
 }
 
-// TestRepeatsAfterOthers: two long prompts that come again after many short ones (three quarters of a page: what fills
-// less than half takes less memory), and after requests for several
+// TestRepeatsAfterOthers: two long prompts that come again after many short ones, and after requests for several
 // answers, cost what they cost without these, though the budget of what is kept has room for a part of these only.
+// A short prompt fills three quarters of a page: what fills less than half takes less memory.
 func TestRepeatsAfterOthers(t *testing.T) {
 	repeatsAfterOthers(t, []int{300, 900}, 8, 2, 8)
 }
