@@ -123,6 +123,9 @@ var fields = append([]field{
 			r.setKwarg("enable_thinking", on)
 			return err
 		}},
+	{"reasoning_format", honored, formChat, "only auto and deepseek: reasoning is apart from content, in " +
+		"reasoning_content",
+		func(r *request, v value) *Error { _, err := v.oneOf("auto", "deepseek"); return err }},
 	{"thinking_budget", honored, formChat, "most tokens of reasoning, which is ended then; 0: enable_thinking is false",
 		func(r *request, v value) *Error {
 			n, err := v.whole(0, anyNumber)
@@ -265,7 +268,7 @@ var fields = append([]field{
 	}},
 	{"stop", honored, formText | formOllamaOptions, "a text or up to 16 that end the answer, and are not part of it",
 		readStop},
-	{"min_tokens", honored, formChat | formCompletion, "the answer does not end before, but by stop or its grammar",
+	{"min_tokens", honored, formText, "the answer does not end before, but by stop or its grammar",
 		func(r *request, v value) *Error {
 			n, err := v.whole(0, anyNumber)
 			r.minTokens = int(n)

@@ -169,6 +169,7 @@ var samples = map[string]sample{
 		bad: []string{`{"format":{}}`, `{"x":1}`}},
 	"stop_sequences":             {good: []string{`["a"]`}, bad: []string{`[""]`, `1`}},
 	"min_tokens":                 {good: []string{`2`}, bad: []string{`-1`, `"2"`}},
+	"reasoning_format":           {good: []string{`"auto"`, `"deepseek"`}, bad: []string{`"none"`, `1`}, same: true},
 	"stop_token_ids":             {good: []string{`[5]`}, bad: []string{`[-1]`, `5`, `[999999]`}},
 	"prompt_logprobs":            {good: []string{`0`}, bad: []string{`1`}, same: true},
 	"use_beam_search":            {good: []string{`false`}, bad: []string{`true`}, same: true},
@@ -347,6 +348,7 @@ func TestFieldsMean(t *testing.T) {
 		"a window of 0 is off":    `,"repeat_penalty":5,"repeat_last_n":0,"presence_penalty":9`,
 		"a penalty of 1 is off":   `,"repeat_penalty":1`,
 		"a bias of 0 is none":     `,"logit_bias":{"5":0}`,
+		"an unknown null is none": `,"nonsense":null`,
 		"no limit but the tokens": `,"n_predict":24`,
 	} {
 		if got := text(more); got != plain {

@@ -127,8 +127,8 @@ func (v value) ids() ([]int32, *Error) {
 	return out, nil
 }
 
-// object calls the reader of each member, in the order of the text. null means absent. A member without a reader is
-// refused by name.
+// object calls the reader of each member, in the order of the text. null means absent, whatever the name. Another
+// member without a reader is refused by name.
 func (v value) object(readers map[string]func(value) *Error) *Error {
 	members, err := split(v.path, v.raw)
 	if err != nil {
@@ -138,9 +138,9 @@ func (v value) object(readers map[string]func(value) *Error) *Error {
 		at := value{join(v.path, m.name), m.raw}
 		read, ok := readers[m.name]
 		switch {
+		case at.null():
 		case !ok:
 			return unknownField(at.path)
-		case at.null():
 		default:
 			if err := read(at); err != nil {
 				return err
