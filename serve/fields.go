@@ -449,7 +449,7 @@ func newTables() tables {
 	return out
 }
 
-// read reads the object at v by the table of a form.
+// read reads the object at v by the table of a form. null means absent, whatever the name.
 func (t tables) read(form forms, r *request, v value) *Error {
 	members, err := split(v.path, v.raw)
 	if err != nil {
@@ -459,9 +459,10 @@ func (t tables) read(form forms, r *request, v value) *Error {
 		at := value{join(v.path, m.name), m.raw}
 		f := t[form][m.name]
 		switch {
+		case at.null():
 		case f == nil:
 			return unknownField(at.path)
-		case at.null() || f.read == nil:
+		case f.read == nil:
 		default:
 			if err := f.read(r, at); err != nil {
 				return err
