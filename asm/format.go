@@ -186,10 +186,15 @@ func (f Format) PanelBytes(cols int) int {
 // ProductBytes is the size of a panel of 16 rows of cols weights as products take it, a multiple of 64: where a type's
 // panels are compact, what [Kernels].Inflate writes; else PanelBytes.
 func (f Format) ProductBytes(cols int) int {
-	if !f.Compact() {
-		return f.PanelBytes(cols)
+	return align64(cols / formats[f].blockWeights * f.productBlock())
+}
+
+// productBlock is the bytes of ProductBytes of a block.
+func (f Format) productBlock() int {
+	if f.Compact() {
+		return formats[f].productBytes
 	}
-	return align64(cols / formats[f].blockWeights * formats[f].productBytes)
+	return formats[f].panelBytes
 }
 
 // Compact reports whether panels of this format are smaller than what products take.

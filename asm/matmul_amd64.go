@@ -24,14 +24,14 @@ func blockMatMulPair(f Format, kernel pairKernel) MatMul {
 
 // integerMatMul makes a MatMul of a kernel of integer weights. of returns the sums of the tile that the type takes.
 func integerMatMul[S any](f Format, kernel superKernel[S], of func(*Tile) []S) MatMul {
-	units, perToken := f.BlockWeights(), f.sumsPerToken()
+	units, block, perToken := f.BlockWeights(), f.productBlock(), f.sumsPerToken()
 	return func(panel []byte, x *Tile, out []float32, stride int, prefetch Prefetch) {
 		if x.Cols < units {
 			clearTile(x, out, stride)
 			return
 		}
 		sums, last := of(x), x.Cols/BlockSize*x.Tokens-1
-		_, _, _ = panel[f.ProductBytes(x.Cols)-1], x.Q[last*BlockSize+31], x.D[last]
+		_, _, _ = panel[x.Cols/units*block-1], x.Q[last*BlockSize+31], x.D[last]
 		_, _ = sums[perToken*(last+1)-1], out[(x.Tokens-1)*stride+PanelRows-1]
 		kernel(&panel[0], &x.Q[0], &x.D[0], &sums[0], x.Cols/units, x.Tokens, x.Tokens, &out[0], stride, prefetch.From,
 			prefetch.Step)

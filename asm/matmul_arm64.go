@@ -5,7 +5,7 @@ package asm
 // integerMatMul makes a MatMul of a kernel of integer weights that multiplies up to most tokens at once. of returns
 // the sums of the tile that the type takes.
 func integerMatMul[S any](f Format, kernel superKernel[S], of func(*Tile) []S, most int) MatMul {
-	units, perToken := f.BlockWeights(), 1
+	units, block, perToken := f.BlockWeights(), f.productBlock(), 1
 	if formats[f].sums == halfSums {
 		perToken = 2
 	}
@@ -15,7 +15,7 @@ func integerMatMul[S any](f Format, kernel superKernel[S], of func(*Tile) []S, m
 			return
 		}
 		sums, last, n := of(x), x.Cols/BlockSize*x.Tokens-1, 0
-		_, _, _ = panel[f.ProductBytes(x.Cols)-1], x.Q[last*BlockSize+31], x.D[last]
+		_, _, _ = panel[x.Cols/units*block-1], x.Q[last*BlockSize+31], x.D[last]
 		_, _ = sums[perToken*(last+1)-1], out[(x.Tokens-1)*stride+PanelRows-1]
 		for t := 0; t < x.Tokens; t += n {
 			n = part(x.Tokens-t, most)

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Cache is a folder of models in the layout of the Hugging Face Hub: per repository the files' contents in
@@ -44,7 +45,7 @@ type Entry struct {
 	Bytes  int64
 }
 
-var commitName = regexp.MustCompile(`^[0-9a-f]{40}$`)
+var commitName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{40}$`) })
 
 // List lists the GGUF files in the cache, by repository and name.
 func (c Cache) List() (list []Entry, err error) {
@@ -88,7 +89,7 @@ func (c Cache) files(r Reference) (list []Entry, err error) {
 			return err
 		}
 		commit, file, ok := strings.Cut(filepath.ToSlash(rel), "/")
-		if !ok || d.IsDir() || !strings.HasSuffix(strings.ToLower(file), ".gguf") || !commitName.MatchString(commit) {
+		if !ok || d.IsDir() || !strings.HasSuffix(strings.ToLower(file), ".gguf") || !commitName().MatchString(commit) {
 			return nil
 		}
 		info, err := os.Stat(p) // of the blob

@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -206,7 +207,7 @@ func (c *Client) list(ctx context.Context, r Reference) (commit string, files []
 			Name string `json:"rfilename"`
 		} `json:"siblings"`
 	}
-	if len(text) > listLimit || json.Unmarshal(text, &info) != nil || !commitName.MatchString(info.SHA) {
+	if len(text) > listLimit || json.Unmarshal(text, &info) != nil || !commitName().MatchString(info.SHA) {
 		return "", nil, fmt.Errorf("%s: %w: no list of files", r.Repo(), ErrServer)
 	}
 	for _, s := range info.Siblings {
@@ -225,7 +226,7 @@ type remote struct {
 
 // tagName are the checksums that the Hub names a content by: git's name, a SHA-1, of small files, the SHA-256 of
 // others.
-var tagName = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
+var tagName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`) })
 
 // describe asks for a file's tag and size. Redirects to another server are not followed: what the endpoint
 // says of the content counts.
@@ -256,7 +257,7 @@ func (c *Client) describe(ctx context.Context, r Reference, commit, file string)
 		tag = resp.Header.Get("ETag")
 	}
 	tag = strings.Trim(strings.TrimPrefix(tag, "W/"), `"`)
-	if !tagName.MatchString(tag) {
+	if !tagName().MatchString(tag) {
 		return remote{}, fmt.Errorf("%w: tag %.60q: not a kind of checksum that is known (SHA-256, git's SHA-1)",
 			ErrServer, tag)
 	}

@@ -17,6 +17,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Reference names a model: owner/name, and which of its files.
@@ -37,7 +38,9 @@ var (
 )
 
 // component is a valid owner or name on the Hub.
-var component = regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,94}[A-Za-z0-9_])?$`)
+var component = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,94}[A-Za-z0-9_])?$`)
+})
 
 // ParseReference reads OWNER/NAME[:QUANTIZATION], also where the file is given as NAME.gguf.
 func ParseReference(s string) (Reference, error) {
@@ -45,7 +48,7 @@ func ParseReference(s string) (Reference, error) {
 	owner, name, _ := strings.Cut(repo, "/")
 	r := Reference{owner, name, file}
 	for _, part := range []string{owner, name} {
-		if !component.MatchString(part) || strings.Contains(part, "..") || strings.Contains(part, "--") {
+		if !component().MatchString(part) || strings.Contains(part, "..") || strings.Contains(part, "--") {
 			return r, fmt.Errorf("%w: %.100q", ErrReference, s)
 		}
 	}

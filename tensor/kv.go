@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"sync"
 	"sync/atomic"
 
 	"github.com/specgo/spec/asm"
@@ -292,9 +293,18 @@ func (p *kvPage) drop() {
 		if p.used != nil {
 			p.used.Add(-int64(len(p.memory.data)))
 		}
-		p.memory.free()
+		if p.memory.release != nil || len(p.memory.data) == 0 {
+			p.memory.free()
+			return
+		}
+		freedPages[bits.Len(uint(len(p.memory.data)))].Put(p)
 	}
 }
+
+// freedPages are freed pages in Go's heap, by the bits of their size. Short sequences come and go: without it each
+// clears its pages anew, and fills the heap with old ones. What a page holds where nothing was written is never read.
+// The garbage collector empties it.
+var freedPages [bits.UintSize + 1]sync.Pool
 
 // Grow makes room for slots 0 … slots-1. It fails with ErrFull beyond the context.
 func (kv *KV) Grow(slots int) error {
@@ -329,11 +339,16 @@ func (kv *KV) newPage() (*kvPage, error) {
 
 // allocate makes a page of so many bytes, with one owner.
 func (kv *KV) allocate(bytes int) (*kvPage, error) {
-	p := new(kvPage)
-	p.owners.Store(1)
-	if err := p.memory.allocate(bytes); err != nil {
-		return nil, fmt.Errorf("page of the key-value cache: %w", err)
+	p, _ := freedPages[bits.Len(uint(bytes))].Get().(*kvPage)
+	if p == nil || len(p.memory.data) != bytes {
+		p = new(kvPage)
+		if err := p.memory.allocate(bytes); err != nil {
+			return nil, fmt.Errorf("page of the key-value cache: %w", err)
+		}
 	}
+	p.packed = 0
+	p.owners.Store(1)
+	p.keepers.Store(0)
 	if p.used = kv.used; p.used != nil {
 		p.used.Add(int64(len(p.memory.data)))
 	}

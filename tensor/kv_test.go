@@ -2,7 +2,9 @@ package tensor
 
 import (
 	"errors"
+	"fmt"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -307,5 +309,59 @@ func TestKVMeter(t *testing.T) {
 	fork.Close()
 	if used.Load() != 0 {
 		t.Errorf("%d bytes are left", used.Load())
+	}
+}
+
+// TestKVDirtyPages: what the memory of a page held before a slot is written changes no attention to other slots, for a
+// closed cache's pages go to the next ones as they are.
+func TestKVDirtyPages(t *testing.T) {
+	rt := runtimeOf(t, 2)
+	for _, typ := range []KVType{KVF16, KVF32, KVQ8_0} {
+		for _, tokens := range []int{1, 3, 17, 255, 257, 300} {
+			clean := newSequence(t, typ, 10, tokens)
+			kv, err := NewKV(clean.kv.Shape())
+			ok(t, err)
+			ok(t, kv.Grow(tokens))
+			for _, p := range kv.pages {
+				for i := range p.memory.data {
+					p.memory.data[i] = 0xff // NaN as a float of any size
+				}
+			}
+			dirty := &sequence{kv, clean.k, clean.v}
+			for i := range tokens {
+				ok(t, dirty.store(i, i))
+			}
+			for i, o := range testOptions {
+				for _, n := range []int{1, min(tokens, 9)} {
+					s, q := AttentionSegment{KV: clean.kv, Start: tokens - n, Tokens: n}, queries(20, n)
+					want := attentionWith(t, rt, q, o, s)
+					s.KV = kv
+					sameBits(t, fmt.Sprintf("%v, %d tokens, options %d", typ, tokens, i), attentionWith(t, rt, q, o, s), want)
+				}
+			}
+			kv.Close()
+			clean.kv.Close()
+		}
+	}
+}
+
+// TestKVPagesAllocOnce: a closed cache's pages in Go's heap are the next one's.
+func TestKVPagesAllocOnce(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection would empty the pool
+	shape := KVShape{Layers: 2, Heads: 2, HeadDim: 8, Context: 2000}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	const caches = 20
+	page := 0
+	for range caches {
+		kv, err := NewKV(shape)
+		ok(t, err)
+		ok(t, kv.Grow(1))
+		page = kv.pageBytes()
+		kv.Close()
+	}
+	runtime.ReadMemStats(&after)
+	if got := after.TotalAlloc - before.TotalAlloc; got > uint64(caches/2*page) {
+		t.Errorf("%d caches of a page of %d bytes allocated %d", caches, page, got)
 	}
 }

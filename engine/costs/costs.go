@@ -71,9 +71,8 @@ func (c *Costs) Fill(seconds []float64) bool {
 		return false
 	}
 	c.curve.rebuild()
-	n := copy(seconds, c.curve.tried[:])
-	for i := n; i < len(seconds); i++ {
-		seconds[i] = seconds[n-1]
+	for i := range seconds {
+		seconds[i] = c.curve.tried.at(min(i, MaxRows-1))
 	}
 	return true
 }

@@ -38,9 +38,27 @@ type curve struct {
 	known           bool    // a pass was measured, or its time is given
 	prompt          float64 // seconds that a prompt's token adds to a pass; 0: not known
 
-	seconds [MaxRows]float64 // of all lengths; rises
-	tried   [MaxRows]float64 // likewise, as if lengths that were not used for long had become faster
-	stale   bool             // both are to be computed anew
+	seconds times
+	tried   times // as if lengths that were not used for long had become faster
+	stale   bool  // both are to be computed anew
+}
+
+// times are the seconds of all lengths, which rise. Those beyond the longest measured one are computed when they are
+// asked for: most of them never are, and every pass makes times anew.
+type times struct {
+	known  [MaxRows]float64 // of the first lengths
+	n      int              // so many; 0: nothing is known
+	slope  float64          // seconds of one more row beyond them
+	prompt float64          // seconds of a prompt's token, see guess
+}
+
+// at is the seconds of a length; 0 where nothing is known.
+func (t *times) at(k int) float64 {
+	if k < t.n || t.n == 0 {
+		return t.known[k]
+	}
+	last := t.n - 1
+	return max(t.known[last]+float64(t.slope*float64(k-last)), guess(t.prompt, t.known[last], last, k))
 }
 
 // length is the time of one length: the logarithm of seconds at speed 0, and its variance.
@@ -57,7 +75,8 @@ func (c *curve) at(rows float64) float64 {
 	c.rebuild()
 	x := min(max(rows-1, 0), MaxRows-1)
 	i := min(int(x), MaxRows-2)
-	return c.seconds[i] + float64((c.seconds[i+1]-c.seconds[i])*(x-float64(i)))
+	low := c.seconds.at(i)
+	return low + float64((c.seconds.at(i+1)-low)*(x-float64(i)))
 }
 
 // split divides the time of a pass of so many rows into a part of its own and one for each row.
@@ -96,7 +115,7 @@ func (c *curve) learn(rows int, seconds float64) {
 	c.odd = 0
 	if c.change != 0 {
 		c.rebuild()
-		if off := x - math.Log(c.tried[k]); math.Abs(off+c.change) < math.Abs(off) {
+		if off := x - math.Log(c.tried.at(k)); math.Abs(off+c.change) < math.Abs(off) {
 			c.speed -= c.change // that was an interruption of two passes: the old speed again
 			c.stale = true
 		}
@@ -108,7 +127,7 @@ func (c *curve) learn(rows int, seconds float64) {
 		unsure = c.unsure(k)
 	}
 	if unsure > farLength {
-		if off := x - math.Log(c.tried[k]); c.known && k > 0 && math.Abs(off) > oddLength {
+		if off := x - math.Log(c.tried.at(k)); c.known && k > 0 && math.Abs(off) > oddLength {
 			c.odd, c.oddOff = k, off
 		}
 		*l = length{log: x - c.speed, variance: noise*noise + c.speedVar}
@@ -117,7 +136,7 @@ func (c *curve) learn(rows int, seconds float64) {
 		}
 	} else {
 		if l.n == 0 {
-			*l = length{log: math.Log(c.tried[k]) - c.speed, variance: unsure * unsure}
+			*l = length{log: math.Log(c.tried.at(k)) - c.speed, variance: unsure * unsure}
 		} else {
 			l.variance += float64(lengthDrift * lengthDrift * float64(c.passes-l.seen))
 		}
@@ -199,7 +218,7 @@ func (c *curve) forget() {
 		if l.n == 0 {
 			continue
 		}
-		unused[i] = age > unusedAge && c.tried[i] > c.tried[used]*(1+unusedStep+float64(unknownSlope*float64(i-used)))
+		unused[i] = age > unusedAge && c.tried.at(i) > c.tried.at(used)*(1+unusedStep+float64(unknownSlope*float64(i-used)))
 		seldom := l.n <= doubtful && age > doubtfulAge
 		if (unused[i] || seldom) && (oldest == 0 || l.seen < c.length[oldest].seen) {
 			oldest = i
@@ -208,7 +227,7 @@ func (c *curve) forget() {
 			used = i
 		}
 	}
-	if oldest == 0 || c.tried[oldest] > forgetShare*c.age {
+	if oldest == 0 || c.tried.at(oldest) > forgetShare*c.age {
 		return
 	}
 	c.age, unused[oldest] = 0, true
@@ -256,25 +275,25 @@ func (c *curve) rebuild() {
 	c.build(&c.seconds, 0)
 }
 
-// build computes a curve: measured lengths, straight lines between them, and the last slope beyond. A pass of fewer
-// rows takes no longer than one of more. Lengths are taken for faster the longer they were not used, up to most.
-func (c *curve) build(to *[MaxRows]float64, most float64) {
-	last, slope := -1, 0.0
+// build computes times: measured lengths, straight lines between them, and the last slope beyond. A pass of fewer rows
+// takes no longer than one of more. Lengths are taken for faster the longer they were not used, up to most.
+func (c *curve) build(to *times, most float64) {
+	last, slope, at := -1, 0.0, &to.known
 	for k := range c.length {
 		if l := &c.length[k]; l.n == 0 && (most > 0 || !c.remembers(l)) {
 			continue
 		}
 		faster := min(most, float64(lengthDrift*math.Sqrt(float64(c.passes-c.length[k].seen))))
-		to[k] = math.Exp(c.length[k].log + c.speed - faster)
+		at[k] = math.Exp(c.length[k].log + c.speed - faster)
 		if last < 0 {
 			for i := range k {
-				to[i] = min(to[k]/(1+float64(unknownSlope*float64(k-i))), c.guess(to[k], k, i))
+				at[i] = min(at[k]/(1+float64(unknownSlope*float64(k-i))), guess(c.prompt, at[k], k, i))
 			}
-			slope = unknownSlope * to[k]
+			slope = unknownSlope * at[k]
 		} else {
-			slope = (to[k] - to[last]) / float64(k-last)
+			slope = (at[k] - at[last]) / float64(k-last)
 			for i := last + 1; i < k; i++ {
-				to[i] = to[last] + float64(slope*float64(i-last))
+				at[i] = at[last] + float64(slope*float64(i-last))
 			}
 		}
 		last = k
@@ -283,15 +302,13 @@ func (c *curve) build(to *[MaxRows]float64, most float64) {
 		return
 	}
 	// The last piece may be short and noisy, or flat by accident: the slope beyond is at least that of the whole.
-	if whole := (to[last] - to[0]) / float64(max(last, 1)); last > 0 {
+	if whole := (at[last] - at[0]) / float64(max(last, 1)); last > 0 {
 		slope = max(slope, whole, 0)
 	}
-	for k := last + 1; k < MaxRows; k++ {
-		to[k] = max(to[last]+float64(slope*float64(k-last)), c.guess(to[last], last, k))
+	for k := last - 1; k >= 0; k-- {
+		at[k] = min(at[k], at[k+1])
 	}
-	for k := MaxRows - 2; k >= 0; k-- {
-		to[k] = min(to[k], to[k+1])
-	}
+	to.n, to.slope, to.prompt = last+1, slope, c.prompt
 }
 
 // remembers reports whether a length was measured not too long ago.
@@ -299,14 +316,14 @@ func (c *curve) remembers(l *length) bool {
 	return l.n > 0 || l.doubted && c.passes-l.seen <= doubtedAge
 }
 
-// guess is the time of length k by the time t of a length that is known and by that of a prompt's token: as many rows
-// as a prompt's chunk has keep the arithmetic units busy, few rows wait for the weights, and between the two the cubes
-// of both times add up.
-func (c *curve) guess(t float64, known, k int) float64 {
-	if c.prompt == 0 {
+// guess is the time of length k by the time t of a length that is known and by that of a prompt's token (0: unknown):
+// as many rows as a prompt's chunk has keep the arithmetic units busy, few rows wait for the weights, and between the
+// two the cubes of both times add up.
+func guess(prompt, t float64, known, k int) float64 {
+	if prompt == 0 {
 		return t
 	}
 	cube := func(x float64) float64 { return float64(float64(x*x) * x) }
-	weights := max(0, cube(t)-cube(float64(c.prompt*float64(known+1))))
-	return math.Cbrt(weights + cube(float64(c.prompt*float64(k+1))))
+	weights := max(0, cube(t)-cube(float64(prompt*float64(known+1))))
+	return math.Cbrt(weights + cube(float64(prompt*float64(k+1))))
 }

@@ -178,12 +178,14 @@ func readSettings(root *os.Root, name string) (s Settings, err error) {
 }
 
 // plainName is what a name of a model is made of.
-var plainName = regexp.MustCompile(`^[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,126}[A-Za-z0-9_-])?$`)
+var plainName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,126}[A-Za-z0-9_-])?$`)
+})
 
 // checkName is the name of files that a caller's name stands for. Ollama's clients write the tag latest.
 func checkName(given string) (string, error) {
 	name := strings.TrimSuffix(given, ":latest")
-	if !plainName.MatchString(name) || !filepath.IsLocal(name+Suffix) || partSuffix.MatchString(name) ||
+	if !plainName().MatchString(name) || !filepath.IsLocal(name+Suffix) || partSuffix.MatchString(name) ||
 		strings.HasSuffix(name+Suffix, draftSuffix) || strings.HasSuffix(strings.ToLower(name), Suffix) {
 		return "", fmt.Errorf("%.100q: %w", given, ErrName)
 	}
