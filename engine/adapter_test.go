@@ -49,9 +49,9 @@ func multiplied(m *Model) func(string) bool {
 
 // adaptedFamilies are models of every way in which a matrix is used: attention with separate and with one matrix,
 // biases, windows, experts in one tensor and in two, with gates and shared ones, latent attention in both stored forms,
-// recurrent layers, altup, layers' inputs, a narrow embedding.
+// recurrent layers, altup, layers' inputs, a narrow embedding, factors.
 var adaptedFamilies = []string{"llama31", "gemma2", "gpt2", "phi3-short", "llama-moe", "qwen2moe", "gpt-oss",
-	"deepseek2-lite", "deepseek2-old", "qwen35", "falcon-h1", "rwkv7", "gemma3n"}
+	"deepseek2-lite", "deepseek2-old", "qwen35", "falcon-h1", "rwkv7", "gemma3n", "bitnet"}
 
 // TestAdaptersLikeMerged: a model with an adapter of all of its matrices has the logits of the model that the adapter
 // was merged into in float64.

@@ -42,7 +42,7 @@ func (l *loader) decoder(c *Config, f family) network {
 	}
 	m.output = linear{w: m.embedding}
 	if f.ends.output == outputRequired || f.ends.output == outputOptional && l.holds("output.weight") {
-		m.output.w = l.matrix("output.weight", c.Vocab, c.HiddenSize)
+		m.output = l.matrix("output.weight", c.Vocab, c.HiddenSize)
 	}
 	if f.ends.outputBias {
 		m.output.b = l.optional("output.bias", c.Vocab)
@@ -124,7 +124,7 @@ func (b *build) attention(i int) *attention {
 		if !b.ok() {
 			return a
 		}
-		a.q.w, a.k.w, a.v.w = qkv[0], qkv[1], qkv[2]
+		a.q, a.k, a.v = qkv[0], qkv[1], qkv[2]
 		if bias != nil {
 			a.q.b, a.k.b, a.v.b = bias[:heads], bias[heads:heads+kvHeads], bias[heads+kvHeads:]
 		}
@@ -181,14 +181,14 @@ func (b *build) feedForward(block, suffix string, inner int) *feedForward {
 	ffn, d := &feedForward{act: cmp.Or[activation](b.feed.activation, silu)}, b.c.HiddenSize
 	switch up := block + "ffn_up" + suffix; b.feed.gate {
 	case gateInUp:
-		both := b.split(up+".weight", d, inner, inner)
-		if bias := b.optional(up+".bias", 2*inner); bias != nil {
-			ffn.gate.b, ffn.up.b = bias[:inner], bias[inner:]
-		}
+		both, bias := b.split(up+".weight", d, inner, inner), b.optional(up+".bias", 2*inner)
 		if !b.ok() {
 			return ffn
 		}
-		ffn.gate.w, ffn.up.w = both[0], both[1]
+		ffn.gate, ffn.up = both[0], both[1]
+		if bias != nil {
+			ffn.gate.b, ffn.up.b = bias[:inner], bias[inner:]
+		}
 	case gated:
 		ffn.gate = b.linear(block+"ffn_gate"+suffix, inner, d)
 		ffn.up = b.linear(up, inner, d)
@@ -206,7 +206,7 @@ func (b *build) expertBlock(o *expertOptions, n string) *experts {
 	e := &experts{used: o.used, gating: o.gating, normalize: o.normalize, scale: o.scale, groups: o.groups,
 		groupsUsed: o.groupsUsed, weighInputs: o.weighInputs}
 	// Routers are not converted: a rounded one chooses other experts.
-	e.router = linear{l.exact(n+"ffn_gate_inp.weight", o.count, d), l.optional(n+"ffn_gate_inp.bias", o.count)}
+	e.router.w, e.router.b = l.exact(n+"ffn_gate_inp.weight", o.count, d), l.optional(n+"ffn_gate_inp.bias", o.count)
 	if o.shared > 0 && o.sharedGate {
 		e.sharedGate.w = l.exact(n+"ffn_gate_inp_shexp.weight", 1, d)
 	}
@@ -251,9 +251,11 @@ func (b *build) headNorm(name string, heads int) norm {
 		own: b.floats(name+".weight", d, heads)}
 }
 
-// linear reads name.weight [rows][cols] and, if there, name.bias [rows].
+// linear reads name.weight [rows][cols] and, if there, name.scale and name.bias [rows].
 func (l *loader) linear(name string, rows, cols int) linear {
-	return linear{l.matrix(name+".weight", rows, cols), l.optional(name+".bias", rows)}
+	m := l.matrix(name+".weight", rows, cols)
+	m.b = l.optional(name+".bias", rows)
+	return m
 }
 
 // place finds a place for the keys and values of a layer: which of the model's caches, and which layer of that cache.

@@ -145,7 +145,7 @@ func (l *loader) eagle(model *Model) network {
 	if !l.ok() {
 		return m
 	}
-	m.fc = linear{w: l.matrix("fc.weight", d, m.targetSize)}
+	m.fc = l.matrix("fc.weight", d, m.targetSize)
 	if l.boolOr("norm_before_fc", false) {
 		m.targetNorm = b.norm("enc.output_norm", m.targetSize)
 	}
@@ -233,7 +233,7 @@ func (l *loader) eagleOutput(c *Config, target *Model) (out linear, ids []int32)
 	if l.holds(list) && len(t.Dims) == 2 && t.Dims[1] <= uint64(c.Vocab) {
 		w = int(t.Dims[1])
 	}
-	out.w = l.matrix(name, w, c.HiddenSize)
+	out = l.matrix(name, w, c.HiddenSize)
 	if !l.holds(list) {
 		return out, nil
 	}

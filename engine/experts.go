@@ -25,8 +25,6 @@ type experts struct {
 
 	groups, groupsUsed int // cut into so many groups of neighbours, of which a token may use so many; 0 or 1: not cut
 
-	downScale []float32 // [E] of what an expert gives; nil: none
-
 	shared     *feedForward // of every token; nil: none
 	sharedGate linear       // [1][D]: the shared one is multiplied by the sigmoid of this
 }
@@ -87,11 +85,6 @@ func (e *experts) send(p *pass, y, h []float32) {
 		p.part = r.rows
 		e.each[expert].forward(p, nil, out, x)
 		p.part = nil
-		if e.downScale != nil {
-			for j, v := range out {
-				out[j] = v * e.downScale[expert]
-			}
-		}
 		for j, i := range r.rows {
 			at := int(i) * e.used
 			w := r.weights[at+slices.Index(r.chosen[at:at+e.used], int32(expert))]
@@ -343,14 +336,14 @@ func (l *loader) gatesAndUps(name string, n, rows, cols int) (gate, up []linear)
 		return nil, nil
 	}
 	for i := range n {
-		gate, up = append(gate, linear{w: both[2*i]}), append(up, linear{w: both[2*i+1]})
+		gate, up = append(gate, both[2*i]), append(up, both[2*i+1])
 	}
 	return gate, up
 }
 
-// linears reads n matrices and, if there, n biases from one tensor each.
+// linears reads n matrices and, if there, n factors and n biases from one tensor each.
 func (l *loader) linears(name string, n, rows, cols int) []linear {
-	w := l.stack(name+".weight", n, rows, cols)
+	all := l.stack(name+".weight", n, rows, cols)
 	var b []float32
 	if _, ok := l.find(name + ".bias"); ok {
 		b = l.floats(name+".bias", rows, n)
@@ -358,9 +351,8 @@ func (l *loader) linears(name string, n, rows, cols int) []linear {
 	if !l.ok() {
 		return nil
 	}
-	all := make([]linear, n)
 	for i := range all {
-		if all[i].w = w[i]; b != nil {
+		if b != nil {
 			all[i].b = b[i*rows : (i+1)*rows : (i+1)*rows]
 		}
 	}

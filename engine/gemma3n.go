@@ -44,7 +44,7 @@ func (l *loader) gemma3n(model *Model) network {
 	}
 	m.outputNorm, m.output = b.norm("output_norm", d), linear{w: m.embedding}
 	if l.holds("output.weight") {
-		m.output.w = l.matrix("output.weight", c.Vocab, d)
+		m.output = l.matrix("output.weight", c.Vocab, d)
 	}
 	return m
 }
@@ -58,7 +58,7 @@ const (
 func (l *loader) square(name string, d int) (list [streams - 1]linear) {
 	all := l.read(request{name: name, dims: []int{d, d, streams - 1}, rows: []int{d, d, d}})
 	for i, w := range all {
-		list[i].w = w
+		list[i] = w
 	}
 	return list
 }

@@ -261,7 +261,6 @@ func (b *build) expertsBeside(o *expertOptions, i int) *expertsBeside {
 		router:    norm{kind: rmsNorm{}, eps: b.c.Epsilon, w: b.vector(n+"ffn_gate_inp.scale", d)},
 		ffnOutput: b.norm(n+"post_ffw_norm_1", d), expertsOut: b.norm(n+"post_ffw_norm_2", d),
 	}
-	m.experts.downScale = b.optional(n+"ffn_down_exps.scale", o.count)
 	m.ffn = b.feedForward(n, "", b.ffn[i])
 	return m
 }

@@ -158,8 +158,8 @@ func (l *loader) assistant(model *Model) network {
 	if l.ok() && c.Vocab != target.config.Vocab {
 		l.bad("token_embd.weight", ErrShape, "%d tokens, the target has %d", c.Vocab, target.config.Vocab)
 	}
-	m.pre.w = l.matrix("nextn.pre_projection.weight", c.HiddenSize, 2*t)
-	m.post.w = l.matrix("nextn.post_projection.weight", t, c.HiddenSize)
+	m.pre = l.matrix("nextn.pre_projection.weight", c.HiddenSize, 2*t)
+	m.post = l.matrix("nextn.post_projection.weight", t, c.HiddenSize)
 	for i := 0; i < c.Layers && l.ok(); i++ {
 		from := full
 		if w.layers(i) {
@@ -228,7 +228,7 @@ func (b *build) assistantBlock(i int, w *gemma4Windows, from *attention) block {
 	}
 	block.mixer = &borrowing{&attention{
 		heads: heads, kvHeads: from.kvHeads, headDim: dim, cache: from.cache, rope: angles, style: tensor.RopeHalves,
-		q: linear{w: b.matrix(n+"attn_q.weight", heads*dim, d)}, o: linear{w: b.matrix(n+"attn_output.weight", d, heads*dim)},
+		q: b.matrix(n+"attn_q.weight", heads*dim, d), o: b.matrix(n+"attn_output.weight", d, heads*dim),
 		qNorm:  b.norm(n+"attn_q_norm", dim),
 		scores: tensor.AttentionOptions{Layer: from.scores.Layer, Heads: heads, Scale: 1, Window: window},
 	}}

@@ -161,9 +161,12 @@ type request struct {
 	exact bool // the type stays that of the file
 }
 
-// matrix reads the matrix [rows][cols] of that name.
-func (l *loader) matrix(name string, rows, cols int) *tensor.Matrix {
-	return l.one(request{name: name, dims: []int{cols, rows}, rows: []int{rows}})
+// matrix reads the matrix [rows][cols] of that name, and its factor.
+func (l *loader) matrix(name string, rows, cols int) (m linear) {
+	if list := l.read(request{name: name, dims: []int{cols, rows}, rows: []int{rows}}); list != nil {
+		m = list[0]
+	}
+	return m
 }
 
 // lookup reads a matrix [rows][cols] whose rows are looked up one by one.
@@ -171,20 +174,20 @@ func (l *loader) lookup(name string, rows, cols int) *tensor.Matrix {
 	return l.one(request{name: name, dims: []int{cols, rows}, rows: []int{rows}, use: panels.Rows})
 }
 
-// exact is matrix for one that is not converted.
+// exact reads a matrix [rows][cols] that is not converted, and has no factor.
 func (l *loader) exact(name string, rows, cols int) *tensor.Matrix {
 	return l.one(request{name: name, dims: []int{cols, rows}, rows: []int{rows}, exact: true})
 }
 
 func (l *loader) one(r request) *tensor.Matrix {
 	if m := l.read(r); m != nil {
-		return m[0]
+		return m[0].w
 	}
 	return nil
 }
 
 // split reads the rows of one tensor as several matrices, each [rows][cols].
-func (l *loader) split(name string, cols int, rows ...int) []*tensor.Matrix {
+func (l *loader) split(name string, cols int, rows ...int) []linear {
 	all := 0
 	for _, n := range rows {
 		all += n
@@ -193,12 +196,12 @@ func (l *loader) split(name string, cols int, rows ...int) []*tensor.Matrix {
 }
 
 // stack reads a tensor of n experts' matrices [rows][cols] that lie one after the other.
-func (l *loader) stack(name string, n, rows, cols int) []*tensor.Matrix {
+func (l *loader) stack(name string, n, rows, cols int) []linear {
 	return l.read(request{name: name, dims: []int{cols, rows, n}, rows: slices.Repeat([]int{rows}, n), each: 1})
 }
 
-// read reads the matrices of a request.
-func (l *loader) read(r request) (list []*tensor.Matrix) {
+// read reads the matrices of a request, and their factors.
+func (l *loader) read(r request) (list []linear) {
 	t, from, ok := l.tensor(r.name, r.dims...)
 	if !ok {
 		return nil
@@ -219,6 +222,7 @@ func (l *loader) read(r request) (list []*tensor.Matrix) {
 		l.sites[r.name] = at
 	}
 	at.lookup = at.lookup || r.use != panels.Products
+	factors := l.factors(r)
 	for i, n := range r.rows {
 		p.Rows = n
 		if r.each > 0 {
@@ -233,13 +237,34 @@ func (l *loader) read(r request) (list []*tensor.Matrix) {
 		if m != nil {
 			at.matrices = append(at.matrices, m)
 		}
-		list = append(list, m)
+		list = append(list, linear{w: m})
+		if factors != nil {
+			list[i].scale = factors[max(p.Number, 0)]
+		}
 		p.Source += int64(n) * (t.Size / int64(all))
 	}
 	if l.parameters.all += int64(t.Elements()); r.each > 0 {
 		l.parameters.ofExperts += int64(t.Elements())
 	}
 	return list
+}
+
+// factors reads what the products of a request's matrices are multiplied by: NAME.scale of NAME.weight, one number, or
+// one for each expert; nil where there is none. Files with NVFP4 weights have it, and BitNet's.
+func (l *loader) factors(r request) []float32 {
+	base, ok := strings.CutSuffix(r.name, ".weight")
+	if !ok || r.exact || r.use != panels.Products {
+		return nil
+	}
+	n := 1
+	if r.each > 0 {
+		n = len(r.rows) / r.each
+	}
+	w := l.optional(base+".scale", n)
+	if i := slices.Index(w, 0); i >= 0 {
+		l.bad(base+".scale", ErrDamaged, "element %d is 0", i)
+	}
+	return w
 }
 
 // vector reads the n numbers of that name.

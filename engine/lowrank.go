@@ -10,7 +10,7 @@ import (
 // The products of adapters. The matrices of the model are multiplied with all rows of a pass; then, for each set of
 // adapters in the pass, its rows with the adapters of the set. A row's result is
 //
-//	y = (W x + bias) + B₁ (c₁ (A₁ x)) + B₂ (c₂ (A₂ x)) + …
+//	y = (s W x + bias) + B₁ (c₁ (A₁ x)) + B₂ (c₂ (A₂ x)) + …
 //
 // from left to right, in the order of the set, with c = float32(s·alpha/r). Every product adds up its terms in order by
 // fma, as those of float weights do, so that a row's bits depend on nothing but x and the set.

@@ -55,7 +55,7 @@ func (l *loader) mamba2(c *Config, i int, s recurrent.HeadSizes) *mamba2 {
 	if !l.ok() {
 		return m
 	}
-	m.gate.w, m.in.w = parts[0], parts[1]
+	m.gate, m.in = parts[0], parts[1]
 	m.id = l.recur(i, recurrent.NewMamba2(s, filters, bias, dtBias, a, skip))
 	return m
 }

@@ -92,7 +92,7 @@ func (l *loader) selective(c *Config, i int, s selectiveSizes) *selective {
 	if !l.ok() {
 		return m
 	}
-	m.in.w, m.gate.w = parts[0], parts[1]
+	m.in, m.gate = parts[0], parts[1]
 	m.conv = l.recur(i, recurrent.NewActivated(filters, bias, s.taps, s.inner))
 	m.scan = l.recur(i, recurrent.NewSelective(s.inner, s.state, a, skip))
 	return m

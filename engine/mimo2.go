@@ -36,7 +36,7 @@ func (b *build) mimo2Attention(i int, scale float32) *mimo2Attention {
 	q, k, v := a.heads*a.headDim, a.kvHeads*a.headDim, a.kvHeads*a.values
 	if b.holds(n + "attn_qkv.weight") {
 		if w := b.split(n+"attn_qkv.weight", d, q, k, v); b.ok() {
-			a.q.w, a.k.w, a.v.w = w[0], w[1], w[2]
+			a.q, a.k, a.v = w[0], w[1], w[2]
 		}
 	} else {
 		a.q, a.k, a.v = b.linear(n+"attn_q", q, d), b.linear(n+"attn_k", k, d), b.linear(n+"attn_v", v, d)

@@ -23,10 +23,10 @@ type latentAttention struct {
 	q      linear // [H*dk][Rq]
 	kva    linear // [R+n][D]
 	kvNorm norm
-	kb     []*tensor.Matrix // [H] of [R][nope]; nil: kvb
-	vb     []*tensor.Matrix // [H] of [dv][R]
-	kvb    linear           // [H*(nope+dv)][R]: of every head the rows of keys, then those of values
-	o      linear           // [D][H*dv]
+	kb     []linear // [H] of [R][nope]; nil: kvb
+	vb     []linear // [H] of [dv][R]
+	kvb    linear   // [H*(nope+dv)][R]: of every head the rows of keys, then those of values
+	o      linear   // [D][H*dv]
 
 	rope   *tensor.RopeTable // nil: not rotated
 	style  tensor.RopeStyle
@@ -81,7 +81,7 @@ func (b *build) latentAttention(i int, s latentSizes, scale float32, angles *ten
 		a.kvb = b.linear(n+"attn_kv_b", s.heads*(s.nope+s.values), s.rank)
 		a.cache, a.scores.Layer = b.placeValues(i, s.heads, s.nope+s.rot, s.values, 0)
 	} else {
-		heads := func(name string, rows, cols int) []*tensor.Matrix {
+		heads := func(name string, rows, cols int) []linear {
 			return b.read(request{name: n + name, dims: []int{cols, rows, s.heads}, rows: slices.Repeat([]int{rows}, s.heads)})
 		}
 		a.kb, a.vb = heads("attn_k_b.weight", s.rank, s.nope), heads("attn_v_b.weight", s.values, s.rank)
@@ -148,16 +148,16 @@ func (l *latentAttention) absorbed(p *pass, y, q, kv, latent []float32) {
 
 // perHead multiplies the first numbers of every head of x [rows][H][from] with the head's matrix, into the first
 // numbers of out [rows][H][to].
-func (l *latentAttention) perHead(p *pass, out []float32, to int, x []float32, from int, w []*tensor.Matrix) {
+func (l *latentAttention) perHead(p *pass, out []float32, to int, x []float32, from int, w []linear) {
 	if p.err != nil {
 		return
 	}
-	cols, rows := w[0].Cols(), w[0].Rows()
+	cols, rows := w[0].w.Cols(), w[0].w.Rows()
 	scratch := p.matrix(&p.gate, cols+rows)
 	in, product := scratch[:p.rows()*cols], scratch[p.rows()*cols:]
 	for head, m := range w {
 		columns(in, x, cols, head*from, l.heads*from)
-		p.matmul(in, cols, linear{w: m}.times(product))
+		p.matmul(in, cols, m.times(product))
 		spread(out, product, rows, head*to, l.heads*to)
 	}
 }

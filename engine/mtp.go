@@ -134,7 +134,7 @@ func (l *loader) mtp(model *Model, k *kind) network {
 		n := l.block(i)
 		x := mtpBlock{tokenAndState: tokenAndState{embedding: embedding}}
 		x.tokenNorm, x.stateNorm = b.norm(n+"nextn.enorm", d), b.norm(n+"nextn.hnorm", d)
-		x.join = linear{w: l.matrix(n+"nextn.eh_proj.weight", d, 2*d)}
+		x.join = l.matrix(n+"nextn.eh_proj.weight", d, 2*d)
 		if l.holds(n + "nextn.embed_tokens.weight") {
 			x.embedding = l.lookup(n+"nextn.embed_tokens.weight", c.Vocab, d)
 		}
@@ -145,18 +145,18 @@ func (l *loader) mtp(model *Model, k *kind) network {
 		case l.alone:
 			outputNorm, output = b.norm("output_norm", d), linear{w: embedding}
 			if l.holds("output.weight") {
-				output.w = l.matrix("output.weight", c.Vocab, d)
+				output = l.matrix("output.weight", c.Vocab, d)
 			}
 		default:
 			lent := target.lends()
-			outputNorm, output = lent.outputNorm, linear{w: lent.output.w}
+			outputNorm, output = lent.outputNorm, linear{w: lent.output.w, scale: lent.output.scale}
 		}
 		x.outputNorm, x.output = outputNorm, output
 		if l.holds(n + "nextn.shared_head_norm.weight") {
 			x.outputNorm = b.norm(n+"nextn.shared_head_norm", d)
 		}
 		if l.holds(n + "nextn.shared_head_head.weight") {
-			x.output.w = l.matrix(n+"nextn.shared_head_head.weight", c.Vocab, d)
+			x.output = l.matrix(n+"nextn.shared_head_head.weight", c.Vocab, d)
 		}
 		m.blocks = append(m.blocks, x)
 		m.oneOutput = m.oneOutput && x.output.w == m.blocks[0].output.w

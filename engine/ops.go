@@ -43,7 +43,7 @@ func (p *pass) addPositions(x, embeddings []float32) {
 	}
 }
 
-// product is a linear map that takes part in a matmul: out [n][rows] = x Wᵀ + bias.
+// product is a linear map that takes part in a matmul: out [n][rows] = x Wᵀ · scale + bias.
 type product struct {
 	linear
 	out []float32
@@ -74,7 +74,7 @@ func (p *pass) matmul(x []float32, cols int, products ...product) {
 	defer p.held.Release()
 	p.products = p.products[:0]
 	for _, m := range products {
-		p.products = append(p.products, tensor.Product{W: m.w, Bias: m.b, Out: m.out})
+		p.products = append(p.products, tensor.Product{W: m.w, Scale: m.scale, Bias: m.b, Out: m.out})
 	}
 	if err = p.in.Set(p.t, x, len(x)/cols, cols); err == nil {
 		err = p.t.MatMul(&p.in, p.products...)
@@ -217,8 +217,9 @@ func (p *pass) cap(x []float32, limit float32) {
 	}
 }
 
-// linear is a matrix [rows][cols] and a bias [rows], nil where there is none.
+// linear is a matrix [rows][cols], the factor of what it gives, and a bias [rows].
 type linear struct {
-	w *tensor.Matrix
-	b []float32
+	w     *tensor.Matrix
+	scale float32   // 0: none
+	b     []float32 // nil: none
 }

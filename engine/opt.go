@@ -1,7 +1,5 @@
 package engine
 
-import "github.com/specgo/spec/tensor"
-
 // opt is OPT (Zhang et al. 2022, arXiv:2205.01068). The model of 350 million parameters normalizes the residual
 // stream after each sublayer, and its token embeddings are smaller than hidden states.
 func opt(l *loader, c *Config) family {
@@ -28,7 +26,7 @@ func opt(l *loader, c *Config) family {
 // narrowOPT is OPT with token embeddings of W numbers. The output matrix, which is the embedding, reads as many.
 type narrowOPT struct {
 	*decoder
-	in, out *tensor.Matrix // [D][W], [W][D]
+	in, out linear // [D][W], [W][D]
 }
 
 func (b *build) narrowOPT(m *decoder, width int) *narrowOPT {
@@ -38,19 +36,19 @@ func (b *build) narrowOPT(m *decoder, width int) *narrowOPT {
 }
 
 func (m *narrowOPT) forward(p *pass) {
-	width := m.in.Cols()
+	width := m.in.w.Cols()
 	x, e := p.matrix(&p.x, m.c.HiddenSize), p.matrix(&p.up, width) // [rows][D], [rows][W]
 	p.embed(e, m.embedding)
-	p.matmul(e, width, linear{w: m.in}.times(x))
+	p.matmul(e, width, m.in.times(x))
 	p.addPositions(x, m.positions)
 	m.layers(p, x)
 }
 
 // logits computes out [n][V] of the normalized x [n][D].
 func (m *narrowOPT) logits(p *pass, out, x []float32) {
-	width := m.out.Rows()
+	width := m.out.w.Rows()
 	e := sized(&p.up, len(x)/m.c.HiddenSize*width) // [n][W]
-	p.matmul(x, m.c.HiddenSize, linear{w: m.out}.times(e))
+	p.matmul(x, m.c.HiddenSize, m.out.times(e))
 	p.matmul(e, width, m.output.times(out))
 }
 

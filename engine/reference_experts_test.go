@@ -54,12 +54,8 @@ func (r *reference) experts(b string, h, by []float64) []float64 {
 			both := r.expert(b+"ffn_gate_up_exps", e, n, h)
 			gate, up = both[:len(both)/2], both[len(both)/2:]
 		}
-		down := 1.0
-		if s := r.t[b+"ffn_down_exps.scale"]; s != nil {
-			down = s[e]
-		}
 		for j, v := range r.expert(b+"ffn_down_exps", e, n, r.gated(gate, up)) {
-			y[j] += w[i] * scale * down * v
+			y[j] += w[i] * scale * v
 		}
 	}
 	if r.t[b+"ffn_up_shexp.weight"] != nil {

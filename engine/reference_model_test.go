@@ -7,9 +7,11 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/tensor"
 )
 
 // reference computes a model from its GGUF file in float64, by the formulas of the papers, with naive loops. It shares
@@ -53,10 +55,29 @@ func newReference(tb testing.TB, file []byte) *reference {
 				block := raw[i/32*34:]
 				x[i] = half(binary.LittleEndian.Uint16(block)) * float64(int8(block[2+i%32]))
 			}
+		case gguf.NVFP4: // what TestNVFP4Golden of tensor proves
+			values := make([]float32, len(x))
+			if err := tensor.Decode(tensor.NVFP4, values, raw); err != nil {
+				tb.Fatal(err)
+			}
+			for i, v := range values {
+				x[i] = float64(v)
+			}
 		default:
 			tb.Fatalf("%s: the reference does not read %v", t.Name, t.Type)
 		}
 		r.t[t.Name] = x
+	}
+	for name, w := range r.t { // factors of matrices: one, or one for each expert
+		s := r.t[strings.TrimSuffix(name, ".weight")+".scale"]
+		if strings.HasSuffix(name, "ffn_gate_inp.weight") {
+			continue // gemma4's vector of that name belongs to what the router reads
+		}
+		for i := range w {
+			if s != nil {
+				w[i] *= s[i*len(s)/len(w)]
+			}
+		}
 	}
 	return r
 }

@@ -19,7 +19,7 @@ func (l *loader) shortConv(c *Config, i, taps int) *shortConv {
 	if !l.ok() {
 		return s
 	}
-	s.b.w, s.c.w, s.x.w = parts[0], parts[1], parts[2]
+	s.b, s.c, s.x = parts[0], parts[1], parts[2]
 	if bias != nil {
 		s.b.b, s.c.b, s.x.b = bias[:d], bias[d:2*d], bias[2*d:]
 	}

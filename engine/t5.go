@@ -20,8 +20,8 @@ type t5 struct {
 	encoderNorm norm
 	decoder     []t5Block
 	decoderNorm norm
-	output      *tensor.Matrix // [V][D]; the embedding where the two are tied
-	logitScale  float32        // D^-1/2 where they are tied; 0: none
+	output      linear  // [V][D]; the embedding where the two are tied
+	logitScale  float32 // D^-1/2 where they are tied; 0: none
 }
 
 // t5Block is a layer of the encoder, which has no cross-attention, or of the decoder.
@@ -82,7 +82,7 @@ func (m *t5) finalNorm(p *pass, x []float32) { p.norm(x, x, m.decoderNorm) }
 
 // logits computes out [n][V] of the normalized x [n][D].
 func (m *t5) logits(p *pass, out, x []float32) {
-	p.matmul(x, m.c.HiddenSize, linear{w: m.output}.times(out))
+	p.matmul(x, m.c.HiddenSize, m.output.times(out))
 	p.scale(out, m.logitScale)
 }
 
@@ -197,7 +197,7 @@ func (l *loader) t5(model *Model) network {
 		m.decoder = append(m.decoder, l.t5Block(c, "dec.", i, buckets))
 	}
 	m.decoderNorm = l.rms(c, "dec.output_norm")
-	if m.output = m.embedding; l.holds("output.weight") {
+	if m.output.w = m.embedding; l.holds("output.weight") {
 		m.output = l.matrix("output.weight", c.Vocab, c.HiddenSize)
 	} else { // the published T5 1.0; no key says so
 		m.logitScale = float32(1 / math.Sqrt(float64(c.HiddenSize)))
@@ -234,7 +234,7 @@ func (l *loader) t5Block(c *Config, stack string, i, buckets int) t5Block {
 
 func (l *loader) t5Attention(c *Config, name string) t5Attention {
 	d, width := c.HiddenSize, c.Heads*c.HeadDim
-	matrix := func(part string, rows, cols int) linear { return linear{w: l.matrix(name+part+".weight", rows, cols)} }
+	matrix := func(part string, rows, cols int) linear { return l.matrix(name+part+".weight", rows, cols) }
 	return t5Attention{
 		q: matrix("_q", width, d), k: matrix("_k", width, d), v: matrix("_v", width, d), o: matrix("_o", d, width),
 		scores: tensor.AttentionOptions{Heads: c.Heads, Scale: 1},

@@ -30,8 +30,12 @@ func (l *loader) unread() {
 }
 
 // skips reports whether a tensor is left out on purpose: those of multi-token-prediction blocks (key
-// nextn_predict_layers), which come after the model's own and only draft.
+// nextn_predict_layers), which come after the model's own and only draft; and NAME.input_scale of a matrix, by which
+// other processors round activations to 4 bits, and the reference engine does not on this kind.
 func (l *loader) skips(tensor string) bool {
+	if name, ok := strings.CutSuffix(tensor, ".input_scale"); ok && l.sites[name+".weight"] != nil {
+		return true
+	}
 	i, ok := blockIndex(tensor)
 	return ok && i >= l.layers && l.first == 0
 }

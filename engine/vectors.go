@@ -119,7 +119,7 @@ func (l *loader) vectorParts(m *Model) (v vectorParts) {
 			if l.ok() && cols != d {
 				l.fail(name+"_feat_in", ErrValue, "%d, there are %d numbers", cols, d)
 			}
-			v.dense, d = append(v.dense, linear{w: l.matrix(name+".weight", rows, cols)}), rows
+			v.dense, d = append(v.dense, l.matrix(name+".weight", rows, cols)), rows
 		}
 	}
 	if l.ok() && v.pooling == PoolRank && v.outputs() == 0 {
@@ -164,7 +164,7 @@ func (l *loader) classifier(m *Model, d int) classifier {
 	width := d // of what the output reads
 	if name := "cls.weight"; l.holds(name) && m.kind.is == KindEncoder {
 		width = rows(name)
-		c.hidden = linear{l.matrix(name, width, d), l.optional("cls.bias", width)}
+		c.hidden = l.linear("cls", width, d)
 		if name := "cls.norm"; l.holds(name+".weight") && l.ok() {
 			c.norm = norm{kind: layerNorm{}, eps: m.config.Epsilon}
 			c.norm.w, c.norm.b = c.norm.kind.read(l, name, width)

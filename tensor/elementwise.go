@@ -60,9 +60,11 @@ func (rt *Runtime) Scale(x []float32, s float32) error {
 	return rt.each(elementJob{f: scaleRow, dst: x, a: s, width: rowWidth(len(x))})
 }
 
-func scaleRow(j *elementJob, dst, _ []float32, _ int) {
-	for i := range dst {
-		dst[i] *= j.a
+func scaleRow(j *elementJob, dst, _ []float32, _ int) { multiplyBy(dst, j.a) }
+
+func multiplyBy(x []float32, s float32) {
+	for i := range x {
+		x[i] *= s
 	}
 }
 

@@ -11,9 +11,10 @@ import (
 
 // Product is a matrix to multiply an [Input] with.
 type Product struct {
-	W    *Matrix
-	Bias []float32 // [rows], added last; nil is none
-	Out  []float32 // [tokens][rows], overwritten; shares no memory with other products' or the input
+	W     *Matrix
+	Scale float32   // what the sums are multiplied by, before the bias; 0 is none
+	Bias  []float32 // [rows], added last; nil is none
+	Out   []float32 // [tokens][rows], overwritten; shares no memory with other products' or the input
 }
 
 // claimBytes is about the fewest bytes of weights, counted once per tile of tokens, that a thread claims at a time:
@@ -93,8 +94,9 @@ func (j *matmulJob) init(rt *Runtime) {
 	j.widenUnit = func(_, unit int) { rt.k.Widen(&j.in.tiles[unit]) }
 }
 
-// MatMul computes out[token][row] = sum over cols of w[row][col]*x[token][col], plus the bias, for all products, in one
-// parallel phase. It checks shapes before it writes anything; activations that are NaN or infinite give ErrNotFinite.
+// MatMul computes out[token][row] = sum over cols of w[row][col]*x[token][col], times the scale, plus the bias, for all
+// products, in one parallel phase. Scale and bias are one rounding each.
+// It checks shapes before it writes anything; activations that are NaN or infinite give ErrNotFinite.
 func (rt *Runtime) MatMul(in *Input, products ...Product) error {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -211,6 +213,11 @@ func (j *matmulJob) multiply(worker, item, most int, r *reader) int {
 		j.kernel(worker, w, panel, count, tiles, edge, asm.PanelRows, r)
 		for t := range tokens {
 			copy(out[t*rows:][:n], edge[t*asm.PanelRows:])
+		}
+	}
+	if p.Scale != 0 {
+		for t := range tokens {
+			multiplyBy(out[t*rows:][:n], p.Scale)
 		}
 	}
 	if p.Bias != nil {

@@ -27,7 +27,7 @@ func TestMatMul(t *testing.T) {
 				out := make([]float32, tokens*rows)
 				var in Input
 				ok(t, in.Set(rt, x, tokens, cols))
-				ok(t, rt.MatMul(&in, Product{W: w, Bias: bias, Out: out}))
+				ok(t, rt.MatMul(&in, Product{W: w, Scale: 0.75, Bias: bias, Out: out}))
 
 				weights := make([]float32, rows*cols)
 				ok(t, Decode(f, weights, raw))
@@ -49,7 +49,7 @@ func TestMatMul(t *testing.T) {
 							sum += p
 							abs += math.Abs(p)
 						}
-						want[tok*rows+r] = sum + float64(bias[r])
+						want[tok*rows+r] = 0.75*sum + float64(bias[r])
 						magnitude = max(magnitude, abs)
 					}
 				}

@@ -97,7 +97,8 @@ func (a Adapter) File(tb testing.TB, base []byte) []byte {
 	return Bytes(tb, kvs, tensors)
 }
 
-// Merge is a model's file in F32 with an adapter merged into its matrices in float64: W + scale·alpha/r·B·A.
+// Merge is a model's file, in float32, into which an adapter was merged, in float64: W + scale·alpha/r·B·A. What a
+// factor NAME.scale multiplies is divided by it, as the adapter's product is not multiplied.
 func Merge(tb testing.TB, base, adapter []byte, scale float64) []byte {
 	tb.Helper()
 	f, low := open(tb, base), open(tb, adapter)
@@ -105,29 +106,41 @@ func Merge(tb testing.TB, base, adapter []byte, scale float64) []byte {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	var tensors []gguf.TensorSource
-	for _, t := range f.Tensors {
-		x := floats(tb, f, t)
+	return Rewritten(tb, base, func(t gguf.Tensor, x []float32) []gguf.TensorSource {
 		if a, ok := low.Tensor(t.Name + ".lora_a"); ok {
 			b, _ := low.Tensor(t.Name + ".lora_b")
+			factors := []float32{1}
+			if t, ok := f.Tensor(strings.TrimSuffix(t.Name, ".weight") + ".scale"); ok {
+				factors = floats(tb, f, t)
+			}
 			merge(x, floats(tb, low, a), floats(tb, low, b), int(t.Dims[0]), int(a.Dims[1]), int(t.Dims[1]),
-				scale*float64(alpha)/float64(a.Dims[1]))
+				scale*float64(alpha)/float64(a.Dims[1]), factors)
 		}
-		tensors = append(tensors, Encoded(t.Name, gguf.F32, x, t.Dims))
-	}
-	return Bytes(tb, f.KVs, tensors)
+		return []gguf.TensorSource{Encoded(t.Name, gguf.F32, x, t.Dims)}
+	})
 }
 
-// merge adds factor·B·A to matrices x [n][rows][cols], a [n][r][cols], b [n][rows][r].
-func merge(x, a, b []float32, cols, r, rows int, factor float64) {
+// merge adds scale·B·A/factor to matrices x [n][rows][cols], a [n][r][cols], b [n][rows][r], factors [n] or one.
+func merge(x, a, b []float32, cols, r, rows int, scale float64, factors []float32) {
 	for i := range x {
 		n, row, col := i/cols/rows, i/cols%rows, i%cols
 		sum := 0.0
 		for k := range r {
 			sum += float64(b[(n*rows+row)*r+k]) * float64(a[(n*r+k)*cols+col])
 		}
-		x[i] = float32(float64(x[i]) + factor*sum)
+		x[i] = float32(float64(x[i]) + scale*sum/float64(factors[n%len(factors)]))
 	}
+}
+
+// Rewritten is a model's file whose tensors, with numbers x, have become those that become returns.
+func Rewritten(tb testing.TB, base []byte, become func(t gguf.Tensor, x []float32) []gguf.TensorSource) []byte {
+	tb.Helper()
+	f := open(tb, base)
+	var tensors []gguf.TensorSource
+	for _, t := range f.Tensors {
+		tensors = append(tensors, become(t, floats(tb, f, t))...)
+	}
+	return Bytes(tb, f.KVs, tensors)
 }
 
 func open(tb testing.TB, file []byte) *gguf.File {
