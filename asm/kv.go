@@ -177,15 +177,15 @@ func VRows(t KV, dim int) KVRows {
 	return KVRows{{1, positionBytes(t, dim)}}
 }
 
-// CopyPacked copies the first n positions of a page to packed, which has the rows of n positions one after another, or,
-// unless pack is set, from there to the page. It returns what follows of both.
-func CopyPacked(packed, page []byte, rows KVRows, n int, pack bool) (restPacked, restPage []byte) {
+// CopyPacked copies n positions of a page, from position at on, to packed, which has the rows of n positions one after
+// another, or, unless pack is set, from there to the page. It returns what follows of both.
+func CopyPacked(packed, page []byte, rows KVRows, at, n int, pack bool) (restPacked, restPage []byte) {
 	for _, part := range rows {
 		for range part.rows {
-			if size := n * part.bytes; pack {
-				copy(packed[:size], page)
+			if row := page[at*part.bytes : (at+n)*part.bytes]; pack {
+				copy(packed[:len(row)], row)
 			} else {
-				copy(page[:size], packed)
+				copy(row, packed)
 			}
 			packed, page = packed[n*part.bytes:], page[Page*part.bytes:]
 		}

@@ -180,7 +180,7 @@ func (kv *KV) pack(slots int) {
 		return
 	}
 	p.packed = slots
-	kv.copyPacked(p.memory.data, old.memory.data, slots, true)
+	kv.copyPacked(p.memory.data, old.memory.data, 0, slots, true)
 	kv.replaceLast(p)
 }
 
@@ -191,7 +191,7 @@ func (kv *KV) unpack() error {
 		return err
 	}
 	old := kv.last()
-	kv.copyPacked(old.memory.data, p.memory.data, old.packed, false)
+	kv.copyPacked(old.memory.data, p.memory.data, 0, old.packed, false)
 	kv.replaceLast(p)
 	return nil
 }
@@ -207,12 +207,12 @@ func (kv *KV) replaceLast(p *kvPage) {
 	kv.pages[len(kv.pages)-1] = p
 }
 
-// copyPacked copies the first slots of a page, of as many layers as kv has, to packed memory, or back.
-func (kv *KV) copyPacked(packed, page []byte, slots int, pack bool) {
+// copyPacked copies slots of a page from its slot at on, of as many layers as kv has, to packed memory, or back.
+func (kv *KV) copyPacked(packed, page []byte, at, slots int, pack bool) {
 	k, v := asm.KRows(kv.shape.Type, kv.shape.HeadDim), asm.VRows(kv.shape.Type, kv.shape.valueDim())
 	for range kv.shape.Layers * kv.shape.Heads {
-		packed, page = asm.CopyPacked(packed, page, k, slots, pack)
-		packed, page = asm.CopyPacked(packed, page, v, slots, pack)
+		packed, page = asm.CopyPacked(packed, page, k, at, slots, pack)
+		packed, page = asm.CopyPacked(packed, page, v, at, slots, pack)
 	}
 }
 
@@ -464,7 +464,7 @@ func (kv *KV) ForkLayers(n, layers int) (*KV, error) {
 			return nil, err
 		}
 		if old := kv.pages[whole]; old.packed > 0 {
-			fork.copyPacked(old.memory.data, fork.pages[whole].memory.data, old.packed, false)
+			fork.copyPacked(old.memory.data, fork.pages[whole].memory.data, 0, old.packed, false)
 		} else {
 			copy(fork.pages[whole].memory.data, old.memory.data)
 		}

@@ -1,0 +1,140 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/specgo/spec/asm"
+	"github.com/specgo/spec/internal/randommodel"
+)
+
+// savedStep is the positions of a part in these tests.
+const savedStep = 64
+
+// restored saves the first n tokens of a session, part by part, and restores them in a session of m.
+func restored(t *testing.T, s *Session, m *Model, o SessionOptions, n int) *Session {
+	t.Helper()
+	r := Restored{Tokens: s.Tokens()[:n], Fed: min(n, s.Fed()), Step: savedStep}
+	r.KV = func(cache, from, to int) ([]byte, error) { return s.SaveKV(nil, cache, from, to) }
+	if m.Describe().Recurrent.Layers > 0 {
+		state, err := s.SaveState(nil, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.State = state
+	}
+	f := newSession(t, m, o)
+	if err := f.Restore(r); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// What a session has saved goes on as the session does, bit for bit, with every kind of layer and of cache, also on
+// another kernel set; nothing is computed again. A restored session can be saved likewise, and be cut back to all that
+// its windows reach.
+func TestRestoredSessionsGoOn(t *testing.T) {
+	rt, scalar := newRuntime(t, RuntimeOptions{Threads: 2}), newRuntime(t, RuntimeOptions{Threads: 1, SIMD: "scalar"})
+	open := func(rt *Runtime, name string) *Model {
+		if name == "windows" {
+			return openDrawn(t, rt, smallWindows(40), Options{})
+		}
+		return openRecipe(t, rt, name)
+	}
+	for i, name := range []string{"llama", "windows", "qwen35", "falcon-h1", "gemma4", "lfm2 windows", "granitehybrid"} {
+		m := open(rt, name)
+		v, n := m.config.Vocab, 200
+		if name == "windows" {
+			n = 830 // so that the windows have given up a page
+		}
+		o := SessionOptions{KV: []string{"f16", "q8_0", "f32"}[i%3]}
+		ids := randomTokens(n+6, v, uint64(i))
+		s := newSession(t, m, o)
+		eval(t, s, ids[:n-70], nil, None)
+		for at := n - 70; at < n; at += 10 {
+			eval(t, s, ids[at:at+10], nil, None)
+		}
+		lengths := s.StatesSaved()
+		if len(lengths) == 0 {
+			lengths = []int{n - 100, n}
+		} else if lengths[len(lengths)-1] != n {
+			t.Errorf("%s: states after %d of %d tokens", name, lengths, n)
+		}
+		want := eval(t, newSession(t, m, o), ids, nil, All)
+		for j, at := range lengths[max(0, len(lengths)-2):] {
+			what := fmt.Sprintf("%s, %s, %d of %d tokens", name, o.KV, at, n)
+			on := m
+			if j == 1 {
+				on = open(scalar, name)
+			}
+			f := restored(t, s, on, o, at)
+			if f.Len() != at || f.Restorable(at) != at {
+				t.Fatalf("%s: %d tokens, %d restorable", what, f.Len(), f.Restorable(at))
+			}
+			again := restored(t, f, on, o, at)
+			for _, f := range []*Session{f, again} {
+				got := eval(t, f, ids[at:at+6], nil, All)
+				sameBits(t, what, got, want[at*v:(at+6)*v])
+				if f.Recomputed() > 0 {
+					t.Errorf("%s: %d tokens are computed again", what, f.Recomputed())
+				}
+			}
+			if err := again.Truncate(at - at/3); err != nil {
+				t.Fatal(err)
+			}
+			got := eval(t, again, ids[at-at/3:at+2], nil, Last)
+			sameBits(t, what+", cut back", got, want[(at+1)*v:(at+2)*v])
+		}
+	}
+	if len(asm.Available()) < 2 {
+		t.Log("one kernel set")
+	}
+}
+
+// What does not belong to the session, or is damaged in its length, is refused, and leaves it empty and of use.
+func TestRestoreRefuses(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
+	hybrid := openRecipe(t, rt, "qwen35")
+	m := openDrawn(t, rt, randommodel.Llama(), Options{})
+	ids := randomTokens(40, m.config.Vocab, 1)
+	s := newSession(t, m, SessionOptions{})
+	want := eval(t, s, ids, nil, Last)
+	short := func(cache, from, to int) ([]byte, error) {
+		part, err := s.SaveKV(nil, cache, from, to)
+		return part[:len(part)-1], err
+	}
+	whole := func(cache, from, to int) ([]byte, error) { return s.SaveKV(nil, cache, from, to) }
+	failed := errors.New("failed")
+	for name, c := range map[string]struct {
+		m *Model
+		r Restored
+	}{
+		"no tokens":     {m, Restored{KV: whole, Step: 8}},
+		"a token":       {m, Restored{Tokens: []int32{int32(m.config.Vocab)}, KV: whole, Step: 8}},
+		"no step":       {m, Restored{Tokens: ids, KV: whole}},
+		"short":         {m, Restored{Tokens: ids, KV: short, Step: 8}},
+		"failing":       {m, Restored{Tokens: ids, KV: func(int, int, int) ([]byte, error) { return nil, failed }, Step: 8}},
+		"states":        {m, Restored{Tokens: ids, KV: whole, Step: 8, State: []byte{1}}},
+		"no states":     {hybrid, Restored{Tokens: ids, KV: whole, Step: 8}},
+		"too fed":       {m, Restored{Tokens: ids, Fed: 41, KV: whole, Step: 8}},
+		"too long":      {m, Restored{Tokens: randomTokens(m.config.Context+1, 9, 1), KV: whole, Step: 8}},
+		"other model's": {hybrid, Restored{Tokens: ids, KV: whole, Step: 8, State: make([]byte, 8)}},
+	} {
+		f := newSession(t, c.m, SessionOptions{})
+		if err := f.Restore(c.r); err == nil || f.Len() > 0 {
+			t.Errorf("%s: restored (%v), %d tokens", name, err, f.Len())
+		} else if c.m == m {
+			sameBits(t, name, eval(t, f, ids, nil, Last), want)
+		}
+	}
+	if err := s.Restore(Restored{Tokens: ids, KV: whole, Step: 8}); err == nil {
+		t.Error("a session with tokens is restored")
+	}
+	if _, err := s.SaveKV(nil, 0, 0, 41); err == nil {
+		t.Error("positions are saved that there are not")
+	}
+	if _, err := s.SaveState(nil, 40); err == nil {
+		t.Error("states are saved that there are not")
+	}
+}
