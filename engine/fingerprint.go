@@ -27,6 +27,18 @@ type Fingerprint struct {
 	Tokenizer string // the keys tokenizer.ggml.*
 }
 
+// Identity says, for people and programs, what of a model decides about the logits, keys and values of its sessions
+// beside the sessions' options: "" where the model was opened without Options.Fingerprint. Models of the same identity
+// compute the same bits on every machine. What a draft head computes also depends on its target.
+func (m *Model) Identity() string {
+	p := m.fingerprint
+	if p.Model == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s %s, tokenizer %s, weights %q, angles %q, numeric rules %d", m.kind.is, p.Model, p.Tokenizer,
+		m.weights, m.config.RopeFactors, NumericRules)
+}
+
 // ReadFingerprint reads a file from its first byte to its last. It is not needed to run a model.
 func ReadFingerprint(ctx context.Context, f *gguf.File) (Fingerprint, error) {
 	arch, err := f.String("general.architecture")

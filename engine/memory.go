@@ -106,7 +106,7 @@ func openPacked(l *loader, unread *Model, o Options) (*Model, error) {
 	list.from = views
 	m := &Model{
 		rt: rt, name: unread.name, kind: unread.kind, target: unread.target, tokenizer: unread.tokenizer,
-		weights:  unread.weights,
+		origin:   unread.origin,
 		metadata: unread.metadata, start: unread.start,
 	}
 	if m.read(list); !list.ok() {

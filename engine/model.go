@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -48,6 +49,9 @@ type Options struct {
 
 	// Announce is called before a panel file is written, with its name and size in bytes. An error refuses it.
 	Announce func(file string, bytes int64) error
+
+	// Fingerprint, if set, is asked for the fingerprint of the file while it is open, for [Model.Identity].
+	Fingerprint func(context.Context, *gguf.File) (Fingerprint, error)
 
 	Name string // of the file, for error messages; Open uses the path
 
@@ -119,8 +123,14 @@ type Model struct {
 	bytes       int64
 	parameters  parameters
 	weightTypes string
-	weights     string                // Options.Weights
-	metadata    map[string]gguf.Value // but for arrays
+	origin
+	metadata map[string]gguf.Value // but for arrays
+}
+
+// origin is what the weights were made of.
+type origin struct {
+	weights     string      // Options.Weights
+	fingerprint Fingerprint // of the file, as Options.Fingerprint said; the zero value: nobody asked
 }
 
 // Close frees the weights now instead of when the Model is collected. It waits for the

@@ -41,6 +41,11 @@ func load(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*Model, er
 	if err != nil {
 		return nil, err
 	}
+	if o.Fingerprint != nil {
+		if m.fingerprint, err = o.Fingerprint(ctx, f); err != nil {
+			return nil, err
+		}
+	}
 	packed, err := openPacked(l, m, o)
 	if err != nil {
 		return nil, err
@@ -79,7 +84,7 @@ func newModel(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*loade
 		return nil, nil, err
 	}
 	m := &Model{
-		rt: rt, name: f.Name, kind: kind, target: o.Target, tokenizer: tokenizer, weights: o.Weights,
+		rt: rt, name: f.Name, kind: kind, target: o.Target, tokenizer: tokenizer, origin: origin{weights: o.Weights},
 		metadata: map[string]gguf.Value{}, start: -1,
 	}
 	for _, kv := range f.KVs {

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Saved sessions: what a session keeps of its tokens as bytes that are the same on every machine and with every kernel
-// set, and the way back. Package promptcache makes entries of a store of them. The bytes belong to the model, its
-// weights as they were converted, the session's options and the tokens; nothing in them says so.
+// Saved sessions: what a session keeps of its tokens as bytes that are the same on every machine and with every
+// kernel set, and the way back. Package promptcache makes entries of a store of them. The bytes belong to the model,
+// its weights as they were converted, the session's options and the tokens; nothing in them says so.
 
 // SavedCache is what a session has of one of its model's caches of keys and values.
 type SavedCache struct {
@@ -17,8 +17,8 @@ type SavedCache struct {
 	First, End int // the positions that it holds: First … End-1
 }
 
-// From is the first position that a cache with such a window has to hold for a sequence of n tokens to be restored: that
-// of the page with the first position that the next token sees.
+// From is the first position that a cache with such a window has to hold for a sequence of n tokens to be restored:
+// that of the page with the first position that the next token sees.
 func (c SavedCache) From(n int) int {
 	if c.Window > 0 {
 		return max(0, n+1-c.Window) / KVPage * KVPage
@@ -83,8 +83,8 @@ type Restored struct {
 	State []byte // of SaveState after all tokens; of a model without recurrent layers nothing
 }
 
-// Restore has an empty session hold a sequence that another one has computed, of the same model with the same options,
-// bit for bit. After an error the session is empty.
+// Restore has an empty session hold a sequence that another one has computed, of the same model with the same
+// options, bit for bit. After an error the session is empty.
 func (s *Session) Restore(r Restored) (err error) {
 	n := len(r.Tokens)
 	switch {
