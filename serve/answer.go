@@ -209,6 +209,15 @@ type timings struct {
 	Accepted           int     `json:"draft_n_accepted"`
 	// tokens that a grammar left no choice about; not counted as drafted
 	Forced int `json:"forced_n,omitempty"`
+	// something was dropped from the prompt, see when_full
+	Truncated bool `json:"truncated,omitempty"`
+}
+
+// timings are those of the answers, with what became of their prompt.
+func (r *reading) timings(s *speculative.Stats) *timings {
+	t := newTimings(s)
+	t.Truncated = r.task.Cut()
+	return t
 }
 
 func newTimings(s *speculative.Stats) *timings {

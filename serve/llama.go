@@ -203,9 +203,12 @@ func (s *Server) props(w http.ResponseWriter, r *http.Request) {
 		Infill      bool    `json:"has_infill"`
 		Build       string  `json:"build_info"`
 		Settings    any     `json:"default_generation_settings"`
+		Manage      bool    `json:"may_manage"` // this client may pull and unload models
+		Store       bool    `json:"has_models_dir"`
 		Speculation choices `json:"speculation"`
 	}{m.name, m.path, m.Context(), s.o.Parallel, source != "", source, tok.Token(tok.BOS()), tok.Token(tok.EOS()),
 		m.Infills(), "spec " + s.o.Version, s.defaults(m),
+		s.mayManage(recordOf(r.Context()).client) == nil, s.o.Store != nil,
 		choices{
 			m.drafters(), speculative.Names(speculative.Schedules(), false), speculative.Names(speculative.Verifiers(), false),
 			def.Drafter, def.Schedule, max(def.Max, 0), about,

@@ -86,6 +86,10 @@ func TestWhoMayManage(t *testing.T) {
 			if status != c.want || status == 403 && !strings.Contains(text, "--allow-manage") {
 				t.Errorf("%s: %v: %d %s", name, x, status, text)
 			}
+			status, text, _ = s.do("GET", "/props", "", "Authorization", "Bearer "+c.key)
+			if status == 200 && decode(t, text)["may_manage"] != (c.want == 200) {
+				t.Errorf("%s: props say %s", name, text)
+			}
 			if c.want != 200 && (f.asked != nil || len(s.models.slots) != 2) {
 				t.Errorf("%s: %v: %q, %d models", name, x, f.asked, len(s.models.slots))
 			}

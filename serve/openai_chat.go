@@ -171,7 +171,7 @@ func (f *chatForm) whole() any {
 		out.Choices = append(out.Choices, c)
 	}
 	total := f.totals()
-	out.Usage, out.Timings = f.usage(), newTimings(&total)
+	out.Usage, out.Timings = f.usage(), f.timings(&total)
 	if f.verbose {
 		out.Verbose = f.verboseAnswer(0)
 	}
@@ -235,7 +235,7 @@ func (f *chatForm) delta(to sink, d *delta) {
 		f.chunk(to, chatChunk{Index: d.Answer, Finish: &d.Finish}, func(out *chatAnswer) {
 			if f.open == 0 && !f.wantUsage {
 				total := f.totals()
-				out.Timings = newTimings(&total)
+				out.Timings = f.timings(&total)
 			}
 			if f.verbose {
 				out.Verbose = f.verboseAnswer(d.Answer)
@@ -246,7 +246,7 @@ func (f *chatForm) delta(to sink, d *delta) {
 	f.chunk(to, c, func(out *chatAnswer) {
 		out.Speculation = d.speculation()
 		if f.wantTimings && d.Stats != nil {
-			out.Timings = newTimings(d.Stats)
+			out.Timings = f.timings(d.Stats)
 		}
 	})
 }
@@ -254,7 +254,7 @@ func (f *chatForm) delta(to sink, d *delta) {
 func (f *chatForm) end(to sink) {
 	if f.wantUsage {
 		out, total := f.head, f.totals()
-		out.Choices, out.Usage, out.Timings = []any{}, f.usage(), newTimings(&total)
+		out.Choices, out.Usage, out.Timings = []any{}, f.usage(), f.timings(&total)
 		to.event("", out)
 	}
 	to.raw("[DONE]")

@@ -80,7 +80,7 @@ func (f *completionForm) whole() any {
 		out.Choices = append(out.Choices, c)
 	}
 	total := f.totals()
-	out.Usage, out.Timings = f.usage(), newTimings(&total)
+	out.Usage, out.Timings = f.usage(), f.timings(&total)
 	return out
 }
 
@@ -104,13 +104,13 @@ func (f *completionForm) delta(to sink, d *delta) {
 	}
 	out.Speculation = d.speculation()
 	if f.wantTimings && d.Stats != nil {
-		out.Timings = newTimings(d.Stats)
+		out.Timings = f.timings(d.Stats)
 	}
 	if d.Finish != "" {
 		c.Finish = &d.Finish
 		if f.open--; f.open == 0 && !f.wantUsage {
 			total := f.totals()
-			out.Timings = newTimings(&total)
+			out.Timings = f.timings(&total)
 		}
 	}
 	out.Choices = []completionChoice{c}
@@ -120,7 +120,7 @@ func (f *completionForm) delta(to sink, d *delta) {
 func (f *completionForm) end(to sink) {
 	if f.wantUsage {
 		out, total := f.head, f.totals()
-		out.Choices, out.Usage, out.Timings = []completionChoice{}, f.usage(), newTimings(&total)
+		out.Choices, out.Usage, out.Timings = []completionChoice{}, f.usage(), f.timings(&total)
 		to.event("", out)
 	}
 	to.raw("[DONE]")

@@ -119,7 +119,7 @@ func (f *responsesForm) object(status string) *responseObject {
 	}
 	if a := &f.answers[0]; a.Finish != "" && status != statusRunning {
 		total := f.totals()
-		o.Usage, o.Timings = f.responsesUsage(), newTimings(&total)
+		o.Usage, o.Timings = f.responsesUsage(), f.timings(&total)
 		if a.Finish == "length" {
 			o.Status, o.Incomplete = statusIncomplete, map[string]string{"reason": "max_output_tokens"}
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/specgo/spec"
 )
 
-// A prompt that is too long is cut where the server's options or a field of the request say so, and the answer of
-// llama.cpp's form says that it was.
+// A prompt that is too long is cut where the server's options or a field of the request say so, and the answer says
+// that it was.
 func TestWhenFull(t *testing.T) {
 	small := with(t, func(o *spec.Options) { o.Context = 24 })
 	for _, c := range []struct {
@@ -28,6 +28,15 @@ func TestWhenFull(t *testing.T) {
 	}
 	s := newTester(t, with(t, func(o *spec.Options) { o.Context = 80 }))
 	long := strings.Repeat(`{"role":"user","content":"x"},{"role":"assistant","content":"y"},`, 9)
+	for field, cut := range map[string]bool{"": false, long: true} {
+		for _, stream := range []string{"false", "true"} {
+			text := s.post("/v1/chat/completions", `{"messages":[`+field+`{"role":"user","content":"z"}],"max_tokens":2,`+
+				`"when_full":"drop","stream":`+stream+`}`, 200)
+			if strings.Contains(text, `"truncated":true`) != cut {
+				t.Errorf("a prompt was cut: %v; stream %s: %s", cut, stream, text)
+			}
+		}
+	}
 	for field, status := range map[string]int{"": 400, `,"truncation":"disabled"`: 400, `,"truncation":"auto"`: 200} {
 		s.post("/v1/responses", `{"input":[`+long+`{"role":"user","content":"z"}],"max_output_tokens":2`+field+`}`, status)
 	}

@@ -4,7 +4,10 @@ import test from "node:test";
 
 class Node {
   constructor(name) { this.nodeName = name.toUpperCase(); this.childNodes = []; this.listeners = {}; }
-  append(...nodes) { for (const n of nodes) this.childNodes.push(n); }
+  append(...nodes) { for (const n of nodes) this.childNodes.push(typeof n === "string" ? document.createTextNode(n) : Object.assign(n, { parent: this })); }
+  remove() { this.parent.childNodes = this.parent.childNodes.filter((n) => n !== this); }
+  setAttribute() {}
+  get lastChild() { return this.childNodes.at(-1); }
   replaceChildren(...nodes) { this.childNodes = nodes; }
   addEventListener(type, f) { this.listeners[type] = f; }
   get children() { return this.childNodes.filter((n) => n.nodeName !== "#TEXT"); }
@@ -24,8 +27,14 @@ globalThis.document = {
   createTextNode: (data) => Object.assign(new Node("#text"), { data }),
 };
 
-const { render, renderPlain } = await import("../page/markdown.js");
+const { Growing, render, renderPlain } = await import("../page/markdown.js");
 const { Answer, pack, unpack } = await import("../page/answer.js");
+const { colored, language } = await import("../page/highlight.js");
+const { excerpt, find } = await import("../page/list.js");
+const { readable } = await import("../page/math.js");
+const portable = await import("../page/portable.js");
+const { continues, readSchema, readTools, request } = await import("../page/request.js");
+const tree = await import("../page/tree.js");
 
 function html(text) {
   const root = new Node("root");
@@ -45,9 +54,14 @@ test("blocks", () => {
     ["> a\n> b", "<blockquote><p>a\nb</p></blockquote>"],
     ["a\n***\nb", "<p>a</p><hr></hr><p>b</p>"],
     ["|a|b|\n|-|-|\n|1|*2*|\nend", "<table><thead><tr><th>a</th><th>b</th></tr></thead><tbody><tr><td>1</td><td><em>2</em></td></tr></tbody></table><p>end</p>"],
+    ["|a|b|c|\n|:-|-:|:-:|\n|1|2|3|too many|", '<table><thead><tr><th>a</th><th class="right">b</th><th class="center">c</th></tr></thead><tbody><tr><td>1</td><td class="right">2</td><td class="center">3</td></tr></tbody></table>'],
+    ["$$\n- x_1\n+ *y*\n$$\nend", '<div class="math block">- x₁\n+ *y*</div><p>end</p>'],
+    ["\\[a\\]", '<div class="math block">a</div>'],
+    ["$$ never closed\n- a", "<p>$$ never closed</p><ul><li>a</li></ul>"],
   ]) assert.equal(html(text), want, text);
   assert.match(html("```go\nx < y\n\n*z*\n```\nend"), /<pre><code>x &lt; y\n\n\*z\*<\/code><\/pre><\/div><p>end<\/p>/);
   assert.match(html("~~~\nnot closed"), /<pre><code>not closed<\/code><\/pre>/);
+  assert.match(html("```go\nreturn 1 // x\n```"), /<code><span class="h-k">return<\/span> <span class="h-n">1<\/span> <span class="h-c">\/\/ x<\/span><\/code>/);
 });
 
 test("inline", () => {
@@ -58,6 +72,10 @@ test("inline", () => {
     ["`open", "`open"],
     ["\\*a\\* \\q", "*a* \\q"],
     ["~~a~~ ~b~", "<del>a</del> ~b~"],
+    ["$a_1*b_2*c$ and *d*", '<span class="math">a₁*b₂*c</span> and <em>d</em>'],
+    ["\\(x\\) and \\\\(x", '<span class="math">x</span> and \\(x'],
+    ["it costs $5, or $6 and $7$8", "it costs $5, or $6 and $7$8"],
+    ["$HOME/a and $PATH/b", "$HOME/a and $PATH/b"],
     ["[a](https://x.org/b)", '<a href="https://x.org/b">a</a>'],
     ["see https://x.org/b.", 'see <a href="https://x.org/b">https://x.org/b</a>.'],
   ]) assert.equal(html(text), `<p>${want}</p>`, text);
@@ -75,7 +93,7 @@ test("text of a model becomes neither markup nor a script's address", () => {
 
 test("nothing of a text is lost, and hostile text takes linear time", () => {
   const n = 20000;
-  for (const piece of ["*", "**a ", "_", "`", "` `` ", "[", "[a](", "> ", "- ", "|", "~~a ", "# ", "\\", "https://", "1. ", "  ", "***a", "[a](b"]) {
+  for (const piece of ["*", "**a ", "_", "`", "` `` ", "[", "[a](", "> ", "- ", "|", "~~a ", "# ", "\\", "https://", "1. ", "  ", "***a", "[a](b", "$a ", "$$", "$", "\\(", "\\[", "$$a\n", "{", "$x_{"]) {
     const text = piece.repeat(n), start = Date.now();
     const root = new Node("root");
     render(root, text);
@@ -107,4 +125,130 @@ test("an answer knows who wrote each character", () => {
   assert.deepEqual(a.figures(), { rate: 5, drafted: 6, accepted: 3, perPass: 2.5 });
   assert.equal(a.finish, "stop");
   assert.deepEqual(unpack(pack(a.who)), a.who);
+});
+
+test("a growing text is drawn as the whole one is, and what is finished is not drawn again", () => {
+  const text = "# A\n\nb *c*\n- d\n  - e\n\n- f\n\ng|h\n-|-\n1|2\n\n```go\nx := 1\n\ny\n```\n> q\n\n$$\na\n$$\n1. a\n\n\n2. b\n\nend";
+  const root = new Node("root"), growing = new Growing(root, [""]);
+  let first = null;
+  for (let n = 1; n <= text.length; n++) {
+    growing.draw(text.slice(0, n));
+    assert.equal(root.childNodes.map((c) => c.html()).join(""), html(text.slice(0, n)), JSON.stringify(text.slice(0, n)));
+    if (n === 20) first = root.childNodes[0];
+  }
+  assert.equal(root.childNodes[0], first);
+  growing.draw("another");
+  assert.equal(root.childNodes.map((c) => c.html()).join(""), "<p>another</p>");
+});
+
+test("formulas become readable text, and nothing that is not known is lost", () => {
+  for (const [tex, want] of [
+    ["E = mc^2", "E = mc²"], ["x_{12} \\leq \\alpha", "x₁₂ ≤α"], ["\\frac{a+1}{b}", "(a+1)/b"], ["\\sqrt{2}", "√2"], ["\\sqrt[3]{xy}", "³√xy"],
+    ["\\sum_{i=1}^{n} i", "∑ᵢ₌₁ⁿ i"], ["e^{-x^2}", "e^(-x²)"], ["\\text{if } x", "if x"], ["\\mathbb{R}", "ℝ"], ["\\unknown{x}", "\\unknownx"],
+    ["\\begin{pmatrix}1 & 2\\\\3 & 4\\end{pmatrix}", "1 2\n3 4"], ["{{{", ""], ["\\", ""], ["a^", "a^"], ["\\left( x \\right)", "( x )"],
+  ]) assert.equal(readable(tex), want, tex);
+  for (const piece of ["{", "^", "\\frac", "_{", "\\sqrt[", "\\begin"]) readable(piece.repeat(1000));
+});
+
+test("the colors of code", () => {
+  const parts = (text, name) => colored(text, language(name)).map(([a, b, c]) => c[2] + ":" + text.slice(a, b)).join(" ");
+  for (const [name, text, want] of [
+    ["go", 'for i := 0; i < 10; i++ { s += "a\\"b" } // end', 'k:for n:0 n:10 s:"a\\"b" c:// end'],
+    ["python", "def f(x):  # it's\n  return '''a\nb''' + 1", "k:def c:# it's k:return s:'''a\nb''' n:1"],
+    ["sql", "SELECT a1 FROM t -- x", "k:SELECT k:FROM c:-- x"],
+    ["JavaScript", "const a = `x\n${y}`", "k:const s:`x\n${y}`"],
+    ["c", "/* not closed", "c:/* not closed"],
+    ["json", '{"a": null}', 's:"a" k:null'],
+    ["html", "<a href='x'>don't</a>", "k:<a s:'x' k:</a"],
+    ["sh", "echo $#; # c", "k:echo c:# c"],
+  ]) assert.equal(parts(text, name), want, text);
+  assert.deepEqual(colored("for", language("no such language")), []);
+});
+
+const m = (id, parent, created, more = {}) => ({ id, conversation: "c", parent, created, role: "user", content: id, ...more });
+const mapOf = (...list) => new Map(list.map((x) => [x.id, x]));
+
+test("a conversation is a tree of messages", () => {
+  const all = mapOf(m("a", null, 1), m("b", "a", 2), m("c", "a", 3), m("d", "b", 4), m("e", null, 5));
+  const ids = (list) => list.map((x) => x.id).join("");
+  assert.equal(ids(tree.path(all, "d")), "abd");
+  assert.equal(ids(tree.siblings(all, all.get("c"))), "bc");
+  assert.equal(tree.newest(all, null), "e");
+  assert.equal(tree.newest(all, "a"), "c");
+  assert.equal(tree.newest(all, "b"), "d");
+  assert.equal(ids(tree.below(all, all.get("a"))), "abcd");
+  assert.deepEqual([tree.leadsTo(all, "a", "d"), tree.leadsTo(all, "c", "d"), tree.leadsTo(all, null, "e")], [true, false, true]);
+  const round = mapOf(m("x", "y", 1), m("y", "x", 2)); // of a hostile file
+  assert.ok(tree.path(round, "x").length <= 3);
+  tree.newest(round, "x");
+  assert.equal(tree.below(round, round.get("x")).length, 2);
+});
+
+test("what is sent for a conversation", () => {
+  const how = { chatting: true, model: "m", seed: 7, speculation: {} };
+  const calls = [{ id: "1", name: "f", arguments: "{}" }];
+  const list = [m("q", null, 1), m("", "q", 2, { role: "assistant", content: "", state: "lost" }), m("a", "q", 3, { role: "assistant", calls }), m("r", "a", 4, { role: "tool", call: "1", name: "f" })];
+  const settings = { system: "s", temperature: "0.5", seed: "3", when_full: "drop", tools: '{"name": "f"}', tool_choice: "required", schema: '{"type": "object"}' };
+  assert.deepEqual(request(list, settings, how), { path: "v1/chat/completions", body: {
+    model: "m", stream: true, timings_per_token: true, speculation: {}, temperature: 0.5, seed: 7, when_full: "drop",
+    messages: [
+      { role: "system", content: "s" }, { role: "user", content: "q" },
+      { role: "assistant", content: "a", tool_calls: [{ id: "1", type: "function", function: { name: "f", arguments: "{}" } }] },
+      { role: "tool", tool_call_id: "1", content: "r" },
+    ],
+    tools: [{ type: "function", function: { name: "f" } }], tool_choice: "required",
+    response_format: { type: "json_schema", json_schema: { name: "answer", schema: { type: "object" } } },
+  } });
+  const part = m("part", "q", 2, { role: "assistant", state: "lost" });
+  const more = request([m("q", null, 1), part], {}, { ...how, goOn: true }).body;
+  assert.deepEqual([more.continue_final_message, more.messages.at(-1).content], [true, "part"]);
+  assert.deepEqual(request([m("a", null, 1), m("b", "a", 2)], {}, { ...how, chatting: false }).body.prompt, "ab");
+  assert.equal(continues(part, {}), true);
+  assert.equal(continues(part, { schema: "{}" }), false, "a schema holds for a whole answer");
+  for (const other of [{ state: "done" }, { state: "cut", full: true }, { content: "" }, { calls }, { role: "user" }]) assert.equal(continues({ ...part, ...other }, {}), false, JSON.stringify(other));
+  for (const bad of ["[", "5", "[{}]", '{"description": "x"}']) assert.throws(() => readTools(bad), bad);
+  for (const bad of ["{", "[]", "null", "3"]) assert.throws(() => readSchema(bad), bad);
+  assert.equal(readTools(" "), null);
+});
+
+test("files: JSON and Markdown are read back as they were, and others' messages are read", () => {
+  const c = { id: "c", title: "T", created: 1, updated: 2, leaf: "d", settings: { system: "## You\nsys", temperature: "0.5", secret: "x" } };
+  const list = [m("a", null, 1, { content: "## You\n\\## Assistant\n# x" }), m("b", "a", 2, { role: "assistant", content: "x\n\ny", state: "done" }), m("d", "a", 3, { role: "assistant", content: "other", state: "streaming", who: [0] })];
+  const back = portable.read("x.json", portable.toJSON([c], list));
+  const texts = (data) => data.messages.map((x) => [x.role, x.content, x.state]);
+  assert.deepEqual(texts(back), [["user", list[0].content, undefined], ["assistant", "x\n\ny", "done"], ["assistant", "other", "lost"]]);
+  assert.equal(back.messages[1].parent, back.messages[0].id);
+  assert.notEqual(back.messages[0].id, "a", "read twice it is there twice");
+  assert.equal(back.conversations[0].leaf, back.messages[2].id);
+  assert.deepEqual(back.conversations[0].settings, { system: "## You\nsys", temperature: "0.5" });
+
+  const text = portable.toMarkdown({ ...c, leaf: "b" }, mapOf(...list)), md = portable.read("x.md", text);
+  assert.deepEqual(md.messages.map((x) => [x.role, x.content]), [["user", list[0].content], ["assistant", "x\n\ny"]]);
+  assert.deepEqual([md.conversations[0].title, md.conversations[0].settings.system], ["T", "## You\nsys"]);
+
+  const chat = portable.read("chat.json", '{"schema":1,"messages":[{"role":"system","content":"s"},{"role":"user","content":"q"},{"role":"assistant","content":"a","reasoning_content":"r"}]}');
+  assert.deepEqual(chat.messages.map((x) => x.content), ["q", "a"]);
+  assert.deepEqual([chat.conversations[0].settings.system, chat.messages[1].reasoning], ["s", "r"]);
+  for (const [file, content, what] of [
+    ["x.json", "{", /x.json cannot be read/], ["x.json", "{}", /neither/], ["x.md", "hello", /## You/], ["x.json", '{"messages":[{"role":"robot","content":""}]}', /role robot/],
+    ["x.json", '{"messages":[{"role":"user","content":[{"type":"image_url"}]}]}', /image_url; only text/], ["x.json", portable.toJSON([c], [m("z", null, 1, { conversation: "other" })]), /belongs to no/],
+    ["x.json", portable.toJSON([c], list).replace('"version": 1', '"version": 2'), /version 2/],
+  ]) assert.throws(() => portable.read(file, content), what, content);
+  assert.deepEqual(portable.fromOld([{ title: "o", messages: [{ role: "user", content: "q" }] }, { messages: [] }]).messages.map((x) => x.content), ["q"]);
+});
+
+test("the search finds titles, system messages and texts", () => {
+  const list = [{ id: "1", title: "Needle" }, { id: "2", title: "b", settings: { system: "a needle" } }, { id: "3", title: "c" }, { id: "4", title: "d" }];
+  const found = find("needle", list, [m("x".repeat(50) + " NEEDLE\nhere", null, 1, { conversation: "3" }), m("hay", null, 1, { conversation: "4" })]);
+  assert.deepEqual([...found.keys()], ["1", "2", "3"]);
+  assert.match(found.get("3"), /^…x+ NEEDLE here$/);
+  assert.equal(excerpt("abc", "d"), "");
+});
+
+test("an answer collects the calls of tools", () => {
+  const a = new Answer();
+  a.take({ choices: [{ delta: { tool_calls: [{ index: 0, id: "1", function: { name: "f", arguments: "" } }] } }] });
+  a.take({ choices: [{ delta: { tool_calls: [{ index: 0, function: { arguments: '{"a":' } }] } }] });
+  a.take({ choices: [{ delta: { tool_calls: [{ index: 0, function: { arguments: "1}" } }, { index: 1, id: "2", function: { name: "g", arguments: "{}" } }] } }] });
+  assert.deepEqual(a.calls, [{ id: "1", name: "f", arguments: '{"a":1}' }, { id: "2", name: "g", arguments: "{}" }]);
 });

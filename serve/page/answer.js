@@ -10,6 +10,7 @@ export class Answer {
     this.who = [];          // per UTF-16 unit of content, an index into sources
     this.counts = sources.map(() => 0); // tokens by source
     this.rounds = [];       // {n_draft, n_accept}: one per pass
+    this.calls = [];        // {id, name, arguments}: tools that the answer calls
     this.timings = null;
     this.finish = "";
     this.tokenText = "";    // texts of all tokens so far
@@ -44,15 +45,13 @@ export class Answer {
       for (let i = 0; i < text.length; i++) this.who.push(at < 0 ? 0 : this.tokenWho[at + i]);
     }
     for (const call of delta.tool_calls || []) {
-      const f = call.function || {};
-      this.add((f.name ? "\n" + f.name + " " : "") + (f.arguments || ""));
+      const f = call.function || {}, i = call.index ?? this.calls.length;
+      const c = this.calls[i] ||= { id: "", name: "", arguments: "" };
+      if (call.id) c.id = call.id;
+      c.name += f.name || "";
+      c.arguments += f.arguments || "";
     }
     if (choice.finish_reason) this.finish = choice.finish_reason;
-  }
-
-  add(text) {
-    this.content += text;
-    for (let i = 0; i < text.length; i++) this.who.push(0);
   }
 
   // locate finds a piece of the answer in the tokens' texts, at or after the cursor. Marks that the server removes lie between pieces.

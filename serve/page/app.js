@@ -1,437 +1,546 @@
-// The page: conversations on the left, the text in the middle, what speculation does on the right.
-// All text is drawn by text nodes; nothing from the model becomes markup (markdown.js).
+// The page put together: conversations on the left, the text in the middle, the panel of speculation on the right when it is
+// open. What it shows comes from the store, and every change goes there first.
 
-import { get, stream, ApiError } from "./api.js";
-import { Answer, classes, pack, sources, unpack } from "./answer.js";
-import { draw } from "./chart.js";
-import { render, renderPlain } from "./markdown.js";
+import { get } from "./api.js";
+import { ask, stopped } from "./ask.js";
+import { Connection } from "./connection.js";
+import { $, button, copy, download, fillSelect, notice, report } from "./dom.js";
+import { drawList, find } from "./list.js";
+import { Log, emptyHint } from "./log.js";
+import { Models } from "./models.js";
+import { fromOld, read, toJSON, toMarkdown } from "./portable.js";
+import { continues, request } from "./request.js";
+import * as settings from "./settings.js";
+import * as speculation from "./speculation.js";
+import { Store } from "./store.js";
+import { alone, changed, onchanged, written } from "./tabs.js";
+import { below, children, leadsTo, newID, newest, path, siblings } from "./tree.js";
 
-const $ = (id) => document.getElementById(id);
-const drawEvery = 80;        // milliseconds between drawings of a streaming answer
-const storeKey = "spec.conversations", settingsKey = "spec.settings", secretKey = "spec.key";
-const measuredTokens = 128;  // of one run of "Measure speedup"
-const measuredPairs = 3;     // runs without and with drafts, taken in turn
-const fewTokens = 32;        // a run of fewer is too short for a figure
+const drawEvery = 80, saveEvery = 400;  // milliseconds between drawings, and writings, of a streaming answer
+const soon = 250;                       // before a change of another tab, or of the search, is drawn
+const abandoned = 15_000;               // without locks: a streaming message that nobody has touched for so long is lost
 const titleLength = 60;
-const off = "off";           // the choice of drafter that stands for plain decoding
-
-const legend = {
-  target: "target model alone", draft: "draft model or head, accepted", lookup: "lookup, accepted", grammar: "grammar, forced",
-};
+const oldKey = "spec.conversations", settingsKey = "spec.settings", panelKey = "spec.panel", draftKey = "spec.draft.";
 
 const state = {
-  conversations: [], current: null, props: null,
-  running: null,             // AbortController of the request under way
-  answer: null,              // Answer that the figures on the right show
-  last: null,                // path and body of the last request, for the measurement
+  conversations: [],        // those of the store
+  c: null,                  // the open one; it is stored with its first message
+  messages: new Map(),      // of the open conversation
+  run: null,                // the answer under way: {c, messages, m, controller}
+  answer: null,             // Answer that the panel shows
+  last: null,               // path and body of the last request, for the measurement
+  props: null,              // what the server says of the model
+  found: null,              // what the search found
 };
 
-// --- storage
-
-function load(key, fallback) {
-  try { return JSON.parse(localStorage.getItem(key)) ?? fallback; } catch { return fallback; }
-}
-
-function save() {
-  try {
-    localStorage.setItem(storeKey, JSON.stringify(state.conversations));
-  } catch {
-    report("This browser's storage is full: the conversation is not kept. Delete old conversations.");
-  }
-}
-
-const fields = ["system", "temperature", "top_p", "seed", "max_tokens", "drafter", "schedule", "max"];
-
-function saveSettings() {
-  const s = Object.fromEntries(fields.map((f) => [f, $(f).value]));
-  s.sources = $("sources").checked;
-  try { localStorage.setItem(settingsKey, JSON.stringify(s)); } catch { /* settings are not worth a message */ }
-  try { sessionStorage.setItem(secretKey, $("key").value); } catch { /* as above */ }
-}
-
-function loadSettings() {
-  const s = load(settingsKey, {});
-  for (const f of fields) if (s[f] !== undefined) $(f).value = s[f];
-  if (s.sources !== undefined) $("sources").checked = s.sources;
-  try { $("key").value = sessionStorage.getItem(secretKey) || ""; } catch { /* none */ }
-}
-
-// --- messages to the user
-
-function report(message) {
-  $("error").textContent = message;
-  $("error").hidden = !message;
-}
-
-// --- conversations
-
+const key = () => $("key").value;
 const chatting = () => !state.props || state.props.has_chat_template !== false;
+const context = () => (state.props && state.props.n_ctx) || 0;
+const shownPath = () => path(state.messages, state.c.leaf);
+const runsHere = () => state.run && state.run.c.id === state.c.id;
 
-function newConversation() {
-  const empty = state.conversations.find((c) => c.messages.length === 0);
-  const c = empty || { id: crypto.getRandomValues(new Uint32Array(2)).join("-"), title: "", messages: [] };
-  if (!empty) state.conversations.unshift(c);
-  open(c);
+// --- the store
+
+const store = new Store(({ where, pending, error }) => {
+  $("where").textContent = where === "kept" ? "Conversations stay in this browser." : "Conversations are lost when this tab closes.";
+  $("full").hidden = where === "kept" || (where === "memory" && pending === 0);
+  $("full-retry").hidden = where === "memory";
+  $("full-text").textContent = where === "memory"
+    ? `This browser keeps nothing for this page (${error && error.message}). What you write is in this tab only: export it before you close the tab.`
+    : `This browser's storage is full${error && error.name === "QuotaExceededError" ? "" : ` (${error && error.message})`}. What is new is in this tab only: export it, or delete conversations and try again.`;
+});
+
+addEventListener("beforeunload", (e) => { if (store.unsaved > 0) e.preventDefault(); });
+
+// --- the open conversation
+
+function blank() {
+  return { id: newID(), title: "", created: Date.now(), updated: Date.now(), leaf: null, settings: settings.defaults() };
 }
 
-function open(c) {
-  if (state.running) return;
-  state.current = c;
-  state.answer = null;
+const isStored = (c) => state.conversations.some((x) => x.id === c.id);
+
+// mark tells streaming messages of other tabs from those that nobody writes any more. Who holds the lock knows that nobody does.
+async function mark(id, messages, locked) {
+  const busy = await written();
+  for (const m of messages.values()) {
+    if (m.state !== "streaming") continue;
+    m.elsewhere = !locked && (navigator.locks ? busy.has(id) : Date.now() - (m.touched || m.created) < abandoned);
+    if (!m.elsewhere) Object.assign(m, { state: "lost", error: "The page was closed or loaded again here." });
+  }
+  return messages;
+}
+
+const readMessages = async (id, locked) => (state.run && state.run.c.id === id ? state.run.messages : mark(id, await store.messages(id), locked));
+
+// open shows a conversation: null for a new one.
+async function open(c) {
+  keepDraft();
   report("");
+  const messages = c ? await readMessages(c.id) : new Map();
+  state.c = c ? (state.run && state.run.c.id === c.id ? state.run.c : structuredClone(c)) : blank();
+  if (c && !messages.has(state.c.leaf)) state.c.leaf = newest(messages, null);
+  state.messages = messages;
+  state.answer = state.run && state.run.c === state.c ? state.run.answer : null;
+  state.last = null;
+  history.replaceState(null, "", c ? "#" + c.id : location.pathname + location.search);
+  $("title").value = state.c.title;
+  $("prompt").value = draft(state.c.id);
+  log.clear();
+  chooseModel();
   drawConversations();
-  drawLog();
-  drawFigures();
+  draw({ end: true });
+}
+
+// reload reads the open conversation again, after another tab may have changed it, and follows what was added.
+async function reload(locked = false) {
+  const id = state.c.id, stored = (await store.conversations()).find((c) => c.id === id);
+  const messages = await readMessages(id, locked);
+  if (state.c.id !== id || runsHere()) return;
+  state.messages = messages;
+  if (stored) Object.assign(state.c, { title: stored.title, settings: stored.settings });
+  if (stored && leadsTo(messages, state.c.leaf, stored.leaf)) state.c.leaf = stored.leaf;
+  if (!messages.has(state.c.leaf)) state.c.leaf = newest(messages, null);
+  if (document.activeElement !== $("title")) $("title").value = state.c.title;
+}
+
+const draft = (id) => { try { return sessionStorage.getItem(draftKey + (isStored({ id }) ? id : "new")) || ""; } catch { return ""; } };
+
+// keepDraft keeps what is written and not sent, also when the page is loaded again.
+function keepDraft() {
+  if (!state.c) return;
+  try {
+    const k = draftKey + (isStored(state.c) ? state.c.id : "new");
+    if ($("prompt").value) sessionStorage.setItem(k, $("prompt").value); else sessionStorage.removeItem(k);
+  } catch { /* it is on the screen */ }
+}
+
+// mine does something while this tab alone may write into the open conversation, with what other tabs have written.
+async function mine(work) {
+  const done = await alone(state.c.id, async () => { await reload(true); await work(); });
+  if (!done) report("Another tab is writing in this conversation. Wait until it is done, or stop it there.");
+  return done;
+}
+
+// save writes messages and the conversation's end. The conversation itself is written with its first message.
+async function save(c, messages) {
+  c.updated = Date.now();
+  if (isStored(c)) {
+    await store.put({ messages });
+    await store.change("conversations", c.id, { leaf: c.leaf, updated: c.updated });
+  } else {
+    await store.put({ conversations: [c], messages });
+    if (state.c === c) history.replaceState(null, "", "#" + c.id);
+    try { sessionStorage.removeItem(draftKey + "new"); } catch { /* as above */ }
+  }
+  await readConversations();
+  changed(c.id);
+}
+
+async function changeConversation(fields) {
+  Object.assign(state.c, fields);
+  if (!isStored(state.c)) return;
+  await store.change("conversations", state.c.id, fields);
+  await readConversations();
+  changed(state.c.id);
+}
+
+// --- what is shown
+
+async function readConversations() {
+  state.conversations = await store.conversations();
+  drawConversations();
 }
 
 function drawConversations() {
-  const list = $("conversations");
-  list.replaceChildren();
-  for (const c of state.conversations) {
-    const li = document.createElement("li");
-    const go = button(c.title || "New conversation", () => { open(c); $("prompt").focus(); });
-    go.className = "open";
-    if (c === state.current) go.setAttribute("aria-current", "true");
-    li.append(go);
-    if (c.messages.length > 0) {
-      const remove = button("×", () => {
-        if (state.running) return;
-        state.conversations = state.conversations.filter((x) => x !== c);
-        save();
-        if (c === state.current) newConversation(); else drawConversations();
-        $("new").focus();
-      });
-      remove.setAttribute("aria-label", "Delete conversation " + (c.title || ""));
-      li.append(remove);
-    }
-    list.append(li);
-  }
+  drawList($("conversations"), state.conversations, {
+    current: state.c && state.c.id, found: state.found, busy: state.run && state.run.c.id,
+    open: async (c) => { closeSide(); await open(c); $("prompt").focus(); },
+  });
+  $("export-all").disabled = state.conversations.length === 0;
 }
 
-function button(text, action) {
-  const b = document.createElement("button");
-  b.type = "button";
-  b.textContent = text;
-  b.addEventListener("click", action);
-  return b;
+const log = new Log($("log"), {
+  before: (m) => turn(m, -1),
+  after: (m) => turn(m, 1),
+  copy: async (m) => { if (!(await copy(m.content))) report("The browser does not allow copying."); },
+  edit: (m, view) => view.edit(m, (text) => { if (text !== null && text !== m.content) branch(m, text); }),
+  delete: (m) => deleteMessage(m),
+  regenerate: (m) => act(async () => { await answer(m.content || m.calls ? fresh(m.parent) : state.messages.get(m.id)); }),
+  goon: (m) => act(async () => { await answer(state.messages.get(m.id), true); }),
+  answer: (m) => act(async () => { await answer(fresh(m.id)); }),
+  drop: (m) => act(async () => {
+    await changeConversation({ settings: { ...state.c.settings, when_full: "drop" } });
+    await answer(state.messages.get(m.id));
+  }),
+  results: (m, _, e) => {
+    const form = e.target.closest("form"), texts = m.calls.map((c) => form.elements.namedItem(c.id).value);
+    act(() => sendResults(m, texts));
+  },
+});
+
+function draw(options = {}) {
+  const list = shownPath(), marks = speculation.marks(), busy = !!state.run || list.some((m) => m.elsewhere);
+  const counts = new Map();
+  for (const m of state.messages.values()) counts.set(m.parent, (counts.get(m.parent) || 0) + 1);
+  log.show(list, (m, i) => {
+    const others = counts.get(m.parent) > 1 ? siblings(state.messages, m) : [m];
+    return { siblings: others.length, at: others.indexOf(m), last: i === list.length - 1, busy, marks, settings: state.c.settings, context: context() };
+  }, { ...options, empty: emptyHint(chatting(), button("Try an example", () => { $("prompt").value = "func (r *Ring) Push(v int) {\n"; $("prompt").focus(); })) });
+  $("delete").disabled = $("export-json").disabled = $("export-markdown").disabled = list.length === 0;
+  $("log").setAttribute("aria-busy", runsHere() ? "true" : "false");
+  drawFigures();
+  if (list.some((m) => m.elsewhere)) setTimeout(() => { if (!state.run) refreshSoon(state.c.id); }, abandoned / 5); // its tab may be gone without a word
 }
 
-// --- the text
+function drawFigures() { speculation.drawFigures(state.answer, state.last && !state.run); }
 
-function drawLog() {
-  $("log").replaceChildren(...state.current.messages.map(messageElement));
-  if (state.current.messages.length === 0) $("log").append(emptyHint());
-  $("again").disabled = !!state.running || !state.current.messages.some((m) => m.role === "assistant");
-  scroll(true);
+// turn shows another alternative of a message.
+function turn(m, by) {
+  const list = siblings(state.messages, m), other = list[list.indexOf(m) + by];
+  if (!other) return;
+  changeConversation({ leaf: newest(state.messages, other.id) });
+  draw();
 }
 
-// emptyHint is what an empty conversation shows: what to do here, and an example for models that continue text.
-function emptyHint() {
-  const box = document.createElement("div"), text = document.createElement("p");
-  box.className = "empty";
-  text.textContent = chatting()
-    ? "Write a message below. While the answer comes, its tokens are marked by who proposed them."
-    : "This model continues text. Write the beginning of one below; the tokens of the continuation are marked by who proposed them.";
-  box.append(text);
-  if (!chatting()) box.append(button("Try an example", () => { $("prompt").value = "func (r *Ring) Push(v int) {\n"; $("prompt").focus(); }));
-  return box;
-}
+// --- writing
 
-function messageElement(m) {
-  const box = document.createElement("article");
-  const title = document.createElement("h2");
-  title.textContent = m.role === "user" ? (m.plain ? "Prompt" : "You") : (m.plain ? "Continuation" : "Assistant");
-  box.append(title);
-  box.className = "message " + m.role + (m.plain ? " plain" : "");
-  fill(box, m);
-  return box;
-}
+const fresh = (parent) => ({ id: newID(), conversation: state.c.id, parent, created: Date.now(), role: "assistant", content: "", plain: !chatting() || undefined });
 
-// fill draws what is below a message's title.
-function fill(box, m) {
-  while (box.childNodes.length > 1) {
-    // The reader's choice to open the reasoning stays while the answer streams.
-    if (box.lastChild.nodeName === "DETAILS") m.open = box.lastChild.open;
-    box.lastChild.remove();
-  }
-  if (m.reasoning) {
-    const d = document.createElement("details"), summary = document.createElement("summary"), text = document.createElement("div");
-    d.open = !!m.open;
-    summary.textContent = "Reasoning";
-    text.textContent = m.reasoning;
-    d.append(summary, text);
-    box.append(d);
-  }
-  const body = document.createElement("div");
-  body.className = "body" + ($("sources").checked && m.role === "assistant" ? " marked" : "");
-  if (m.role === "user") body.textContent = m.content;
-  else (m.plain ? renderPlain : render)(body, m.content, m.who || unpack(m.runs), classes);
-  box.append(body);
-  if (m.note) {
-    const note = document.createElement("p");
-    note.className = "note";
-    note.textContent = m.note;
-    box.append(note);
-  }
-}
+const add = (m) => { state.messages.set(m.id, m); state.c.leaf = m.id; };
 
-// scroll follows the text, unless the reader has scrolled up.
-function scroll(always) {
-  const log = $("log");
-  if (always || log.scrollHeight - log.scrollTop - log.clientHeight < 160) log.scrollTop = log.scrollHeight;
-}
-
-// --- figures
-
-function drawFigures() {
-  const f = state.answer ? state.answer.figures() : null;
-  $("rate").textContent = f && f.rate ? f.rate.toFixed(1) : "–";
-  $("acceptance").textContent = f && f.drafted ? `${f.accepted} of ${f.drafted}` : "–";
-  $("perpass").textContent = f && f.perPass ? f.perPass.toFixed(2) : "–";
-  draw($("chart"), state.answer ? state.answer.rounds : []);
-  sources.forEach((s, i) => { $("count-" + s).textContent = state.answer ? state.answer.counts[i] : 0; });
-  $("measure").disabled = !state.last || !!state.running || $("drafter").value === off;
-}
-
-function drawLegend() {
-  $("legend").replaceChildren(...sources.map((s, i) => {
-    const li = document.createElement("li"), name = document.createElement("span"), count = document.createElement("span");
-    name.textContent = legend[s];
-    name.className = classes[i];
-    count.className = "count";
-    count.id = "count-" + s;
-    count.textContent = "0";
-    li.append(name, count);
-    return li;
-  }));
-}
-
-// explain says what the chosen drafter and schedule are.
-function explain() {
-  const s = (state.props && state.props.speculation) || {};
-  const drafter = $("drafter").value || s.drafter, schedule = $("schedule").value || s.schedule;
-  const lines = [];
-  const about = { ...s.about, [off]: (s.about || {}).none };
-  if (about[drafter]) lines.push(`${drafter}: ${about[drafter]}.`);
-  if (drafter !== off && drafter !== "none" && about[schedule]) lines.push(`${schedule}: ${about[schedule]}.`);
-  $("explained").textContent = lines.join(" ");
-}
-
-// --- requests
-
-function speculation() {
-  if ($("drafter").value === off) return { off: true, trace: true };
-  const s = { trace: true };
-  if ($("drafter").value) s.drafter = $("drafter").value;
-  if ($("schedule").value) s.schedule = $("schedule").value;
-  if ($("max").value) s.max = Number($("max").value);
-  return s;
-}
-
-// request builds the body for the conversation so far. The seed is always sent, so that a measurement can repeat the answer.
-function request() {
-  const seed = $("seed").value !== "" ? Number($("seed").value) : crypto.getRandomValues(new Uint32Array(1))[0];
-  const body = { model: $("model").value || undefined, stream: true, timings_per_token: true, seed, speculation: speculation() };
-  for (const f of ["temperature", "top_p", "max_tokens"]) if ($(f).value !== "") body[f] = Number($(f).value);
-  const messages = state.current.messages;
-  if (!chatting()) return { path: "v1/completions", body: { ...body, prompt: messages.map((m) => m.content).join("") } };
-  body.messages = messages.map((m) => ({ role: m.role, content: m.content }));
-  if ($("system").value.trim()) body.messages.unshift({ role: "system", content: $("system").value });
-  return { path: "v1/chat/completions", body };
-}
-
-function busy(controller) {
-  state.running = controller;
-  $("send").hidden = !!controller;
-  $("stop").hidden = !controller;
-  $("model").disabled = !!controller;
-  $("log").setAttribute("aria-busy", controller ? "true" : "false");
-  if (!controller) document.body.dataset.requests = Number(document.body.dataset.requests || 0) + 1; // that ended; tests wait for it
-  $("again").disabled = !!controller || !state.current.messages.some((m) => m.role === "assistant");
+// act does something to the conversation that ends with an answer, if none is under way.
+async function act(work) {
+  if (state.run) { report("An answer is under way. Stop it first."); return false; }
+  report("");
+  return mine(work);
 }
 
 async function send() {
   const text = $("prompt").value;
-  if (state.running || text.trim() === "") return;
-  const c = state.current;
-  c.messages.push({ role: "user", content: text, plain: !chatting() || undefined });
-  if (!c.title) c.title = text.trim().slice(0, titleLength);
-  $("prompt").value = "";
+  if (text.trim() === "") return;
+  await act(async () => {
+    const m = { id: newID(), conversation: state.c.id, parent: state.c.leaf, created: Date.now(), role: "user", content: text, plain: !chatting() || undefined };
+    if (!state.c.title) $("title").value = state.c.title = text.trim().split("\n")[0].slice(0, titleLength);
+    add(m);
+    await save(state.c, [m]); // the question is kept before anything can be lost
+    $("prompt").value = "";
+    keepDraft();
+    await answer(fresh(m.id));
+  });
+}
+
+// branch puts another text beside a message: what was said stays as an alternative.
+async function branch(m, text) {
+  await act(async () => {
+    const other = { ...m, id: newID(), created: Date.now(), content: text, runs: undefined, figures: undefined, error: undefined, state: m.role === "assistant" ? "done" : undefined };
+    add(other);
+    await save(state.c, [other]);
+    if (m.role === "user") await answer(fresh(other.id)); else draw();
+  });
+}
+
+async function sendResults(m, texts) {
+  let parent = m.id;
+  const results = m.calls.map((c, i) => {
+    const r = { id: newID(), conversation: state.c.id, parent, created: Date.now() + i, role: "tool", call: c.id, name: c.name, content: texts[i] };
+    parent = r.id;
+    add(r);
+    return r;
+  });
+  await save(state.c, results);
+  await answer(fresh(parent));
+}
+
+function busy(run) {
+  state.run = run;
+  $("send").hidden = !!run;
+  $("stop").hidden = !run;
+  if (!run) document.body.dataset.requests = Number(document.body.dataset.requests || 0) + 1; // that ended; tests wait for it
   drawConversations();
-  drawLog();
-  if (!(await answer())) {
-    // Nothing came: the message goes back to where it can be sent again.
-    c.messages.pop();
-    if (c.messages.length === 0) c.title = "";
-    $("prompt").value = text;
-    drawConversations();
-    drawLog();
+}
+
+// answer streams the text of a message, which is a new one or, to go on, one that ended early. The lock is held.
+async function answer(m, goOn = false) {
+  const c = state.c, messages = state.messages;
+  goOn = goOn && continues(m, c.settings);
+  let wanted;
+  try {
+    add(m);
+    const seed = goOn && m.seed !== undefined ? m.seed : c.settings.seed ? Number(c.settings.seed) : crypto.getRandomValues(new Uint32Array(1))[0];
+    const so_far = path(messages, goOn ? m.id : m.parent);
+    Object.assign(m, { seed, model: $("model").value || undefined, json: (c.settings.schema || "").trim() ? true : undefined, figures: undefined, dropped: undefined, full: undefined });
+    wanted = request(so_far, c.settings, { chatting: chatting(), model: m.model, seed, speculation: speculation.choice(), goOn });
+  } catch (e) {
+    messages.delete(m.id);
+    c.leaf = m.parent;
+    report(e.message);
+    draw();
+    return;
   }
-  save();
-}
-
-async function again() {
-  const messages = state.current.messages;
-  if (state.running || messages.length === 0) return;
-  const old = messages.at(-1).role === "assistant" ? messages.pop() : null;
-  drawLog();
-  if (!(await answer()) && old) { messages.push(old); drawLog(); }
-  save();
-}
-
-// answer asks for the next message and streams it; false if nothing of it came.
-async function answer() {
-  report("");
-  const { path, body } = request();
-  const a = new Answer();
-  const m = { role: "assistant", content: "", who: a.who, plain: !chatting() || undefined };
-  const box = messageElement(m);
-  document.querySelectorAll("#log .empty").forEach((e) => e.remove());
-  const controller = new AbortController();
-  busy(controller);
-  state.answer = a;
+  const controller = new AbortController(), run = { c, messages, m, controller, answer: null };
+  m.state = "streaming";
+  m.touched = Date.now();
+  if (!goOn) m.content = "";
+  busy(run);
   $("speedup").textContent = "–";
-  $("log").append(box);
-  scroll(true);
-  const show = () => {
-    m.content = a.content;
-    m.reasoning = a.reasoning || undefined;
-    fill(box, m);
-    drawFigures();
-    scroll(false);
+  await save(c, [m]);
+  if (state.c === c) draw({ end: true });
+  let drawTimer = 0, savedAt = 0, writing = Promise.resolve();
+  const keep = () => {
+    savedAt = Date.now();
+    const { who, ...kept } = m;
+    writing = writing.then(() => store.put({ messages: [kept] })).then(() => changed(c.id));
   };
-  let timer = 0;
-  try {
-    for await (const event of stream(path, body, { key: $("key").value, signal: controller.signal })) {
-      a.take(event);
-      if (!timer) timer = setTimeout(() => { timer = 0; show(); }, drawEvery);
-    }
-  } catch (e) {
-    if (e.name !== "AbortError") report(e instanceof ApiError ? e.message : "The connection broke: " + e.message);
-    else m.note = "Stopped.";
-  }
-  clearTimeout(timer);
-  if (a.finish === "length") m.note = "The answer was cut at the most tokens allowed.";
-  state.last = { path, body };
-  show();
+  run.keep = keep;
+  const a = await ask(m, {
+    ...wanted, key: key(), controller, connection, context: context(),
+    onchange: (a, take) => {
+      run.answer = a;
+      if (drawTimer) return;
+      drawTimer = setTimeout(() => {
+        drawTimer = 0;
+        take();
+        if (Date.now() - savedAt > saveEvery) keep();
+        if (state.c !== c) return;
+        state.answer = a;
+        log.grow(m);
+        drawFigures();
+      }, drawEvery);
+    },
+  });
+  clearTimeout(drawTimer);
+  await writing;
+  await save(c, [m]);
+  state.last = wanted;
   busy(null);
-  delete m.who;
-  delete m.open;
-  m.runs = pack(a.who);
-  drawFigures();
-  if (a.content === "" && a.reasoning === "") { box.remove(); return false; }
-  state.current.messages.push(m);
-  $("again").disabled = false;
-  return true;
+  if (state.c === c) {
+    state.answer = a;
+    draw();
+  }
 }
 
-// measure runs the last request without and with drafts, in turn, and shows the median of the pairs' ratios.
-async function measure() {
-  if (state.running || !state.last) return;
-  const controller = new AbortController();
-  busy(controller);
-  report("");
-  const rates = { plain: [], fast: [] };
-  let tokens = 0;
-  const run = async (kind, spec) => {
-    const a = new Answer();
-    const most = Math.min(measuredTokens, state.last.body.max_tokens || measuredTokens);
-    const body = { ...state.last.body, max_tokens: most, speculation: { ...spec, trace: true } };
-    for await (const event of stream(state.last.path, body, { key: $("key").value, signal: controller.signal })) a.take(event);
-    if (!a.timings) return;
-    rates[kind].push(a.timings.predicted_per_second);
-    tokens = a.timings.predicted_n;
-  };
-  try {
-    for (let i = 1; i <= measuredPairs; i++) {
-      // The order changes from pair to pair, so that a machine that warms up or slows down favors neither.
-      const pair = [["plain", { off: true }], ["fast", speculation()]];
-      if (i % 2 === 0) pair.reverse();
-      for (const [k, [kind, spec]] of pair.entries()) {
-        $("speedup").textContent = `run ${2 * i - 1 + k} of ${2 * measuredPairs}`;
-        await run(kind, spec);
-      }
-    }
-    const pairs = rates.fast.map((fast, i) => ({ fast, plain: rates.plain[i], ratio: fast / rates.plain[i] })).sort((x, y) => x.ratio - y.ratio);
-    const ok = pairs.length === measuredPairs && pairs.every((p) => Number.isFinite(p.ratio));
-    const median = pairs[Math.floor(pairs.length / 2)]; // its own two rates are told, so that they have the ratio that is shown
-    $("speedup").textContent = ok ? `${median.ratio.toFixed(2)}×` : "–";
-    $("measure-note").textContent = !ok ? "The answer was too short to measure." :
-      `${median.fast.toFixed(1)} against ${median.plain.toFixed(1)} tokens per second: the median of ${measuredPairs} pairs of runs of ${tokens} tokens, which are between ${pairs[0].ratio.toFixed(2)}× and ${pairs.at(-1).ratio.toFixed(2)}×.` +
-      (tokens < fewTokens ? " So few tokens give no reliable figure." : "");
-  } catch (e) {
-    $("speedup").textContent = "–";
-    if (e.name !== "AbortError") report(e.message);
-  }
-  busy(null);
-  drawFigures();
+async function deleteMessage(m) {
+  if (state.run) return;
+  const gone = below(state.messages, m), leaf = state.c.leaf, now = Date.now();
+  const done = await mine(async () => {
+    for (const x of gone) state.messages.delete(x.id);
+    const others = children(state.messages, m.parent);
+    state.c.leaf = others.length > 0 ? newest(state.messages, others.at(-1).id) : m.parent;
+    await save(state.c, gone.map((x) => ({ ...x, deleted: now })));
+    draw();
+  });
+  const id = state.c.id;
+  if (done) notice(gone.length > 1 ? `${gone.length} messages are deleted.` : "The message is deleted.", async () => {
+    await store.put({ messages: gone });
+    await store.change("conversations", id, { leaf });
+    await afterUndo(id);
+  });
 }
 
-// --- the server's abilities
+async function deleteConversation() {
+  const c = state.c;
+  if (state.run && state.run.c.id === c.id) { report("An answer is under way. Stop it first."); return; }
+  const done = await alone(c.id, () => store.change("conversations", c.id, { deleted: Date.now() }));
+  if (!done) { report("Another tab is writing in this conversation."); return; }
+  changed(c.id);
+  await readConversations();
+  await open(null);
+  notice(`“${c.title}” is deleted.`, async () => {
+    await store.change("conversations", c.id, { deleted: undefined });
+    await afterUndo(c.id);
+  });
+}
 
-function choices(select, values, first) {
-  const chosen = select.value || load(settingsKey, {})[select.id] || "";
-  select.replaceChildren(...[["", first], ...values.map((v) => [v, v])].map(([value, text]) => {
-    const o = document.createElement("option");
-    o.value = value;
-    o.textContent = text;
-    return o;
-  }));
-  select.value = values.includes(chosen) ? chosen : "";
+async function afterUndo(id) {
+  changed(id);
+  await readConversations();
+  const c = state.conversations.find((x) => x.id === id);
+  if (c) await open(c);
+}
+
+// --- files
+
+async function exportAll() {
+  download("conversations.json", "application/json", toJSON(state.conversations, await store.allMessages()));
+}
+
+const fileName = (ending) => (state.c.title.replace(/[^\p{L}\p{N} _-]+/gu, "").trim().slice(0, 60) || "conversation") + ending;
+
+async function importFiles(files) {
+  for (const f of files) {
+    try {
+      const data = read(f.name, await f.text());
+      await store.put(data);
+      await readConversations();
+      for (const c of data.conversations) changed(c.id);
+      const first = data.conversations[0];
+      if (first) await open(state.conversations.find((c) => c.id === first.id));
+      notice(`${data.conversations.length === 1 ? "One conversation is" : `${data.conversations.length} conversations are`} imported from ${f.name}.`);
+    } catch (e) {
+      report(e.message);
+    }
+  }
+}
+
+// insertFiles takes what is dropped or pasted: the text of text files, and no images.
+async function insertFiles(files) {
+  for (const f of files) {
+    if (/^(image|audio|video)\//.test(f.type)) { report(`${f.name || "This"} is ${f.type.startsWith("image") ? "an image" : "a recording"}. The models of this server read text only.`); continue; }
+    const text = await f.text();
+    if (text.includes("\0")) { report(`${f.name} is no text. The models of this server read text only.`); continue; }
+    $("prompt").setRangeText(`\n\`\`\`\`\n${f.name}:\n${text}\n\`\`\`\`\n`, $("prompt").selectionStart, $("prompt").selectionEnd, "end");
+  }
+  keepDraft();
+}
+
+// --- the server
+
+// chooseModel shows the open conversation's model, where the server still has it.
+function chooseModel() {
+  const wanted = state.c.settings.model;
+  if (wanted && [...$("model").options].some((o) => o.value === wanted) && $("model").value !== wanted) {
+    $("model").value = wanted;
+    readProps().catch((e) => report(e.message));
+  }
 }
 
 async function readProps() {
   const model = $("model").value;
-  state.props = await get("props" + (model ? "?model=" + encodeURIComponent(model) : ""), $("key").value);
-  const s = state.props.speculation || { drafters: [], schedules: [] };
-  choices($("drafter"), [...(s.drafters || []).filter((d) => d !== off), off], s.drafter ? `default (${s.drafter})` : "default");
-  choices($("schedule"), s.schedules || [], s.schedule ? `default (${s.schedule})` : "default");
+  state.props = await get("props" + (model ? "?model=" + encodeURIComponent(model) : ""), key());
+  speculation.offer(state.props, settings.load(settingsKey, {}));
   $("prompt-label").textContent = chatting() ? "Message" : "Text to continue (this model has no chat template)";
-  if (state.current && state.current.messages.length === 0 && !state.running) drawLog();
-  explain();
-  drawFigures();
+  if (!runsHere()) draw();
 }
 
 async function connect() {
   try {
-    const models = (await get("v1/models", $("key").value)).data || [];
-    $("model").replaceChildren(...models.map((m) => {
-      const o = document.createElement("option");
-      o.value = o.textContent = m.id;
-      return o;
-    }));
-    $("model").disabled = models.length === 0;
+    const models = (await get("v1/models", key())).data || [];
+    fillSelect($("model"), models.map((m) => [m.id, m.id]), $("model").value || state.c.settings.model);
     await readProps();
+    $("model").disabled = models.length === 0;
     report("");
   } catch (e) {
-    report(e instanceof ApiError ? e.message : "The server does not answer: " + e.message);
+    report(e.message);
   }
 }
 
+const connection = new Connection((now, seconds) => {
+  $("connection").hidden = now === "up";
+  $("connection").dataset.state = now;
+  $("connection").textContent = now === "down" ? `The server does not answer; the next try is in ${seconds} s.` : now === "loading" ? "The server is getting ready …" : "";
+}, connect);
+
+// --- other tabs
+
+let refreshTimer = 0;
+function refreshSoon(id) {
+  if (refreshTimer) return;
+  refreshTimer = setTimeout(async () => {
+    refreshTimer = 0;
+    await readConversations();
+    if (state.c.id === id && !runsHere()) { await reload(); draw(); }
+  }, soon);
+}
+onchanged(refreshSoon);
+
 // --- events
+
+function closeSide() {
+  $("side").classList.remove("shown");
+  $("menu").setAttribute("aria-expanded", "false");
+}
+
+function showPanel(on) {
+  $("panel").hidden = !on;
+  $("panel-open").setAttribute("aria-expanded", String(on));
+  settings.keep(panelKey, on);
+  draw();
+}
 
 $("form").addEventListener("submit", (e) => { e.preventDefault(); send(); });
 $("prompt").addEventListener("keydown", (e) => {
   if (e.key === "Enter" && !e.shiftKey && !e.isComposing) { e.preventDefault(); send(); }
 });
-document.addEventListener("keydown", (e) => { if (e.key === "Escape" && state.running) state.running.abort(); });
-$("stop").addEventListener("click", () => { if (state.running) state.running.abort(); $("prompt").focus(); });
-$("again").addEventListener("click", again);
-$("measure").addEventListener("click", measure);
-$("new").addEventListener("click", () => { if (!state.running) { newConversation(); $("prompt").focus(); } });
-$("menu").addEventListener("click", () => {
-  const shown = $("side").classList.toggle("shown");
-  $("menu").setAttribute("aria-expanded", String(shown));
-});
-$("settings-open").addEventListener("click", () => $("settings").showModal());
-$("settings").addEventListener("close", () => { saveSettings(); connect(); });
-$("model").addEventListener("change", () => readProps().catch((e) => report(e.message)));
-$("sources").addEventListener("change", () => { saveSettings(); if (!state.running) drawLog(); });
-for (const f of ["drafter", "schedule", "max"]) $(f).addEventListener("change", () => { saveSettings(); explain(); drawFigures(); });
-window.addEventListener("resize", drawFigures);
+$("prompt").addEventListener("input", keepDraft);
+$("prompt").addEventListener("paste", (e) => { if (e.clipboardData.files.length > 0) { e.preventDefault(); insertFiles(e.clipboardData.files); } });
+document.addEventListener("dragover", (e) => { if (e.dataTransfer.types.includes("Files")) e.preventDefault(); });
+document.addEventListener("drop", (e) => { if (e.dataTransfer.files.length > 0) { e.preventDefault(); insertFiles(e.dataTransfer.files); } });
+const stop = () => { if (state.run) state.run.controller.abort(stopped()); };
+document.addEventListener("keydown", (e) => { if (e.key === "Escape" && !document.querySelector("dialog[open]")) stop(); });
+$("stop").addEventListener("click", () => { stop(); $("prompt").focus(); });
+addEventListener("pagehide", () => { keepDraft(); if (state.run) state.run.keep(); });
+document.addEventListener("visibilitychange", () => { if (document.hidden && state.run) state.run.keep(); });
 
-drawLegend();
-loadSettings();
-state.conversations = load(storeKey, []).filter((c) => c && Array.isArray(c.messages));
-newConversation();
-connect();
+$("new").addEventListener("click", async () => { closeSide(); await open(null); $("prompt").focus(); });
+$("menu").addEventListener("click", () => $("menu").setAttribute("aria-expanded", String($("side").classList.toggle("shown"))));
+let searchTimer = 0;
+$("search").addEventListener("input", () => {
+  clearTimeout(searchTimer);
+  searchTimer = setTimeout(async () => {
+    const word = $("search").value.trim();
+    state.found = word ? find(word, state.conversations, await store.allMessages()) : null;
+    drawConversations();
+  }, soon);
+});
+$("title").addEventListener("change", () => changeConversation({ title: $("title").value.trim() }));
+$("title").addEventListener("keydown", (e) => { if (e.key === "Enter") $("prompt").focus(); });
+$("export-json").addEventListener("click", () => download(fileName(".json"), "application/json", toJSON([state.c], [...state.messages.values()])));
+$("export-markdown").addEventListener("click", () => download(fileName(".md"), "text/markdown", toMarkdown(state.c, state.messages)));
+$("delete").addEventListener("click", () => { $("more").open = false; deleteConversation(); });
+$("more").addEventListener("focusout", (e) => { if (!$("more").contains(e.relatedTarget)) $("more").open = false; });
+$("export-all").addEventListener("click", exportAll);
+$("full-export").addEventListener("click", exportAll);
+$("full-retry").addEventListener("click", async () => { await store.retry(); await readConversations(); });
+$("import").addEventListener("click", () => $("import-file").click());
+$("import-file").addEventListener("change", async () => { await importFiles([...$("import-file").files]); $("import-file").value = ""; });
+
+settings.setup(() => state.c.settings, async (s) => {
+  await changeConversation({ settings: { ...s, model: state.c.settings.model } });
+  await connect();
+});
+$("model").addEventListener("change", async () => {
+  await changeConversation({ settings: { ...state.c.settings, model: $("model").value } });
+  readProps().catch((e) => report(e.message));
+});
+new Models({ key, props: () => state.props, changed: connect });
+
+$("panel-open").addEventListener("click", () => showPanel($("panel").hidden));
+$("panel-close").addEventListener("click", () => { showPanel(false); $("panel-open").focus(); });
+const keepChoices = () => settings.keep(settingsKey, { ...Object.fromEntries(speculation.fields.map((f) => [f, $(f).value])), sources: $("sources").checked });
+for (const f of speculation.fields) $(f).addEventListener("change", () => { keepChoices(); speculation.explain(state.props); drawFigures(); });
+$("sources").addEventListener("change", () => { keepChoices(); draw(); });
+$("measure").addEventListener("click", async () => {
+  if (state.run || !state.last) return;
+  const controller = new AbortController();
+  busy({ c: { id: "" }, controller, keep() {} });
+  drawFigures();
+  try {
+    await speculation.measure(state.last, key(), controller.signal);
+    report("");
+  } catch (e) {
+    if (e.name !== "AbortError") report(e.message);
+  }
+  busy(null);
+  draw();
+});
+addEventListener("resize", drawFigures);
+
+// --- the beginning
+
+settings.loadKey();
+const chosen = settings.load(settingsKey, {});
+if (chosen.max) $("max").value = chosen.max;
+$("sources").checked = chosen.sources === true;
+$("panel").hidden = settings.load(panelKey, false) !== true;
+$("panel-open").setAttribute("aria-expanded", String(!$("panel").hidden));
+speculation.drawLegend();
+await store.open();
+const old = settings.load(oldKey, null);
+if (Array.isArray(old)) {
+  await store.put(fromOld(old));
+  if (store.unsaved === 0) localStorage.removeItem(oldKey);
+}
+await readConversations();
+await open(state.conversations.find((c) => "#" + c.id === location.hash) || null);
+await connection.check();

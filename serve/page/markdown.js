@@ -1,7 +1,11 @@
 // Markdown to DOM nodes. The text comes from a model and is not trusted: nodes are made with createElement and
 // createTextNode only, links only to http and https, and no images. What is not understood stays as it is written.
 //
-// Every character keeps its offset in the source, so that it can be marked with who wrote it.
+// Every character keeps its offset in the source, so that it can be marked with who wrote it. Formulas alone do not.
+
+import { copy, button } from "./dom.js";
+import { colored, language } from "./highlight.js";
+import { formula, readable } from "./math.js";
 
 const maxDepth = 6; // nested quotes, lists and emphasis; deeper ones are drawn as text
 
@@ -10,6 +14,7 @@ const heading = /^ {0,3}(#{1,6})(?:[ \t]+|$)/;
 const rule = /^ {0,3}(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})$/;
 const quote = /^ {0,3}> ?/;
 const item = /^( {0,3})([-*+]|\d{1,9}[.)])( +|$)/;
+const openFormula = /^ {0,3}(\$\$|\\\[)/;
 const delimiters = /^[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$/;
 
 /**
@@ -21,6 +26,32 @@ const delimiters = /^[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t
  */
 export function render(into, text, who, classes) {
   new Renderer(text, who, classes).blocks(into, split(text, 0, text.length), 0);
+}
+
+/**
+ * A text that grows: what is drawn of it stays, but for its last two blocks, which more text may change (a line and the
+ * beginning of a list become a table).
+ */
+export class Growing {
+  /** @param {Node} into an element of which this is the only content */
+  constructor(into, classes) {
+    this.into = into;
+    this.classes = classes;
+    this.text = "";
+    this.blocks = []; // of the last two: where their text and their nodes begin
+  }
+
+  /** Draws the text, which begins with the text of the call before, or is another one. */
+  draw(text, who) {
+    if (!text.startsWith(this.text)) this.blocks = [];
+    this.text = text;
+    const [from = { offset: 0, nodes: 0 }] = this.blocks;
+    while (this.into.childNodes.length > from.nodes) this.into.lastChild.remove();
+    this.blocks = [];
+    const r = new Renderer(text, who, this.classes);
+    r.started = (line) => { this.blocks = [...this.blocks.slice(-1), { offset: line.start, nodes: this.into.childNodes.length }]; };
+    r.blocks(this.into, split(text, from.offset, text.length), 0);
+  }
 }
 
 /** Appends the text as it is, marked in the same way. */
@@ -87,9 +118,11 @@ class Renderer {
     for (let i = 0; i < lines.length;) {
       const text = this.line(lines[i]);
       let m;
-      if (text.trim() === "") i++;
-      else if ((m = fence.exec(text))) i = this.code(into, lines, i, m);
+      if (text.trim() === "") { i++; continue; }
+      if (depth === 0 && this.started) this.started(lines[i]);
+      if ((m = fence.exec(text))) i = this.code(into, lines, i, m);
       else if ((m = heading.exec(text))) i = this.heading(into, lines, i, m);
+      else if (openFormula.test(text) && (m = this.formulaEnd(lines, i))) i = this.formula(into, lines, i, m);
       else if (rule.test(text)) { into.append(document.createElement("hr")); i++; }
       else if (depth < maxDepth && quote.test(text)) i = this.quote(into, lines, i, depth);
       else if (depth < maxDepth && (m = item.exec(text))) i = this.list(into, lines, i, m, depth);
@@ -110,28 +143,46 @@ class Renderer {
       body.push({ start, end });
       k++;
     }
-    const language = m[2].trim().split(/\s/)[0];
+    const name = m[2].trim().split(/\s/)[0];
     const p = this.piece(body);
     const box = document.createElement("div");
     const head = document.createElement("div");
     head.className = "codehead";
-    const name = document.createElement("span");
-    name.textContent = language;
-    const copy = document.createElement("button");
-    copy.type = "button";
-    copy.className = "copy";
-    copy.textContent = "Copy";
-    copy.addEventListener("click", async () => {
-      try { await navigator.clipboard.writeText(p.text); copy.textContent = "Copied"; } catch { copy.textContent = "Not allowed"; }
-    });
-    head.append(name, copy);
+    const label = document.createElement("span");
+    label.textContent = name;
+    const copying = button("Copy", async () => { copying.textContent = (await copy(p.text)) ? "Copied" : "Not allowed"; }, { className: "copy" });
+    copying.setAttribute("aria-label", "Copy code");
+    head.append(label, copying);
     const pre = document.createElement("pre");
     pre.tabIndex = 0;
     const inner = document.createElement("code");
-    this.emit(inner, p, 0, p.text.length);
+    let at = 0;
+    for (const [from, to, color] of colored(p.text, language(name))) {
+      this.emit(inner, p, at, from);
+      const part = document.createElement("span");
+      part.className = color;
+      this.emit(part, p, from, to);
+      inner.append(part);
+      at = to;
+    }
+    this.emit(inner, p, at, p.text.length);
     pre.append(inner);
     box.append(head, pre);
     into.append(box);
+    return k + 1;
+  }
+
+  // formulaEnd is the line in which a formula that begins with line i ends, if it does and nothing stands behind it.
+  formulaEnd(lines, i) {
+    const start = lines[i].start + this.line(lines[i]).search(/\S/);
+    const f = formula(this.source, start, lines.at(-1).end);
+    if (!f) return null;
+    const k = lines.findIndex((l, n) => n >= i && f.end <= l.end);
+    return k >= 0 && this.source.slice(f.end, lines[k].end).trim() === "" ? { f, k } : null;
+  }
+
+  formula(into, lines, i, { f, k }) {
+    into.append(drawFormula(this.source, f));
     return k + 1;
   }
 
@@ -197,13 +248,18 @@ class Renderer {
 
   table(into, lines, i) {
     const table = document.createElement("table");
+    const sides = this.cells(lines[i + 1]).map((c) => {
+      const d = this.source.slice(c.start, c.end);
+      return d.endsWith(":") ? (d.startsWith(":") ? "center" : "right") : "";
+    });
     const row = (line, cell) => {
       const tr = document.createElement("tr");
-      for (const range of this.cells(line)) {
+      this.cells(line).slice(0, sides.length).forEach((range, n) => {
         const c = document.createElement(cell);
+        if (sides[n]) c.className = sides[n];
         this.inline(c, this.piece([range]));
         tr.append(c);
-      }
+      });
       return tr;
     };
     const head = document.createElement("thead");
@@ -268,6 +324,13 @@ class Renderer {
     };
     for (let k = from; k < to;) {
       const c = text[k];
+      const f = c === "$" || c === "\\" ? formula(text, k, to) : null;
+      if (f) {
+        flush(k);
+        into.append(drawFormula(text, f));
+        k = plain = f.end;
+        continue;
+      }
       if (c === "\\" && k + 1 < to && /[!-/:-@[-`{-~]/.test(text[k + 1])) {
         flush(k);
         plain = k + 1;
@@ -321,6 +384,14 @@ class Renderer {
     const url = text.slice(label + 2, end).trim();
     return /^https?:\/\/[^\s]+$/i.test(url) ? { label, url, end: end + 1 } : null;
   }
+}
+
+function drawFormula(text, f) {
+  const e = document.createElement(f.block ? "div" : "span");
+  e.className = f.block ? "math block" : "math";
+  e.title = text.slice(f.from, f.until).trim();
+  e.textContent = readable(e.title);
+  return e;
 }
 
 function anchor(url) {

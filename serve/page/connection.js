@@ -1,0 +1,90 @@
+// Whether the server answers: asked now and then, and again and again while it does not, so that the page says so and goes
+// on by itself when the server is back.
+
+import { ApiError, get } from "./api.js";
+
+const idle = 15_000;                            // milliseconds between checks while all is well and the page is seen
+const again = [1000, 2000, 4000, 8000, 15_000]; // between tries while the server does not answer
+const patience = 10_000;                        // for an answer to a check
+
+export class Connection {
+  /**
+   * @param {(state: "up"|"loading"|"down", seconds: number) => void} onstate also told in how many seconds the next try is
+   * @param {() => void} onup called when the server answers for the first time, and when it is back
+   */
+  constructor(onstate, onup) {
+    this.onstate = onstate;
+    this.onup = onup;
+    this.state = "";
+    this.tries = 0;
+    this.timer = 0;
+    addEventListener("online", () => this.check());
+    document.addEventListener("visibilitychange", () => { if (!document.hidden) this.check(); });
+  }
+
+  #set(state) {
+    const was = this.state;
+    this.state = state;
+    this.tries = state === "up" ? 0 : this.tries + 1;
+    const wait = state === "up" ? idle : again[Math.min(this.tries, again.length) - 1];
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => { if (!document.hidden || this.state !== "up") this.check(); else this.#set(this.state); }, wait);
+    this.onstate(state, Math.round(wait / 1000));
+    if (state === "up" && was !== "up") this.onup();
+  }
+
+  /** Asks the server now. False if it does not answer. */
+  async check() {
+    try {
+      await get("health", "", AbortSignal.timeout(patience));
+      this.#set("up");
+    } catch (e) {
+      // A server that says why is there: it loads a model or shuts down.
+      this.#set(e instanceof ApiError ? (e.status === 503 ? "loading" : "up") : "down");
+    }
+    return this.state !== "down";
+  }
+}
+
+const tick = 1000;         // milliseconds between looks at a stream
+const silence = 5000;      // of a stream, after which the server is asked whether it is there
+const slept = 90_000;      // a gap between two looks that is no slow timer of a hidden tab: the machine was asleep
+const wakeTime = 5000;     // for a stream to show after waking that it is alive
+
+/**
+ * Ends a stream that is dead without a sign: the server is gone, or the machine slept while its connection was closed.
+ * @param {Connection} connection
+ * @param {(reason: Error) => void} abort
+ */
+export class Watch {
+  constructor(connection, abort) {
+    this.connection = connection;
+    this.abort = abort;
+    this.heard = this.looked = Date.now();
+    this.begun = false; // something of the answer has come
+    this.woken = 0;
+    this.asking = false;
+    this.timer = setInterval(() => this.#look(), tick);
+    this.onresume = () => { this.woken = Date.now(); };
+    document.addEventListener("resume", this.onresume); // of a page that the browser had frozen
+  }
+
+  alive() { this.heard = Date.now(); this.begun = true; }
+
+  end() {
+    clearInterval(this.timer);
+    document.removeEventListener("resume", this.onresume);
+  }
+
+  async #look() {
+    const now = Date.now(), gap = now - this.looked;
+    this.looked = now;
+    if (gap > slept) this.woken = now;
+    // A prompt that is still read is silent too: only a machine that slept, or a frozen page, makes its silence a sign.
+    if (this.woken > this.heard && now - this.woken > wakeTime) return this.abort(new TypeError("the connection did not survive the sleep"));
+    if (now - this.heard < silence || this.asking) return;
+    this.asking = true;
+    if (!(await this.connection.check())) this.abort(new TypeError("the server no longer answers"));
+    this.asking = false;
+  }
+}
