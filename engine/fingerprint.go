@@ -29,14 +29,22 @@ type Fingerprint struct {
 
 // Identity says, for people and programs, what of a model decides about the logits, keys and values of its sessions
 // beside the sessions' options: "" where the model was opened without Options.Fingerprint. Models of the same identity
-// compute the same bits on every machine. What a draft head computes also depends on its target.
+// compute the same bits on every machine. That of a draft head names its target's too, "" where that has none.
 func (m *Model) Identity() string {
 	p := m.fingerprint
 	if p.Model == "" {
 		return ""
 	}
-	return fmt.Sprintf("%s %s, tokenizer %s, weights %q, angles %q, numeric rules %d", m.kind.is, p.Model, p.Tokenizer,
+	s := fmt.Sprintf("%s %s, tokenizer %s, weights %q, angles %q, numeric rules %d", m.kind.is, p.Model, p.Tokenizer,
 		m.weights, m.config.RopeFactors, NumericRules)
+	if m.target == nil {
+		return s
+	}
+	target := m.target.Identity()
+	if target == "" {
+		return ""
+	}
+	return s + ", for " + target
 }
 
 // ReadFingerprint reads a file from its first byte to its last. It is not needed to run a model.

@@ -128,6 +128,13 @@ type (
 		Resume(before, tokens []int32, unread func() (tokens []int32, states []float32)) (next []int32, states []float32)
 	}
 
+	// Recalling is a [Sequence] that can look in a store for what was computed of a text, such as [*shared.Session].
+	// Recall is called with the whole of a text, or of a prompt without its last token, before the first of it is fed.
+	Recalling interface {
+		Sequence
+		Recall(ctx context.Context, text []int32)
+	}
+
 	// Starting is a [Schedule] that is told when texts begin and end. It may change how the text begins for the drafter,
 	// which is nil in plain decoding. [Auto] is Starting.
 	Starting interface {

@@ -246,6 +246,9 @@ func (t *cachedSequence) chain(ctx context.Context, tokens []int32, want engine.
 // the scheduler sees how much another sequence gives of it.
 func (t *cachedSequence) prefill(ctx context.Context, sequence []int32) (passes int, err error) {
 	_, shared := t.Sequence.(Shared)
+	if r, ok := t.Sequence.(Recalling); ok && len(t.tokens) == 0 {
+		r.Recall(ctx, sequence)
+	}
 	for len(t.tokens) < len(sequence) {
 		chunk, at := sequence[len(t.tokens):], t.known
 		if len(t.listeners) == 0 {

@@ -22,8 +22,7 @@ const formatVersion = 1
 // Lineage is what decides, beside tokens, about the bytes that a session keeps. Sequences of the same lineage go on
 // from each other.
 type Lineage struct {
-	Model    string // the model's Identity
-	Target   string // that of a draft head's target
+	Model    string // the model's Identity, and what else decides about all of its sequences
 	KV       string // as engine.SessionOptions has it
 	Layers   int    // of the session
 	Adapters string // Key of their set
@@ -69,7 +68,7 @@ func (k Key) next(tokens []int32) Key {
 // root is the key of no tokens, in sessions with these caches.
 func (l *Lineage) root(caches []engine.SavedCache) (k Key) {
 	h := sha256.New()
-	fmt.Fprintf(h, "%d %d %q %q %q %d %q %q %t %d\n", formatVersion, Step, l.Model, l.Target, cmp.Or(l.KV, "f16"),
+	fmt.Fprintf(h, "%d %d %q %q %d %q %q %t %d\n", formatVersion, Step, l.Model, cmp.Or(l.KV, "f16"),
 		l.Layers, l.Adapters, l.Salt, l.Read, l.Before)
 	for _, c := range caches {
 		fmt.Fprintf(h, "%d %d\n", c.Window, c.Position)

@@ -11,6 +11,13 @@ import (
 // SetPrepare has f called before each pass; what it returns counts as time of the pass.
 func (c *Scheduler) SetPrepare(f func(engine.Batch) time.Duration) { c.prepare = f }
 
+// waitStored waits for what is being stored.
+func (c *Scheduler) waitStored() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stored.end(c)
+}
+
 // SmallModel is a model with random weights of next to no size: so many layers of 74 KB.
 func SmallModel(tb testing.TB, rt *engine.Runtime, layers int) *engine.Model {
 	shape := randommodel.Llama()

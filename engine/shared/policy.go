@@ -109,8 +109,11 @@ func (c *Scheduler) chunk(rows int) int {
 // false if s has to wait, or fails because it does not fit by itself.
 func (c *Scheduler) reserve(s *Session, bytes int64) bool {
 	for bytes > 0 && !c.fits(bytes) {
-		if c.takeExit() || c.prefixes.evict(nil) {
+		if c.takeExit() || c.prefixes.evict(nil) || c.stored.drop() {
 			continue
+		}
+		if c.stored.cancel() { // there is more when that has ended
+			return false
 		}
 		if !c.recomputes() { // none gives up its memory for another, so waiting for it could last for ever
 			s.complete(engine.Result{}, c.full(c.m, bytes))

@@ -35,6 +35,7 @@ type submission struct {
 	chunk     bool      // what the pass that runs has of it is part of a prompt
 	waits     bool      // for an older session, which computes the same tokens
 	abandoned bool      // nobody waits for the result
+	prompted  bool      // the last one was part of a prompt: no logits were wanted
 	anew      bool      // the sequence was computed again since it had more memory than it needs
 	result    engine.Result
 	err       error

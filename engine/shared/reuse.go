@@ -34,6 +34,9 @@ func (c *Scheduler) keep(s *Session) {
 		tokens, states := s.unread()
 		o.unread = unread{slices.Clone(tokens), slices.Clone(states)}
 	}
+	if c.o.Stored != nil && !c.o.Stored.PromptsOnly {
+		c.store(o.lineage, s.session, o.unread)
+	}
 	if c.prefixes.keep(o) {
 		s.session = nil
 	}
@@ -251,6 +254,10 @@ func (s *Session) Resume(before, tokens []int32, unread func() ([]int32, []float
 		s.before = before[0]
 	}
 	if !c.shareable(s) {
+		return nil, nil
+	}
+	c.recall(c.ctx, s, tokens)
+	if c.closed {
 		return nil, nil
 	}
 	for c.computing(s, tokens) {

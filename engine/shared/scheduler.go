@@ -42,6 +42,7 @@ type Scheduler struct {
 	queue
 	ledger
 	prefixes prefixes
+	stored   storing
 	admissions
 
 	batch  engine.Batch // of the pass that runs
@@ -83,6 +84,9 @@ type Options struct {
 	Kept *Kept
 	Work float64
 
+	// Stored is where sequences are kept beyond the Scheduler; nil: nowhere.
+	Stored *Stored
+
 	// Panicked, if set, is told the value and the stack of a panic in a pass.
 	Panicked func(value any, stack []byte)
 }
@@ -103,6 +107,8 @@ type Stats struct {
 	Late         int64         // times that a session missed the bound
 	PrefixHits   int64         // times that a sequence went on from another's state
 	PrefixTokens int64         // tokens that were not computed for that reason
+	Restored     int64         // tokens of sequences that came from Options.Stored
+	Stored       int64         // bytes that went there
 	Evictions    int64         // kept sequences that were dropped for memory
 	Evicted      int64         // tokens of kept sequences that were dropped for memory
 	Preemptions  int64         // times that a sequence gave up its memory
@@ -153,6 +159,7 @@ func New(m *engine.Model, o Options) *Scheduler {
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.ended.L = &c.mu
 	c.steps.build, c.steps.settle = c.build, c.settle
+	c.stored.init()
 	c.timer = time.AfterFunc(time.Hour, c.bound)
 	c.timer.Stop()
 	return c
@@ -255,8 +262,8 @@ func (c *Scheduler) Stats() Stats {
 // Model is the model whose weights the sessions share.
 func (c *Scheduler) Model() *engine.Model { return c.m }
 
-// Close ends the pass that runs, closes all sessions and frees what was kept. Calls that wait, and later ones, fail
-// with engine.ErrClosed.
+// Close ends the pass that runs, closes all sessions and frees what was kept. It waits for what is to be stored. Calls
+// that wait, and later ones, fail with engine.ErrClosed.
 func (c *Scheduler) Close() {
 	if c == nil {
 		return
@@ -284,6 +291,7 @@ func (c *Scheduler) Close() {
 		s.exit.drop()
 		s.drop()
 	}
+	c.stored.end(c)
 	for len(c.prefixes.kept) > 0 {
 		c.prefixes.drop(c.prefixes.kept[0])
 	}

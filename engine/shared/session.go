@@ -321,6 +321,9 @@ func (s *Session) begin(g engine.Segment) error {
 	if err := s.cut(); err != nil {
 		return err
 	}
+	if c.o.Stored != nil && g.Logits != engine.None {
+		c.storePrompt(s)
+	}
 	s.submission.begin(g)
 	inTime := c.left(s.expectAt) > 0
 	c.enter(s, submitted)
@@ -374,6 +377,7 @@ func (s *Session) complete(r engine.Result, err error) {
 	default:
 		s.tokens = append(s.tokens, s.segment.Tokens...)
 		s.computed = len(s.tokens)
+		s.prompted = s.rows == 0
 	}
 	if err != nil {
 		s.hasRead()

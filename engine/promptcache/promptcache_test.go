@@ -1,0 +1,581 @@
+package promptcache
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/randommodel"
+	"github.com/specgo/spec/internal/testkit"
+)
+
+// memory is a Store whose Put can fail, as on a full disk.
+type memory struct {
+	mu      sync.Mutex
+	entries map[Key][]byte
+	room    int // entries that Put takes; -1: any number
+	used    []Key
+}
+
+var errFull = errors.New("no space left on device")
+
+func newMemory() *memory { return &memory{entries: map[Key][]byte{}, room: -1} }
+
+func (m *memory) Has(_ context.Context, key Key) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, ok := m.entries[key]
+	return ok
+}
+
+func (m *memory) Get(_ context.Context, key Key) ([]byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if data, ok := m.entries[key]; ok {
+		return data, nil
+	}
+	return nil, ErrMissing
+}
+
+func (m *memory) Put(_ context.Context, key Key, data []byte) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.room == 0 {
+		return errFull
+	}
+	m.room--
+	m.entries[key] = bytes.Clone(data)
+	return nil
+}
+
+func (m *memory) Used(_ context.Context, keys []Key) { m.used = slices.Clone(keys) }
+
+// open opens a random model.
+func open(t *testing.T, file []byte) *engine.Model {
+	t.Helper()
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(rt.Close)
+	m, err := engine.New(t.Context(), rt, bytes.NewReader(file), int64(len(file)), engine.Options{Name: "random.gguf"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+	return m
+}
+
+// windows is a model with windows that reach back 40 tokens, and layers that see everything.
+func windows(t *testing.T) *engine.Model {
+	s := randommodel.Llama()
+	s.Arch, s.Layers, s.Context = "gemma2", 2, 3000
+	for i := range s.Layers {
+		b := fmt.Sprintf("blk.%d.", i)
+		s.More = append(s.More, b+"post_attention_norm.weight", b+"post_ffw_norm.weight")
+	}
+	s.KVs = []gguf.KV{{Key: "gemma2.attention.sliding_window", Value: uint32(40)}}
+	return open(t, s.File(t))
+}
+
+func llama(t *testing.T) *engine.Model { return open(t, randommodel.Llama().File(t)) }
+
+// computed is a session that was fed tokens.
+func computed(t *testing.T, m *engine.Model, o engine.SessionOptions, tokens []int32) *engine.Session {
+	t.Helper()
+	s, err := m.NewSession(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	if _, err := s.Eval(t.Context(), tokens, nil, engine.None); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func save(t *testing.T, store Store, l Lineage, s *engine.Session) Saved {
+	t.Helper()
+	saved, err := Save(t.Context(), store, l, s, Unread{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return saved
+}
+
+// goesOn restores what a store has of tokens, and compares what is computed from there with what is computed without
+// it. It returns how many tokens were restored.
+func goesOn(t *testing.T, what string, store Store, l Lineage, m *engine.Model, tokens []int32) (n int) {
+	t.Helper()
+	o := engine.SessionOptions{KV: l.KV}
+	got, err := Load(t.Context(), store, l, m.NewSession, o, tokens, 1)
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+	if got == nil {
+		return 0
+	}
+	defer got.Session.Close()
+	n = got.Session.Len()
+	if !slices.Equal(got.Session.Tokens(), tokens[:n]) {
+		t.Fatalf("%s: other tokens", what)
+	}
+	rest := append(slices.Clone(tokens[n:]), 7)
+	logits, err := got.Session.Eval(t.Context(), rest, nil, engine.Last)
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+	want, err := computed(t, m, o, append(slices.Clone(tokens), 7)[:len(tokens)]).Eval(t.Context(), []int32{7}, nil,
+		engine.Last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	testkit.SameBits(t, what, logits.Row(0), want.Row(0))
+	return n
+}
+
+// A text is restored as far as another one, that was stored, has its tokens: in parts of Step tokens, or to its end.
+// What is stored twice takes no more. With windows, and recurrent layers, that is where everything is there that the
+// next token looks at. Another lineage restores nothing.
+func TestTextsGoOnFromWhatIsStored(t *testing.T) {
+	base := Lineage{Model: "m", KV: "f16", Before: -1}
+	for name, m := range map[string]*engine.Model{"llama": llama(t), "windows": windows(t),
+		"qwen35": open(t, randommodel.Recipes()["qwen35"].File(t))} {
+		store := newMemory()
+		size := 300
+		if name == "windows" {
+			size = 900
+		}
+		text := randommodel.Tokens(size, m.Config().Vocab, 3)
+		s := computed(t, m, engine.SessionOptions{KV: "f16"}, text[:130])
+		first := save(t, store, base, s) // as at the end of a prompt
+		if _, err := s.Eval(t.Context(), text[130:], nil, engine.None); err != nil {
+			t.Fatal(err)
+		}
+		second := save(t, store, base, s)
+		if first.Tokens != 130 || second.Tokens != size || first.Bytes == 0 || second.Bytes == 0 {
+			t.Errorf("%s: %+v, %+v", name, first, second)
+		}
+		if again := save(t, store, base, s); again.Bytes != 0 || again.Tokens != size {
+			t.Errorf("%s: stored again: %+v", name, again)
+		}
+		other := append(slices.Clone(text[:200]), text[:40]...)
+		other[199]++
+		for what, c := range map[string]struct {
+			tokens []int32
+			n      int
+		}{
+			"all": {text, size}, "longer": {append(slices.Clone(text), 9), size}, "the prompt": {text[:130], 130},
+			"between": {text[:180], 130}, "nothing": {text[1:], 0}, "short": {text[:50], 0},
+			"parts":   {text[:128], map[string]int{"llama": 128, "windows": 128, "qwen35": 66}[name]},
+			"another": {other, map[string]int{"llama": 192, "windows": 130, "qwen35": 130}[name]},
+		} {
+			what = name + ", " + what
+			if n := goesOn(t, what, store, base, m, c.tokens); n != c.n {
+				t.Errorf("%s: %d tokens are restored, want %d", what, n, c.n)
+			}
+		}
+		for what, change := range map[string]func(l *Lineage){
+			"model": func(l *Lineage) { l.Model = "n" }, "salt": func(l *Lineage) { l.Salt = "x" },
+			"KV": func(l *Lineage) { l.KV = "q8_0" }, "adapters": func(l *Lineage) { l.Adapters = "x" },
+			"layers": func(l *Lineage) { l.Layers = 1 }, "before": func(l *Lineage) { l.Before = 3 },
+			"read": func(l *Lineage) { l.Read = true },
+		} {
+			l := base
+			change(&l)
+			if n := goesOn(t, name+", "+what, store, l, m, text); n > 0 {
+				t.Errorf("%s: %d tokens of another %s are restored", name, n, what)
+			}
+		}
+		if l := (Lineage{Model: "m", Before: -1}); l.root(s.SavedCaches()) != base.root(s.SavedCaches()) {
+			t.Error("the usual KV has another key by its name")
+		}
+		for i := 1; i < len(store.used); i++ {
+			if store.used[0] == store.used[i] {
+				t.Error("an entry is used twice")
+			}
+		}
+	}
+}
+
+// Whatever has become of the files, what is restored is right: a flipped bit anywhere, a file cut short or empty, one
+// with the bytes of another, or without its mark. The damaged file is gone, and is written again.
+func TestDamagedEntriesAreNotUsed(t *testing.T) {
+	m := llama(t)
+	l := Lineage{Model: "m", Before: -1}
+	text := randommodel.Tokens(150, m.Config().Vocab, 3)
+	s := computed(t, m, engine.SessionOptions{}, text)
+	dir := t.TempDir()
+	folder, err := NewFolder(dir, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	total := save(t, folder, l, s).Bytes
+	list, err := folder.list()
+	if err != nil || len(list) != 4 { // two parts, the rest, and its mark
+		t.Fatalf("%d entries, %v", len(list), err)
+	}
+	for i, e := range list {
+		whole, err := os.ReadFile(e.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		damaged := map[string][]byte{"empty": nil, "half": whole[:len(whole)/2], "long": append(slices.Clone(whole), 0)}
+		for _, at := range []int{0, 9, 41, 50, headBytes, len(whole) - 1, headBytes + (len(whole)-headBytes)/2} {
+			flipped := slices.Clone(whole)
+			flipped[at] ^= 1 << (at % 8)
+			damaged[fmt.Sprint("bit in byte ", at)] = flipped
+		}
+		if damaged["another's"], err = os.ReadFile(list[(i+1)%len(list)].path); err != nil {
+			t.Fatal(err)
+		}
+		for what, data := range damaged {
+			if err := os.WriteFile(e.path, data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			n := goesOn(t, what, folder, l, m, text)
+			if n >= 150 || n%Step != 0 {
+				t.Errorf("entry %d, %s: %d tokens are restored", i, what, n)
+			}
+			if _, err := os.Stat(e.path); err == nil && what != "empty" && what != "half" {
+				t.Errorf("entry %d, %s: the damaged file stays", i, what)
+			}
+			save(t, folder, l, s)
+			if n := goesOn(t, what+", again", folder, l, m, text); n != 150 {
+				t.Errorf("entry %d, %s: %d tokens are restored of what was stored again", i, what, n)
+			}
+		}
+	}
+	if _, bytes, err := folder.Entries(); err != nil || bytes < total {
+		t.Errorf("%d bytes of %d, %v", bytes, total, err)
+	}
+}
+
+// failing is a file that takes so many bytes.
+type failing struct {
+	io.WriteCloser
+	room int
+}
+
+func (f *failing) Write(b []byte) (int, error) {
+	if len(b) > f.room {
+		n, _ := f.WriteCloser.Write(b[:f.room])
+		f.room = 0
+		return n, errFull
+	}
+	f.room -= len(b)
+	return f.WriteCloser.Write(b)
+}
+
+// On a full disk Save fails, nothing half-written is left, and what was written before is of use. What a killed process
+// leaves is no entry, and is deleted in time.
+func TestFullDisksAndKilledWriters(t *testing.T) {
+	m := llama(t)
+	l := Lineage{Model: "m", Before: -1}
+	text := randommodel.Tokens(150, m.Config().Vocab, 3)
+	s := computed(t, m, engine.SessionOptions{}, text)
+	for room := range 5 {
+		store := newMemory()
+		store.room = room
+		_, err := Save(t.Context(), store, l, s, Unread{})
+		if (err == nil) != (room == 4) || err != nil && !errors.Is(err, errFull) {
+			t.Fatalf("room for %d entries: %v", room, err)
+		}
+		if n, want := goesOn(t, "full", store, l, m, text), []int{0, 64, 128, 128, 150}[room]; n != want {
+			t.Errorf("room for %d entries: %d tokens are restored, want %d", room, n, want)
+		}
+	}
+	dir := t.TempDir()
+	folder, err := NewFolder(dir, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, room := range []int{0, 10, headBytes, headBytes + 100} {
+		folder.create = func(dir string) (io.WriteCloser, string, error) {
+			f, name, err := createFile(dir)
+			return &failing{f, room}, name, err
+		}
+		if _, err := Save(t.Context(), folder, l, s, Unread{}); !errors.Is(err, errFull) {
+			t.Errorf("room for %d bytes: %v", room, err)
+		}
+	}
+	folder.create = createFile
+	files, err := filepath.Glob(filepath.Join(dir, "*", "*"))
+	if hidden, _ := filepath.Glob(filepath.Join(dir, "*", unfinished+"*")); err != nil || len(files)+len(hidden) > 0 {
+		t.Errorf("left behind: %q %q %v", files, hidden, err)
+	}
+	save(t, folder, l, s)
+	list, err := folder.list()
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := filepath.Join(filepath.Dir(list[0].path), unfinished+"123")
+	if err := os.WriteFile(left, []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, age := range []time.Duration{0, 2 * abandoned} {
+		old := time.Now().Add(-age)
+		if err := os.Chtimes(left, old, old); err != nil {
+			t.Fatal(err)
+		}
+		n, _, err := folder.Entries()
+		_, gone := os.Stat(left)
+		if err != nil || n != len(list) || (gone == nil) != (age == 0) {
+			t.Errorf("age %v: %d entries, %v; %v", age, n, err, gone)
+		}
+	}
+}
+
+// The folder stays within its bound, and what was used longest ago goes, the end of a text before its beginning, however
+// many processes write to it. Names that are not entries' stay.
+func TestFoldersAreBounded(t *testing.T) {
+	dir := t.TempDir()
+	keep := filepath.Join(dir, "aa", "notes.txt")
+	if err := os.MkdirAll(filepath.Dir(keep), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(keep, make([]byte, 5000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const size, limit = 1000, 20 * 1000
+	var folders []*Folder
+	for range 2 {
+		f, err := NewFolder(dir, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		folders = append(folders, f)
+	}
+	key := func(i int) Key { return Key{}.of('t', i) }
+	old := []Key{key(0), key(1)}
+	for i := range 60 {
+		data := bytes.Repeat([]byte{byte(i)}, size-headBytes)
+		if err := folders[i%2].Put(t.Context(), key(i), data); err != nil {
+			t.Fatal(err)
+		}
+		at := time.Now().Add(time.Duration(i-1000) * time.Second)
+		if err := os.Chtimes(folders[0].path(key(i)), at, at); err != nil {
+			t.Fatal(err)
+		}
+		if i%5 == 0 {
+			folders[i%2].Used(t.Context(), old)
+		}
+		if _, n, err := folders[0].Entries(); err != nil || n > limit+limit/lookAfter {
+			t.Fatalf("%d bytes, %v", n, err)
+		}
+	}
+	for i, want := range map[int]bool{0: true, 1: true, 2: false, 30: false, 58: true, 59: true} {
+		if folders[0].Has(t.Context(), key(i)) != want {
+			t.Errorf("entry %d is there: %t", i, !want)
+		}
+	}
+	used := []Key{key(59), key(0), key(1)}
+	folders[0].Used(t.Context(), used)
+	list, err := folders[0].list()
+	if err != nil {
+		t.Fatal(err)
+	}
+	times := map[string]time.Time{}
+	for _, e := range list {
+		times[e.path] = e.used
+	}
+	if a, b, c := times[folders[0].path(used[0])], times[folders[0].path(used[1])], times[folders[0].path(used[2])]; !a.After(b) || !b.After(c) {
+		t.Errorf("the first of what is used is not the last to go: %v, %v, %v", a, b, c)
+	}
+	if err := folders[0].Put(t.Context(), key(99), make([]byte, limit)); err == nil {
+		t.Error("an entry larger than the bound is stored")
+	}
+	if n, _, err := folders[0].Clear(); err != nil || n != len(list) {
+		t.Errorf("%d of %d entries are deleted, %v", n, len(list), err)
+	}
+	if _, err := os.Stat(keep); err != nil {
+		t.Error(err)
+	}
+	if _, err := NewFolder(keep, 0); err == nil {
+		t.Error("a file is a folder")
+	}
+}
+
+// A file keeps what was put and what of its old entries is of use, with its contents; until Commit it stays as it was.
+// A damaged one gives what is intact of it, and a file of another kind is refused by name.
+func TestFilesKeepOneSequence(t *testing.T) {
+	m := llama(t)
+	l := Lineage{Model: "m", Before: -1}
+	path := filepath.Join(t.TempDir(), "prompt.cache")
+	text := randommodel.Tokens(150, m.Config().Vocab, 3)
+	s := computed(t, m, engine.SessionOptions{}, text[:100])
+	opened := func() *File {
+		t.Helper()
+		f, err := OpenFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		return f
+	}
+	f := opened()
+	save(t, f, l, s)
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*")); err != nil || len(left) > 0 {
+		t.Fatalf("left behind: %q, %v", left, err)
+	}
+	sizes := []int64{}
+	for i, n := range []int{100, 150, 150} {
+		f = opened()
+		if want := []int{0, 100, 150}[i]; goesOn(t, "file", f, l, m, text[:n]) != want || len(f.Contents().Tokens) != want {
+			t.Errorf("run %d: %d tokens, want %d", i, len(f.Contents().Tokens), want)
+		}
+		save(t, f, l, computed(t, m, engine.SessionOptions{}, text[:n]))
+		size, err := f.Commit(Contents{l, text[:n]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(path); err != nil || info.Size() != size {
+			t.Fatalf("%d bytes, %v", size, err)
+		}
+		sizes = append(sizes, size)
+	}
+	if sizes[1] <= sizes[0] || sizes[2] > sizes[1] {
+		t.Errorf("sizes %d", sizes)
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 24 {
+		data := slices.Clone(whole)
+		if at := len(data) * i / 24; i%2 == 0 && i > 0 {
+			data = data[:at]
+		} else {
+			data[max(at, len(entryMagic))] ^= 4
+		}
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f := opened()
+		goesOn(t, fmt.Sprint("damage ", i), f, l, m, text)
+		f.Close()
+	}
+	if err := os.WriteFile(path, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f = opened()
+	to := newMemory()
+	if _, err := f.CopyTo(t.Context(), to); err != nil {
+		t.Fatal(err)
+	}
+	if n := goesOn(t, "copied", to, l, m, text); n != 150 {
+		t.Errorf("%d tokens of a copy", n)
+	}
+	if err := os.WriteFile(path, []byte("GGUF, or something else that is no cache at all, of more than a head's bytes …………………………"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenFile(path); !errors.Is(err, ErrNotCache) {
+		t.Errorf("another file: %v", err)
+	}
+	if _, err := OpenFile(filepath.Dir(path)); err == nil {
+		t.Error("a folder is a file")
+	}
+}
+
+// A file's fingerprint is read once, and again when another file has its name, even one of the same size and time.
+func TestFingerprintsAreKeptWhileTheFileStays(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "m.gguf")
+	first, second := randommodel.Llama(), randommodel.Llama()
+	second.Seed = 9
+	at := time.Now().Add(-time.Hour)
+	of := func() engine.Fingerprint {
+		t.Helper()
+		f, err := gguf.OpenFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		want, err := engine.ReadFingerprint(t.Context(), f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if got, err := Fingerprint(t.Context(), dir, f); err != nil || got != want {
+				t.Errorf("%+v, %v, want %+v", got, err, want)
+			}
+		}
+		return want
+	}
+	put := func(data []byte) {
+		t.Helper()
+		if err := os.WriteFile(path+".new", data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path+".new", at, at); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(path+".new", path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a, b := first.File(t), second.File(t)
+	if len(a) != len(b) || bytes.Equal(a, b) {
+		t.Fatal("the files are to differ in their bytes alone")
+	}
+	put(a)
+	one := of()
+	kept, err := filepath.Glob(filepath.Join(dir, fingerprintFolder, "*"))
+	if err != nil || len(kept) != 1 {
+		t.Fatalf("%q, %v", kept, err)
+	}
+	// What is kept is what is answered: a wrong one shows that the file was not read.
+	data, err := os.ReadFile(kept[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrong := bytes.Replace(data, []byte(one.Model[:8]), []byte("00000000"), 1)
+	if err := os.WriteFile(kept[0], wrong, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := gguf.OpenFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Fingerprint(t.Context(), dir, f); err != nil || got.Model[:8] != "00000000" {
+		t.Errorf("the file is read again: %+v, %v", got, err)
+	}
+	f.Close()
+	put(b)
+	if of() == one {
+		t.Error("the fingerprint of the file before")
+	}
+	for _, text := range []string{"", "{", `{"files":[]}`} {
+		if err := os.WriteFile(kept[0], []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		of()
+	}
+}
+
+// What a head has not read yet comes back; bytes that are none of it are nothing.
+func TestUnreadComesBack(t *testing.T) {
+	u := Unread{[]int32{5, -1}, []float32{1, 2, 3, 4.5}}
+	data := u.append(nil)
+	if got := unreadOf(data); !slices.Equal(got.Tokens, u.Tokens) || !slices.Equal(got.States, u.States) {
+		t.Errorf("%+v", got)
+	}
+	for n := range len(data) {
+		if got := unreadOf(data[:n]); len(got.Tokens) > 0 && len(got.States)%len(got.Tokens) != 0 {
+			t.Errorf("%d bytes: %+v", n, got)
+		}
+	}
+}
