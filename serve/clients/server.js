@@ -17,10 +17,10 @@ function program() {
 
 export const key = "a-key-of-the-tests";
 
-// start returns the server's address and a function that stops it and tells its exit code; kill leaves it no time. It takes more arguments of the command.
-export async function start(more = []) {
+// start returns the server's address and a function that stops it and tells its exit code; kill leaves it no time. It takes more arguments of the command, and variables of the environment.
+export async function start(more = [], env = {}) {
   const child = spawn(program(), ["serve", "--port", "0", "--api-key", key, "--chat-template-file", join(here, "hermes.jinja"), "--temp", "0", "--log-format", "off", ...more],
-    { stdio: ["ignore", "inherit", "pipe"] });
+    { stdio: ["ignore", "inherit", "pipe"], env: { ...process.env, ...env } });
   const ended = new Promise((resolve) => child.on("exit", (code) => resolve(code)));
   const url = await new Promise((resolve, reject) => {
     let text = "";

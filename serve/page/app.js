@@ -365,7 +365,7 @@ async function exportAll() {
   download("conversations.json", "application/json", toJSON(state.conversations, await store.allMessages()));
 }
 
-const fileName = (ending) => (state.c.title.replace(/[^\p{L}\p{N} _-]+/gu, "").trim().slice(0, 60) || "conversation") + ending;
+const fileName = (ending) => (state.c.title.replace(/[^\p{L}\p{N}_-]+/gu, " ").trim().slice(0, 60) || "conversation") + ending;
 
 async function importFiles(files) {
   for (const f of files) {
@@ -487,7 +487,8 @@ $("title").addEventListener("change", () => changeConversation({ title: $("title
 $("title").addEventListener("keydown", (e) => { if (e.key === "Enter") $("prompt").focus(); });
 $("export-json").addEventListener("click", () => download(fileName(".json"), "application/json", toJSON([state.c], [...state.messages.values()])));
 $("export-markdown").addEventListener("click", () => download(fileName(".md"), "text/markdown", toMarkdown(state.c, state.messages)));
-$("delete").addEventListener("click", () => { $("more").open = false; deleteConversation(); });
+$("delete").addEventListener("click", deleteConversation);
+$("more").addEventListener("click", (e) => { if (e.target.nodeName === "BUTTON") $("more").open = false; });
 $("more").addEventListener("focusout", (e) => { if (!$("more").contains(e.relatedTarget)) $("more").open = false; });
 $("export-all").addEventListener("click", exportAll);
 $("full-export").addEventListener("click", exportAll);

@@ -29,7 +29,7 @@ export class Models {
   }
 
   async refresh() {
-    const props = this.page.props() || {};
+    const props = this.page.props() || { may_manage: true, has_models_dir: true }; // without a model nothing is known: the server says
     $("pull-form").hidden = !(props.may_manage && props.has_models_dir);
     $("pull-why").hidden = !$("pull-form").hidden;
     $("pull-why").textContent = !props.may_manage
