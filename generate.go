@@ -276,6 +276,15 @@ func (g *generation) close() {
 
 // newDrafter makes the drafter of the answer, and what must be closed after it.
 func (g *generation) newDrafter(ctx context.Context, target Sequence) (speculative.Drafter, error) {
+	d, err := g.chosenDrafter(ctx, target)
+	if err == nil && len(g.previous) > 0 {
+		d = speculative.Previous(speculative.PreviousOptions{Tokens: g.previous, Else: d})
+	}
+	return d, err
+}
+
+// chosenDrafter is the request's, without an earlier answer.
+func (g *generation) chosenDrafter(ctx context.Context, target Sequence) (speculative.Drafter, error) {
 	if g.r.Drafter != nil {
 		return g.r.Drafter(target)
 	}

@@ -43,7 +43,10 @@ type Request struct {
 	Speculation speculative.Choice // what it leaves open is the model's, then the default
 	// Drafter, if set, makes a drafter of the caller's own for each answer, instead of the one of Speculation.
 	Drafter func(target Sequence) (speculative.Drafter, error)
-	Costs   speculative.PassCosts // of the target's passes, where they are known, for the schedule auto
+	// Previous is an earlier answer, to the same prompt or one like it: drafts follow it where the answer does, and
+	// those of Speculation come where they part. It changes only the speed. The zero value is none.
+	Previous Prompt
+	Costs    speculative.PassCosts // of the target's passes, where they are known, for the schedule auto
 
 	// Trace, if set, is called after each round, on the goroutine of its answer; the Round is valid during the call.
 	Trace func(*speculative.Round)

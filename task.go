@@ -29,6 +29,9 @@ type Task struct {
 
 	adapters engine.AdapterSet // of the target's sequences
 
+	drafts   string  // the drafter that the request names
+	previous []int32 // the earlier answer; empty: none
+
 	each []speculative.Choice // how each draft model drafts, or one where none does
 
 	format    *chat.Format // of a conversation's answers; nil: they are plain text
@@ -51,6 +54,7 @@ func (m *Model) Count(ctx context.Context, r Request) (int, error) {
 func (m *Model) Prepare(ctx context.Context, r Request) (*Task, error) {
 	t := &Task{m: m, r: r}
 	choice := r.Speculation
+	t.drafts = choice.Drafter
 	if r.Drafter != nil {
 		choice.Drafter = "none"
 	}
@@ -72,6 +76,9 @@ func (m *Model) Prepare(ctx context.Context, r Request) (*Task, error) {
 		return nil, err
 	}
 	if err := t.setPrompts(ctx); err != nil {
+		return nil, err
+	}
+	if err := t.setPrevious(); err != nil {
 		return nil, err
 	}
 	t.setEnds()
@@ -213,6 +220,29 @@ func (t *Task) setPrompts(ctx context.Context) error {
 		t.prompts = append(t.prompts, ids)
 	}
 	return t.setInput()
+}
+
+// setPrevious makes token ids of the earlier answer.
+func (t *Task) setPrevious() error {
+	p := t.r.Previous
+	if !p.given() && p.Parts == nil {
+		p.Parts = []Prompt{p}
+	}
+	for _, part := range p.Parts {
+		if part.given() {
+			t.previous = append(t.previous, part.IDs...)
+		} else {
+			t.previous = append(t.previous, t.m.tok.Encode(part.Text,
+				bpe.EncodeOptions{ParseSpecial: !part.Plain, NoSpacePrefix: true})...)
+		}
+	}
+	if p.Parts == nil {
+		t.previous = p.IDs
+	}
+	if len(t.previous) > 0 && t.r.Drafter == nil && t.drafts == "none" {
+		return bad("previous", "drafts, and the request asks for no drafts: drafter none")
+	}
+	return t.m.checkIDs("previous", t.previous)
 }
 
 // setInput makes the prompt of an encoder-decoder model the encoder's input: what the decoder continues is a token of
@@ -395,7 +425,14 @@ func (t *Task) decoderOptions() speculative.Options {
 	if t.format != nil {
 		o.Stop = append(slices.Clone(o.Stop), t.m.stops...)
 	}
-	o.Experience = t.m.experience.Of(t.r.Speculation)
+	choice := t.r.Speculation
+	if len(t.previous) > 0 {
+		choice.Drafter = "previous, " + choice.Drafter
+		if o.DraftMax == 0 && choice.Schedule == "auto" {
+			o.DraftMax = speculative.PreviousDraftMax
+		}
+	}
+	o.Experience = t.m.experience.Of(choice)
 	return o
 }
 

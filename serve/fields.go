@@ -315,7 +315,7 @@ var fields = append([]field{
 		readStructured},
 
 	{"speculation", honored, formText | formResponses | formOllama | formMessages, "drafter, schedule, verify, max, " +
-		"min, p_min, exit_layer, draft_sampling, off, trace: see Speculation", readSpeculation},
+		"min, p_min, exit_layer, draft_sampling, previous, off, trace: see Speculation", readSpeculation},
 	{"lora", honored, formText | formResponses | formOllama | formMessages, "scales of adapters, as [{\"id\": 0, " +
 		"\"scale\": 0.5}]; those that are not named have 0 (default: as /lora-adapters lists them)", readLora},
 	{"cache_salt", honored, formText | formResponses | formOllama | formMessages,
@@ -410,7 +410,8 @@ var fields = append([]field{
 		}},
 	{"prompt_cache_key", accepted, formChat | formResponses, "common beginnings of prompts are found without it", nil},
 	{"prompt_cache_retention", accepted, formChat | formResponses, "the same", nil},
-	{"prediction", accepted, formChat, "a hint of speed; drafters find repetitions in the prompt", nil},
+	{"prediction", honored, formChat, `{"type": "content", "content": …}: an earlier answer, a text or parts of type ` +
+		"text: drafts follow it where the answer does; usage counts its accepted and rejected tokens", readPrediction},
 	{"cache_prompt", accepted, formText, "the answer does not depend on what is cached", nil},
 	{"id_slot", accepted, formText, "the server chooses", nil},
 	{"return_tokens", honored, formChat | formCompletion, "only false", onlyFalse},

@@ -213,6 +213,8 @@ var samples = map[string]sample{
 	"with_pieces":         {good: []string{`true`}, bad: []string{`1`}},
 	"tokens":              {good: []string{`[1]`, `[]`}, bad: []string{`"x"`, `[-1]`, `[99999999]`, `[1.5]`}},
 	"parallel_tool_calls": {good: []string{`true`, `false`}, bad: []string{`1`}},
+	"prediction": {good: []string{`{"type":"content","content":"x"}`, `{"type":"content","content":[{"type":"text","text":"x"}]}`},
+		bad: []string{`1`, `"x"`, `{}`, `{"type":"content"}`, `{"type":"text","content":"x"}`, `{"type":"content","content":1}`}, same: true},
 	"metadata":            {good: []string{`{"a":"b"}`}, bad: []string{`1`}},
 	"return_tokens":       {good: []string{`false`}, bad: []string{`1`}, same: true},
 	"n_probs":             {good: []string{`0`, `3`}, bad: []string{`-1`, `21`, `true`}},

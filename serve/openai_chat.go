@@ -6,6 +6,7 @@ import (
 
 	"github.com/specgo/spec"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/speculative"
 )
 
 // chatAnswer is the object of /v1/chat/completions, whole or a chunk.
@@ -89,7 +90,8 @@ type chatToken struct {
 	Top     *[]chatToken `json:"top_logprobs,omitempty"`
 }
 
-// usage counts tokens. Accepted and rejected predictions are drafted tokens.
+// usage counts tokens. Accepted and rejected predictions are drafted tokens: of an earlier answer where the request has
+// one, else all of them.
 type usage struct {
 	Prompt     int `json:"prompt_tokens"`
 	Completion int `json:"completion_tokens"`
@@ -125,8 +127,12 @@ func (r *reading) usage() *usage {
 		}
 		u.Completion += a.Stats.Generated
 		u.CompletionDetails.Reasoning += min(a.ReasoningTokens, a.Stats.Generated)
-		u.CompletionDetails.Accepted += a.Stats.Accepted
-		u.CompletionDetails.Rejected += a.Stats.Drafted - a.Stats.Accepted
+		drafts := speculative.Drafts{Drafted: a.Stats.Drafted, Accepted: a.Stats.Accepted}
+		if r.predicts != "" {
+			drafts = a.Stats.Previous
+		}
+		u.CompletionDetails.Accepted += drafts.Accepted
+		u.CompletionDetails.Rejected += drafts.Drafted - drafts.Accepted
 	}
 	u.Total = u.Prompt + u.Completion
 	return &u

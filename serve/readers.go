@@ -227,6 +227,16 @@ func readSpeculation(r *request, v value) *Error {
 			}
 			return err
 		},
+		"previous": func(v value) (e *Error) {
+			p, ok, e := readOne(v)
+			if !ok {
+				p, e = readParts(v)
+			}
+			if e != nil {
+				return e
+			}
+			return r.setPrevious(v, p)
+		},
 		"off":   func(v value) (e *Error) { off, e = v.boolean(); return },
 		"trace": func(v value) (e *Error) { r.trace, e = v.boolean(); return },
 	})
@@ -234,6 +244,31 @@ func readSpeculation(r *request, v value) *Error {
 		s.Drafter, s.ExitLayer = "none", 0
 	}
 	return err
+}
+
+// readPrediction reads OpenAI's form of an earlier answer.
+func readPrediction(r *request, v value) *Error {
+	text, kind, given := "", "", false
+	err := v.object(map[string]func(value) *Error{
+		"type":    func(v value) (e *Error) { kind, e = v.oneOf("content"); return },
+		"content": func(v value) (e *Error) { text, e = readContent(v, "text"); given = true; return },
+	})
+	if err != nil {
+		return err
+	}
+	if kind == "" || !given {
+		return v.bad("must have type and content")
+	}
+	return r.setPrevious(v, spec.Prompt{Text: text})
+}
+
+// setPrevious takes an earlier answer, of one field.
+func (r *request) setPrevious(v value, p spec.Prompt) *Error {
+	if r.predicts != "" {
+		return v.bad("%s has an earlier answer too", r.predicts)
+	}
+	r.previous, r.predicts = p, v.path
+	return nil
 }
 
 func readOllamaOptions(r *request, v value) *Error {

@@ -32,6 +32,8 @@ type request struct {
 	bounds
 	delivery
 	tokenChoice
+	previous spec.Prompt // an earlier answer
+	predicts string      // the field that has it; "": there is none
 	spec     speculative.Choice
 	metadata json.RawMessage // of the Responses API: comes back in the answer
 }

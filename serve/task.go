@@ -24,6 +24,8 @@ func (s *Server) bind(ctx context.Context, m *loaded, r *request) (*spec.Task, e
 	task, err := m.Prepare(ctx, q)
 	if wrong := (*spec.RequestError)(nil); r.infill && errors.As(err, &wrong) && wrong.Field == "suffix" {
 		return nil, badField("input_prefix", "%s", wrong.Reason)
+	} else if errors.As(err, &wrong) && wrong.Field == "previous" {
+		return nil, badField(r.predicts, "%s", wrong.Reason)
 	}
 	return task, err
 }
@@ -89,6 +91,7 @@ func (s *Server) translate(m *loaded, r *request) (q spec.Request, e *Error) {
 	q.LogProbs, q.Top, q.Chosen, q.Timings, q.Rounds = r.logprobs, r.top, r.chosen, r.wantTimings, r.trace
 	q.Adapters = r.lora
 	q.Scored = r.echo && r.logprobs && r.messages == nil
+	q.Previous = r.previous
 	q.Salt, q.Progress = r.salt(s), r.progress && r.stream
 	return q, nil
 }

@@ -11,6 +11,8 @@ const (
 	SourceDraft   Source = "draft"   // a draft model
 	SourceLookup  Source = "lookup"  // found in the text
 	SourceGrammar Source = "grammar" // the constraint left no choice
+	// SourcePrevious: of an earlier answer
+	SourcePrevious Source = "previous"
 )
 
 // Parameters of forced tokens.

@@ -50,6 +50,11 @@ func matrixDrafters(t testing.TB, model func([]int32, []float32), want []int32) 
 		}},
 		{"replay", func() Drafter { return Replay(ReplayOptions{Tokens: want}) }},
 		{"replay/10", func() Drafter { return Replay(ReplayOptions{Tokens: want, ErrorEvery: 10}) }},
+		{"previous", func() Drafter { return Previous(PreviousOptions{Tokens: edited(want, 0.1, matrixVocab, 1)}) }},
+		{"previous/else", func() Drafter {
+			return Previous(PreviousOptions{Tokens: edited(want, 0.2, matrixVocab, 2),
+				Else: Model(newFake(t, matrixVocab, 40, noisy(model, 0.3)))})
+		}},
 		{"fan", func() Drafter { return &fan{model: noisy(model, 0.1), wide: 3} }},
 	}...)
 }

@@ -18,6 +18,7 @@ type merge struct {
 	draft    Draft // of one drafter
 	separate bool  // nothing is shared
 	shortage []shortage
+	suffices func(*Draft) bool // of a draft: the drafters that are left are not asked; nil: all are
 }
 
 // Drafters are those that are merged.
@@ -100,7 +101,7 @@ func (m *merge) Draft(ctx context.Context, sequence []int32, d *Draft) error {
 		} else if own.Len() > own.forced {
 			m.shortage[i].drafted()
 		}
-		if !d.Join(own, m.separate) {
+		if !d.Join(own, m.separate) || m.suffices != nil && m.suffices(d) {
 			return nil
 		}
 	}

@@ -116,6 +116,9 @@ func (d *Decoder) propose(ctx context.Context) error {
 	deepest := 0
 	for i := range d.draft.Len() {
 		deepest = max(deepest, d.draft.own[i])
+		if d.draft.Sources[i] == SourcePrevious {
+			d.stats.Previous.Drafted++
+		}
 	}
 	for i := range deepest {
 		d.stats.DraftedAt[i]++
@@ -221,6 +224,9 @@ func (d *Decoder) emitRound(v *Verification) error {
 		} else {
 			d.stats.AcceptedAt[v.Draft.own[i]-1]++
 			d.stats.Accepted++
+			if t.Source == SourcePrevious {
+				d.stats.Previous.Accepted++
+			}
 		}
 		if err := d.emit(t, v.row(node)); err != nil || d.stats.End != "" {
 			return err

@@ -26,6 +26,7 @@ type Stats struct {
 	// tokens that a constraint left no choice about, verified as drafts; not counted in n_drafted
 	Forced         int     `json:"n_forced"`
 	ForcedAccepted int     `json:"n_forced_accepted"` // those that became part of the text; not counted in n_accepted
+	Previous       Drafts  `json:"previous"`          // of the drafted tokens those of an earlier answer
 	TargetPasses   int     `json:"n_target_passes"`
 	TargetTokens   int     `json:"n_target_tokens"` // in these passes
 	DraftPasses    int     `json:"n_draft_passes"`
@@ -39,6 +40,12 @@ type Stats struct {
 	DraftedAt      []int   `json:"drafted_per_position"`  // rounds that drafted a 1st, 2nd, ... token
 	AcceptedAt     []int   `json:"accepted_per_position"` // rounds that accepted it
 	End            End     `json:"end_reason"`
+}
+
+// Drafts counts drafted tokens.
+type Drafts struct {
+	Drafted  int `json:"n_drafted"`
+	Accepted int `json:"n_accepted"`
 }
 
 // trim drops the zeros at the end.

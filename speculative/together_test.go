@@ -49,6 +49,7 @@ type togetherText struct {
 	verifier string
 	length   int
 	adapters int // of togetherModels
+	edits    int // of an earlier answer, one in so many tokens; 0: there is none
 }
 
 // togetherBegun is a text that a scheduler has been given, with adapters.
@@ -174,9 +175,9 @@ func (c *together) String() string {
 	for _, w := range c.waves {
 		s += "\n  wave:"
 		for _, x := range w {
-			s += fmt.Sprintf(" [%d tokens %v…, %s %s %d %s, temperature %v seed %d, constraint %v, %d, leaves %d, adapters %d]",
+			s += fmt.Sprintf(" [%d tokens %v…, %s %s %d %s, temperature %v seed %d, constraint %v, %d, leaves %d, adapters %d, edits %d]",
 				len(x.prompt), x.prompt[:min(3, len(x.prompt))], x.drafter, x.schedule, x.length, x.verifier,
-				x.sampling.Temperature, x.sampling.Seed, x.sampling.Constraint != nil, x.tokens, x.leave, x.adapters)
+				x.sampling.Temperature, x.sampling.Seed, x.sampling.Constraint != nil, x.tokens, x.leave, x.adapters, x.edits)
 		}
 	}
 	return s
@@ -185,6 +186,7 @@ func (c *together) String() string {
 // drawTogether draws case n of a seed.
 func drawTogether(models []*togetherModels, seed, n uint64) *together {
 	rng, sets := rand.New(rand.NewPCG(seed, n)), rand.New(rand.NewPCG(^seed, n)) // cases found before had no sets
+	earlier := rand.New(rand.NewPCG(seed, ^n))                                   // likewise, and no earlier answers
 	pick := func(all ...string) string { return all[rng.IntN(len(all))] }
 	c := &together{m: models[rng.IntN(len(models))], kv: pick("f16", "f16", "f32", "q8_0"), noCache: rng.IntN(8) == 0}
 	if rng.IntN(2) == 0 {
@@ -230,6 +232,9 @@ func drawTogether(models []*togetherModels, seed, n uint64) *together {
 			}
 			if sets.IntN(3) == 0 {
 				x.adapters = sets.IntN(len(c.m.adapters))
+			}
+			if earlier.IntN(4) == 0 {
+				x.edits = 1 + earlier.IntN(20)
 			}
 			wave = append(wave, x)
 			for rng.IntN(4) == 0 { // a sibling of the same request
@@ -358,6 +363,10 @@ func (c *together) write(x togetherText, all [3]*shared.Scheduler) (sequence []i
 	defer func() { done() }()
 	if err != nil {
 		return nil, stats, err
+	}
+	if x.edits > 0 {
+		earlier := edited(want, 1/float64(x.edits), int32(c.m.target.Config().Vocab), x.sampling.Seed)
+		drafter = Previous(PreviousOptions{Tokens: earlier, Else: drafter})
 	}
 	d := New(s, drafter, x.options())
 	var got []int32

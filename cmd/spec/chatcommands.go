@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	library "github.com/specgo/spec"
 	"github.com/specgo/spec/chat"
 	"github.com/specgo/spec/cmd/spec/internal/output"
 	"github.com/specgo/spec/internal/strictjson"
@@ -125,6 +126,9 @@ func (d *dialog) regen(ctx context.Context, _ string) error {
 		return errNoMessage
 	}
 	before := slices.Clone(d.messages)
+	if n := len(d.messages); n > i+1 {
+		d.request.Previous = library.Prompt{Text: d.messages[n-1].Content}
+	}
 	d.messages = d.messages[:i+1]
 	d.request.Sampling.Seed++
 	err := d.answer(ctx)

@@ -60,6 +60,7 @@ func (d *dialog) answer(ctx context.Context) error {
 		}
 	}
 	failed = errors.Join(failed, a.end())
+	d.request.Previous = library.Prompt{}
 	t.took = time.Since(start)
 	d.last = t
 	if a.message.Content != "" || a.message.Reasoning != "" || failed == nil {

@@ -58,6 +58,9 @@ func (g *generate) open(ctx context.Context, p *program, rt *engine.Runtime,
 	if w.request, err = g.request(); err != nil {
 		return nil, err
 	}
+	if w.request.Previous, err = g.earlierAnswer(ctx); err != nil {
+		return nil, err
+	}
 	files, choice := g.drafts, g.chosen(g.model)
 	without := choice.Drafter != "" && !choice.Needs().Draft() ||
 		choice.Drafter == "" && g.noCache && len(files) == 0 // a draft head needs its cache
@@ -106,6 +109,25 @@ func (g *generate) request() (r library.Request, err error) {
 	return r, err
 }
 
+// earlierAnswer reads the file of --draft-from.
+func (s *speculation) earlierAnswer(ctx context.Context) (a library.Prompt, err error) {
+	if s.earlier == "" {
+		return a, nil
+	}
+	file, err := openInput(ctx, s.earlier)
+	if err != nil {
+		return a, err
+	}
+	text, err := readInput(ctx, file, textLimit)
+	switch {
+	case errors.Is(err, errTooLong):
+		return a, fmt.Errorf("--draft-from %s: more than %s", s.earlier, size(textLimit))
+	case err == nil && len(text) == 0:
+		return a, fmt.Errorf("--draft-from %s: an empty file", s.earlier)
+	}
+	return library.Prompt{Text: string(text)}, err
+}
+
 // openDrafts loads what drafts for a target: draft models of files, or what is in the target's own file, or beside the
 // embedded one.
 func (m *modelFlags) openDrafts(ctx context.Context, p *program, rt *engine.Runtime, to *library.Parts, files []string,
@@ -139,7 +161,8 @@ func (m *modelFlags) openDrafts(ctx context.Context, p *program, rt *engine.Runt
 }
 
 // requestFlags are the flags of fields of requests, and words for others.
-var requestFlags = map[string]string{"logit_bias": "-l", "prompt": "the prompt", "messages": "the conversation"}
+var requestFlags = map[string]string{"logit_bias": "-l", "prompt": "the prompt", "messages": "the conversation",
+	"previous": "--draft-from"}
 
 // requestError names the flags of an error about a request.
 func requestError(err error) error {

@@ -194,8 +194,9 @@ func TestMeaningsAreComplete(t *testing.T) {
 	g := newGenerate()
 	reason := map[string]string{
 		"--grammar-file": "--grammar from a file", "--json-schema-file": "--json-schema from a file",
-		"--learned": "a file of the process", "--spec-draft-model": "a model that is opened, not a request's",
-		"--model-draft": "likewise", "--hf-repo-draft": "likewise",
+		"--learned": "a file of the process", "--draft-from": "TestDraftFrom",
+		"--spec-draft-model": "a model that is opened, not a request's",
+		"--model-draft":      "likewise", "--hf-repo-draft": "likewise",
 	}
 	for _, f := range slices.Concat(g.textRows(), g.speculation.rows()) {
 		if f.ignored || slices.ContainsFunc(f.names, func(n string) bool { return reason[n] != "" }) {

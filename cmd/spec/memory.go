@@ -151,7 +151,11 @@ var errNotEnough = errors.New("not enough")
 // verifyRows are the most rows of logits of a pass: those of the drafted tokens and one more. model is the target's
 // file.
 func (s *speculation) verifyRows(model string) int {
-	chain := 1 + cmp.Or(s.choice.Max, speculative.DefaultDraftMax)
+	longest := speculative.DefaultDraftMax
+	if s.earlier != "" {
+		longest = speculative.PreviousDraftMax
+	}
+	chain := 1 + cmp.Or(s.choice.Max, longest)
 	usual := s.choice.Drafter == "" && (len(s.drafts) == 1 || model != "" && hasMTP(model))
 	switch {
 	case s.choice.Drafter == "none":

@@ -18,6 +18,7 @@ type speculation struct {
 	drafts  []string // files of draft models
 	choice  speculative.Choice
 	learned string // file of what schedule and drafter learned
+	earlier string // file of an earlier answer
 }
 
 // usualOfPair is how the embedded pair speculates where nothing else is said. Its target is so small that auto would
@@ -67,6 +68,8 @@ func (s *speculation) rows() []flag {
 	return slices.Concat([]flag{drafterRow(&s.choice)}, list, []flag{
 		fileFlag("--learned", &s.learned, "FILE", "begin with what an earlier run with these models on this machine "+
 			"learned of pass times and acceptance, and keep there what this one learns; without effect on the text"),
+		fileFlag("--draft-from", &s.earlier, "FILE", "an earlier answer, to this prompt or one like it: drafts follow it "+
+			"where the text does, and --drafter drafts where they part; in a conversation for the first answer"),
 	}, choiceRows(&s.choice))
 }
 
@@ -131,6 +134,8 @@ func (s *speculation) check(model string, temperature float32) error {
 	switch {
 	case needs.Draft() && len(s.drafts) == 0 && model != "" && !(own && hasMTP(model)):
 		return usagef("%v: -md FILE", flagError(s.choice.Fits(nil, nil, nil)))
+	case s.choice.Drafter == "none" && s.earlier != "":
+		return usagef("--drafter none drafts nothing, also not from --draft-from")
 	case s.choice.Drafter != "" && !needs.Draft() && len(s.drafts) > 0:
 		return usagef("--drafter %s does not use the draft model of -md", s.choice.Drafter)
 	}

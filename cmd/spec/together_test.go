@@ -57,6 +57,7 @@ func TestRefusedTogether(t *testing.T) {
 		{"`--drafter mtp`", "a draft model", generate("-m", target, "-md", draft, "--drafter", "mtp")},
 		{"`--drafter reencode`, `intersect`", "a draft head",
 			generate("-m", target, "-md", head, "--drafter", "reencode")},
+		{"`--draft-from`", "`--drafter none`", generate("--draft-from", text, "--drafter", "none")},
 		{"`-md`", "a draft model without a tokenizer", generate("-m", target, "-md", other)},
 		{"a draft head", "another model's vocabulary or sizes", generate("-m", target, "-md", assistant)},
 		{"`-ctk`", "another `-ctv`", generate("-ctk", "f16", "-ctv", "q8_0")},

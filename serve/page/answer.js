@@ -23,7 +23,7 @@ export class Answer {
     const trace = event.speculation;
     if (trace) {
       for (const t of trace.tokens || []) {
-        const source = Math.max(0, sources.indexOf(t.source));
+        const source = Math.max(0, sources.indexOf(t.source === "previous" ? "lookup" : t.source));
         this.counts[source]++;
         this.tokenText += t.text;
         for (let i = 0; i < t.text.length; i++) this.tokenWho.push(source);
