@@ -78,9 +78,7 @@ func avx512(vbmi bool) Kernels {
 	integerAVX512(&k)
 	shareQ4_0(&k)
 	noTiles(&k)
-	if vbmi {
-		inflatesAVX512(&k)
-	}
+	inflatesAVX512(&k, vbmi)
 	k.MatMulPair[Q8_0] = blockMatMulPair(Q8_0, q8PairAVX512)
 	k.MatMulPair[Q4_0] = blockMatMulPair(Q4_0, q4PairAVX512)
 	clear(k.Pass[:])

@@ -24,6 +24,16 @@ func inflateTernary(dst, panel []byte, cols int) {
 	}
 }
 
+// inflateHalves makes Kernels.Inflate of NVFP4 of a kernel.
+func inflateHalves(kernel func(dst, panel *byte, parts int)) func(dst, panel []byte, cols int) {
+	return func(dst, panel []byte, cols int) {
+		if parts := cols / 16; parts > 0 {
+			_, _ = dst[parts*16*PanelRows*2-1], panel[parts*nvfp4Part-1]
+			kernel(&dst[0], &panel[0], parts)
+		}
+	}
+}
+
 // inflatesAVX2 sets what turns compact panels into those of products.
 func inflatesAVX2(k *Kernels) {
 	octets := func(f Format) *uint64 { return &formats[f].table.grid.octets[0] }
@@ -34,10 +44,15 @@ func inflatesAVX2(k *Kernels) {
 	k.Inflate[IQ1_M] = inflateOf(IQ1_M, iq1InflateAVX2, octets(IQ1_M))
 	k.Inflate[TQ1_0] = inflateTernary
 	k.Inflate[IQ1_S] = inflateOf(IQ1_S, iq1InflateAVX2, octets(IQ1_S))
+	k.Inflate[NVFP4] = inflateHalves(nvfp4InflateAVX2)
 }
 
-// inflatesAVX512 does it with VBMI.
-func inflatesAVX512(k *Kernels) {
+// inflatesAVX512 does it with AVX-512.
+func inflatesAVX512(k *Kernels, vbmi bool) {
+	k.Inflate[NVFP4] = inflateHalves(nvfp4InflateAVX512)
+	if !vbmi {
+		return
+	}
 	k.Inflate[IQ3_XXS] = inflateOf(IQ3_XXS, iq3xxsInflateAVX512, &planesIQ3_XXS[0])
 	k.Inflate[IQ2_S] = inflateOf(IQ2_S, iq2sInflateAVX512, &planesIQ2_S[0])
 	k.Inflate[IQ2_XS] = inflateOf(IQ2_XS, iq2xsInflateAVX512, &planesIQ2_XS[0])

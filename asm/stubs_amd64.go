@@ -672,6 +672,20 @@ func iq3xxsInflateAVX2(dst *byte, panel *byte, quads *uint32, supers int, scales
 //go:noescape
 func tq1InflateAVX2(dst *byte, panel *byte, supers int)
 
+// nvfp4InflateAVX2 is
+//
+//	Kernels.Inflate of NVFP4, of parts of 16 weights
+//
+//go:noescape
+func nvfp4InflateAVX2(dst *byte, panel *byte, parts int)
+
+// nvfp4InflateAVX512 is
+//
+//	Kernels.Inflate of NVFP4, of parts of 16 weights
+//
+//go:noescape
+func nvfp4InflateAVX512(dst *byte, panel *byte, parts int)
+
 // iq2xxsInflateAVX512 is
 //
 //	Kernels.Inflate of IQ2_XXS: of super-blocks, with scales bytes of s each

@@ -33,6 +33,7 @@ func inflateKernels(f *file) {
 		f.inflate(v)
 	}
 	f.inflateTernary()
+	f.inflateNVFP4(avx2)
 }
 
 // inflateTernary writes the kernel of TQ1_0, whose bytes are digits of base 3: the high byte of 3 times a byte is a

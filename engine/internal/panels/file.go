@@ -28,7 +28,7 @@ import (
 // and a file whose identity is another one is not used.
 const (
 	magic      = "spec panel file\n"
-	version    = 2
+	version    = 3
 	ext        = ".panels"
 	fixedBytes = 16 + 4 + 4 + 8 + sha256.Size
 
