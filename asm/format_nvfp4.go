@@ -4,8 +4,9 @@ package asm
 // mantissa; then 8 bytes for each 16 weights, low nibbles first 8, high nibbles the next 8. A weight is half the scale
 // times the value of its nibble, which is as in MXFP4.
 //
-// A panel is compact, blocks of 576 bytes: for each 16 weights [16 rows] of scales, then [8 bytes][16 rows]. Products take
-// that of F16, which has the weights exactly: a scale and a nibble have at most 6 significant bits together, 2^-10 … 2880.
+// A panel is compact, blocks of 576 bytes: for each 16 weights [16 rows] of scales, then [8 bytes][16 rows]. Products
+// take that of F16, which has the weights exactly: a scale and a nibble have at most 6 significant bits together,
+// 2^-10 … 2880.
 var formatNVFP4 = format{
 	name: "nvfp4", blockWeights: nvfp4Weights, blockBytes: nvfp4Bytes, panelBytes: PanelRows * nvfp4Bytes,
 	notFinite: func([]byte) int { return -1 }, matMul: matMulF16, productBytes: nvfp4Weights * 2 * PanelRows,

@@ -9,6 +9,9 @@ type MatMul func(panel []byte, x *Tile, out []float32, stride int, prefetch Pref
 // fixed distance.
 type Prefetch struct{ From, Step int }
 
+// InflateDistance is how many bytes ahead [Kernels].Inflate of amd64 prefetches.
+const InflateDistance = 4096
+
 // FirstPass is how many of a tile's tokens MatMul multiplies in its first pass over a panel. The passes have about
 // equally many.
 func (k *Kernels) FirstPass(f Format, tokens int) int {

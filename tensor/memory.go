@@ -36,3 +36,8 @@ func allocateInHeap(n int) []byte {
 	skip := -int(uintptr(unsafe.Pointer(&b[0]))) & 63
 	return b[skip : skip+n : skip+n]
 }
+
+// apart is how many bytes b begins after a.
+func apart(a, b []byte) int {
+	return int(uintptr(unsafe.Pointer(&b[0])) - uintptr(unsafe.Pointer(&a[0])))
+}

@@ -50,6 +50,9 @@ func (f *file) inflateTernary() {
 	for half := 0; half < 64; half += 32 {
 		for c := range 3 {
 			for i := 3; i >= 0; i-- { // the last group has the high bits
+				if half == 0 {
+					f.prefetchCompact(256*c+64*i, 64)
+				}
 				f.ternaryDigits(256*c+64*i+half, func(n int) {
 					if i == 3 {
 						f.ins("VMOVDQA", y(2), y(4+n))
@@ -191,6 +194,7 @@ func (f *file) inflate(v *inflate) {
 		f.ins("LEAQ", "oneLow<>(SB)", "R12")
 	}
 	f.label("sub")
+	f.prefetchCompact(0, v.sub)
 	f.inflateIndices(v)
 	for half := range 2 {
 		f.inflateRows(v, half)

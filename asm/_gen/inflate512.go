@@ -46,6 +46,7 @@ func (f *file) inflateNarrow512(name string, bits int, mask uint32) {
 	for i, m := range []uint32{0xf0f0f0f0, mask, 0x77777777} {
 		f.ins("VPBROADCASTQ", f.word(m), z(13+i))
 	}
+	f.prefetchCompact(0, 64*bits)
 	f.ins("VMOVDQU64", at("AX", 0), z(0))
 	second, high := 0, 16
 	if bits == 2 {
@@ -126,6 +127,7 @@ func (f *file) inflate512(v *inflate512) {
 		f.ins("LEAQ", f.bits9(), "R12")
 	}
 	f.label("sub")
+	f.prefetchCompact(0, v.sub)
 	if v.low == 64 {
 		f.entries512(v)
 	} else {
@@ -154,6 +156,17 @@ func (f *file) inflate512(v *inflate512) {
 	f.ins("JNZ", "super")
 	f.ret()
 }
+
+// prefetchCompact prefetches the lines of n bytes of compact panels some way ahead: memory would be idle while a panel
+// is inflated. Products prefetch the rest.
+func (f *file) prefetchCompact(from, n int) {
+	for at0 := from; at0 < from+n; at0 += 64 {
+		f.ins("PREFETCHT0", at("AX", compactDistance+at0))
+	}
+}
+
+// compactDistance is how far ahead: asm.InflateDistance.
+const compactDistance = 4096
 
 // bits9 names two times 8 positions: of bits 8 of entries that are low nibbles, and that are high ones. They become the
 // highest bits of bytes.
@@ -279,6 +292,7 @@ func (f *file) inflateTernary512() {
 	f.label("super")
 	for c := range 3 {
 		for i := range 4 {
+			f.prefetchCompact(256*c+64*i, 64)
 			bytes(256*c + 64*i)
 			f.lookup512of(v, 1+i, 10, 0, 2)
 			if i == 0 {

@@ -25,6 +25,7 @@ func (f *file) inflateNVFP4(s isa) {
 		f.ins("VMOVDQU", f.lanes256(0x0f0f0f0f), y(15))
 	}
 	f.label("part")
+	f.prefetchCompact(0, 144)
 	f.ins("VMOVDQU", at("AX", 0), x(0))
 	f.ins("VPCMPEQB", x(12), x(0), x(1))
 	f.ins("VPANDN", x(0), x(1), x(0))
