@@ -126,6 +126,8 @@ type Model struct {
 	templateErr error          // why not
 	stops       []string
 
+	toolFallback bool // of the template
+
 	target  sequences
 	drafts  []*draft
 	alone   *alone // where texts take turns; nil: they do not
@@ -173,7 +175,7 @@ func New(p Parts, o Options) (*Model, error) {
 	}
 	m := &Model{
 		name: cmp.Or(o.Name, filepath.Base(p.Target.Name())), parts: p, tok: cmp.Or(p.Tokenizer, p.Target.Tokenizer()),
-		context: p.Target.Config().Context, stops: o.Stops, around: o.Around,
+		context: p.Target.Config().Context, stops: o.Stops, toolFallback: o.ToolFallback, around: o.Around,
 		choice: o.Speculation, experience: cmp.Or(o.Experience, &speculative.Experience{}),
 	}
 	if m.tok == nil {

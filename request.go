@@ -2,6 +2,7 @@ package spec
 
 import (
 	"encoding/json"
+	"time"
 
 	"github.com/specgo/spec/chat"
 	"github.com/specgo/spec/engine"
@@ -14,9 +15,10 @@ type Request struct {
 	// Variables are for the template, such as enable_thinking. Where that is false, and the template begins an answer
 	// with reasoning all the same or does not know the variable, the prompt ends behind a section without text.
 	Variables map[string]any
-	Continue  bool     // the answer goes on with the last message, which is the assistant's, instead of a new one
-	Prompts   []Prompt // or texts to continue, each by itself
-	Infill    *Infill  // the prompts are the text before a gap, and the answer is what fills it
+	Clock     time.Time // that the template reads the date from; zero: Options.Clock
+	Continue  bool      // the answer goes on with the last message, which is the assistant's, instead of a new one
+	Prompts   []Prompt  // or texts to continue, each by itself
+	Infill    *Infill   // the prompts are the text before a gap, and the answer is what fills it
 
 	ThinkingBudget int // most tokens of a conversation's reasoning, whose end is forced then; 0: any number
 
@@ -70,6 +72,12 @@ type Request struct {
 	Salt string
 	// CallID makes the ids of tool calls that the model has given none; nil: random ones.
 	CallID func() string
+}
+
+// UsualSampling has llama.cpp's defaults, as the commands and the server have them. The zero value of
+// [Request].Sampling is greedy.
+func UsualSampling() engine.Sampling {
+	return engine.Sampling{Temperature: 0.8, TopK: 40, TopP: 0.95, MinP: 0.05, RepeatPenalty: 1, TypicalP: 1}.Normalized()
 }
 
 // Prompt is a text, or the token ids of one.

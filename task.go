@@ -326,7 +326,7 @@ func (m *Model) Render(ctx context.Context, r *Request, answer bool) (*chat.Prom
 	if m.template == nil {
 		return nil, m.templateErr
 	}
-	c := chat.Conversation{Messages: r.Messages, AddGenerationPrompt: answer, Extra: r.Variables}
+	c := chat.Conversation{Messages: r.Messages, AddGenerationPrompt: answer, Extra: r.Variables, Clock: r.Clock}
 	if r.ToolChoice.Mode != CallNone {
 		for i := range r.Tools {
 			raw, err := r.Tools[i].toolJSON()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // ErrContent is what is wrapped when a message has content that is not text.
@@ -141,4 +142,6 @@ type Conversation struct {
 	// Extra are further variables for the template, such as enable_thinking:
 	// nil, bool, numbers, strings, []any, map[string]any, json.RawMessage.
 	Extra map[string]any
+	// Clock is the time that the template reads; zero: Options.Clock.
+	Clock time.Time
 }

@@ -136,6 +136,10 @@ func (t *Template) Render(ctx context.Context, c Conversation) (*Prompt, error) 
 func (t *Template) render(
 	ctx context.Context, c *Conversation, textArgs, typed bool, limits Limits,
 ) (jinja.Text, error) {
+	clock := t.o.Clock
+	if !c.Clock.IsZero() {
+		clock = func() time.Time { return c.Clock }
+	}
 	vars := &jinja.Dict{}
 	set := func(key string, v jinja.Value) { vars.Set(jinja.NewText(key, FromTemplate), v) }
 	messages := &jinja.List{}
@@ -169,30 +173,32 @@ func (t *Template) render(
 		}
 		set("tools", tools)
 		if t.gaps.functions {
-			t.setFunctions(set, c.Tools)
+			t.setFunctions(set, c.Tools, clock)
 		}
 	case t.gaps.tools:
 		set("tools", tools)
 	default:
 		set("tools", jinja.None{})
 		if t.gaps.functions {
-			t.setFunctions(set, nil)
+			t.setFunctions(set, nil, clock)
 		}
 	}
 	set("add_generation_prompt", c.AddGenerationPrompt)
 	set("bos_token", jinja.NewText(t.o.BOS, FromTemplate))
 	set("eos_token", jinja.NewText(t.o.EOS, FromTemplate))
-	return t.program.Render(ctx, jinja.Context{Vars: vars, Clock: t.o.Clock, Limits: limits})
+	return t.program.Render(ctx, jinja.Context{Vars: vars, Clock: clock, Limits: limits})
 }
 
 // setFunctions sets FireFunction's variables: the tools as JSON, "" without any, and the time.
-func (t *Template) setFunctions(set func(key string, v jinja.Value), tools []json.RawMessage) {
+func (t *Template) setFunctions(
+	set func(key string, v jinja.Value), tools []json.RawMessage, clock func() time.Time,
+) {
 	text := ""
 	if data, err := json.MarshalIndent(tools, "", "    "); err == nil && len(tools) > 0 {
 		text = string(data)
 	}
 	set("functions", jinja.NewText(text, FromMessage))
-	set("datetime", jinja.NewText(t.o.Clock().UTC().Format("Jan 02 2006 15:04:05 GMT"), FromTemplate))
+	set("datetime", jinja.NewText(clock().UTC().Format("Jan 02 2006 15:04:05 GMT"), FromTemplate))
 }
 
 // describe fills in what a tool need not say of itself.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/specgo/spec/internal/testkit"
 )
@@ -335,6 +336,24 @@ func TestTemplatesRenderWithWhatAConversationLacks(t *testing.T) {
 		p, err := mustNew(t, x.template, Options{Clock: fixedClock}).Render(t.Context(), c)
 		if err != nil || p.Text() != x.want {
 			t.Errorf("%s with %d tools: %q, %v; want %q", x.template, len(x.tools), p.Text(), err, x.want)
+		}
+	}
+}
+
+// A conversation's own clock is what strftime_now and datetime read; without one it is that of the options.
+func TestConversationHasItsOwnClock(t *testing.T) {
+	const source = "{{ strftime_now('%Y-%m-%d') }} {{ datetime + functions }} {{ messages[0].content }}"
+	tmpl := mustNew(t, source, Options{Clock: fixedClock})
+	for _, x := range []struct {
+		clock time.Time
+		want  string
+	}{
+		{time.Time{}, "2026-07-26 Jul 26 2026 12:00:00 GMT x"},
+		{time.Date(1999, 12, 31, 23, 0, 0, 0, time.UTC), "1999-12-31 Dec 31 1999 23:00:00 GMT x"},
+	} {
+		p, err := tmpl.Render(t.Context(), Conversation{Messages: []Message{{Role: "user", Content: "x"}}, Clock: x.clock})
+		if err != nil || p.Text() != x.want {
+			t.Errorf("%v: %q, %v; want %q", x.clock, p.Text(), err, x.want)
 		}
 	}
 }

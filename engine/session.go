@@ -9,10 +9,13 @@ import (
 	"github.com/specgo/spec/tensor"
 )
 
+// DefaultKV is the storage of the KV cache where SessionOptions does not say otherwise.
+const DefaultKV = "f16"
+
 // SessionOptions configure a [Session].
 type SessionOptions struct {
 	Context int    // most tokens of the sequence; 0 is the model's context length
-	KV      string // storage of the KV cache: "" or "f16", "f32", "q8_0"
+	KV      string // storage of the KV cache: "f16", "f32", "q8_0"; "" is DefaultKV
 
 	// Layers ends the forward pass after so many layers: the final norm and the output matrix follow
 	// directly, and the cache holds these layers only. 0 is all of them. With it a model drafts for
@@ -118,7 +121,7 @@ func (m *Model) NewSession(o SessionOptions) (*Session, error) {
 		return nil, fmt.Errorf("%s: %w", m.name, err)
 	}
 	if o.KV == "" {
-		o.KV = "f16"
+		o.KV = DefaultKV
 	}
 	t, err := tensor.ParseKVType(o.KV)
 	if err != nil {

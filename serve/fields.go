@@ -117,6 +117,19 @@ var fields = append([]field{
 	{"tool_choice", honored, formChat | formResponses, `"auto", "none", "required", or one function`, readToolChoice},
 	{"chat_template_kwargs", honored, formChat | formTemplate,
 		"variables for the chat template, as {\"enable_thinking\": false}", readKwargs},
+	{"clock", honored, formChat | formTemplate | formResponses | formMessages | formOllamaChat, "the time that the chat " +
+		"template reads, as \"2026-01-31T12:00:00Z\" (default: now)", func(r *request, v value) *Error {
+		s, err := v.text()
+		if err != nil {
+			return err
+		}
+		t, wrong := time.Parse(time.RFC3339, s)
+		if wrong != nil || t.IsZero() {
+			return v.bad("must be a time as RFC 3339 has it")
+		}
+		r.clock = t
+		return nil
+	}},
 	{"enable_thinking", honored, formChat, "given to the chat template as the variable of that name",
 		func(r *request, v value) *Error {
 			on, err := v.boolean()

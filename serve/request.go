@@ -3,6 +3,7 @@ package serve
 import (
 	"encoding/json"
 	"math"
+	"time"
 
 	"github.com/specgo/spec"
 	"github.com/specgo/spec/chat"
@@ -46,7 +47,8 @@ type conversation struct {
 	choice       spec.ToolChoice
 	single       bool // at most one call
 	kwargs       map[string]any
-	think        bool // reasoning is told apart in Ollama's answers
+	clock        time.Time // that the template reads
+	think        bool      // reasoning is told apart in Ollama's answers
 	thinkGiven   bool
 	genTail      bool // of apply-template: end where the answer begins
 	begun        bool // add_generation_prompt: true

@@ -63,7 +63,7 @@ func (s *Server) translate(m *loaded, r *request) (q spec.Request, e *Error) {
 			r.setKwarg("enable_thinking", s.o.Reasoning == "on")
 		}
 	}
-	q.Messages, q.Variables, q.Constraint = r.messages, r.kwargs, r.constraint
+	q.Messages, q.Variables, q.Clock, q.Constraint = r.messages, r.kwargs, r.clock, r.constraint
 	q.ThinkingBudget = r.budget
 	q.ToolChoice, q.OneCall, q.CallID = r.choice, r.single, func() string { return s.newID("call_") }
 	for i := range r.tools {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/specgo/spec"
 )
@@ -109,5 +110,29 @@ func TestStopsOfTheTemplate(t *testing.T) {
 	o := decode(t, s.post("/v1/completions", string(encode(map[string]any{"prompt": prompt, "max_tokens": 30})), 200))
 	if got := o.get(t, "choices", 0, "text").(string); !strings.Contains(got, half) {
 		t.Errorf("a continued text ends at the template's stop text: %q", got)
+	}
+}
+
+// The field clock is the time that the template reads, in every form that has it; without it that is the model's.
+func TestClockIsTheRequests(t *testing.T) {
+	s := newTester(t, with(t, func(o *spec.Options) {
+		o.Template = "{{ strftime_now('%Y-%m-%d') }}{% for m in messages %}{{ m.content }}{% endfor %}"
+		o.Clock = func() time.Time { return time.Date(2001, 1, 2, 0, 0, 0, 0, time.UTC) }
+	}))
+	for clock, want := range map[string]string{``: "2001-01-02x", `,"clock":"1999-12-31T23:59:59-05:00"`: "1999-12-31x"} {
+		body := `{"messages":[{"role":"user","content":"x"}]` + clock + `}`
+		if got := decode(t, s.post("/apply-template", body, 200)).get(t, "prompt"); got != want {
+			t.Errorf("%s: %q, want %q", clock, got, want)
+		}
+	}
+	count := func(clock string) any {
+		return decode(t, s.post("/v1/responses", `{"input":"x","temperature":0,"max_output_tokens":1`+clock+`}`, 200)).get(
+			t, "usage", "input_tokens")
+	}
+	s = newTester(t, with(t, func(o *spec.Options) {
+		o.Template = "{% if strftime_now('%Y') == '1999' %}another{% endif %}{{ messages[0].content }}"
+	}))
+	if a, b := count(``), count(`,"clock":"1999-12-31T00:00:00Z"`); a == b {
+		t.Errorf("/v1/responses: the prompt has %v tokens with either clock", a)
 	}
 }

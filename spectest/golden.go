@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/specgo/spec"
 	"github.com/specgo/spec/internal/strictjson"
 	"github.com/specgo/spec/internal/wholefile"
 	"github.com/specgo/spec/speculative"
@@ -20,14 +21,11 @@ const goldenSchema = 1
 
 // asked is what determines an answer.
 type asked struct {
-	Rules    int                      `json:"numeric_rules"` // engine.NumericRules
-	Model    speculative.ReceiptModel `json:"model"`
-	Context  int                      `json:"n_context"`
-	Template string                   `json:"template_sha256"` // "": the model has none
-	Clock    string                   `json:"clock"`           // that templates read, RFC 3339
-	Options  map[string]string        `json:"options"`         // of the request, by name, those that are set
-	Prompt   string                   `json:"prompt"`          // the text of its tokens, for people
-	IDs      []int32                  `json:"prompt_token_ids"`
+	spec.Identity
+	Clock   string            `json:"clock"`   // that templates read, RFC 3339
+	Options map[string]string `json:"options"` // of the request, by name, those that are set
+	Prompt  string            `json:"prompt"`  // the text of its tokens, for people
+	IDs     []int32           `json:"prompt_token_ids"`
 }
 
 // token is a token of an answer.

@@ -1,9 +1,6 @@
 package spectest
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"strconv"
 	"testing"
 	"time"
 
@@ -19,10 +16,8 @@ func Clock() time.Time { return time.Date(2026, time.January, 1, 0, 0, 0, 0, tim
 // Model is a model with what identifies it.
 type Model struct {
 	*spec.Model
-	file     engine.Fingerprint
-	kv       string
-	template string // hash of the template with what changes its meaning
-	clock    time.Time
+	file  engine.Fingerprint
+	clock time.Time
 }
 
 // Open loads a model as [spec.Open] does and reads its file's fingerprint, which takes a pass over the file. The model
@@ -71,36 +66,7 @@ func identified(t testing.TB, m *spec.Model, err error, file engine.Fingerprint,
 	if o.Around != nil {
 		t.Fatal("spec.Options.Around: what it changes is not part of a golden file")
 	}
-	return &Model{Model: m, file: file, kv: o.KV, template: templateHash(m, o), clock: now}
-}
-
-// templateHash identifies the template and the options that belong to it; "" stands for none.
-func templateHash(m *spec.Model, o spec.Options) string {
-	t, err := m.Template()
-	if err != nil {
-		return ""
-	}
-	h := sha256.New()
-	h.Write(strconv.AppendBool(nil, o.ToolFallback))
-	for _, part := range append([]string{t.Source()}, o.Stops...) {
-		h.Write(strconv.AppendQuote(nil, part))
-	}
-	return hex.EncodeToString(h.Sum(nil))
-}
-
-// identity is the model as golden files name it.
-func (m *Model) identity() speculative.ReceiptModel {
-	target := m.Target()
-	id := speculative.ReceiptModel{
-		Name: target.Config().Name, Model: m.file.Model, Tokenizer: m.file.Tokenizer, Weights: target.Weights(),
-		Types: target.WeightTypes(), KV: m.kv, Rope: target.Config().RopeFactors,
-	}
-	for _, a := range m.Adapters() {
-		if a.Scale != 0 {
-			id.Adapters = append(id.Adapters, speculative.ReceiptAdapter{Adapter: a.Adapter.Fingerprint(), Scale: a.Scale})
-		}
-	}
-	return id
+	return &Model{Model: m, file: file, clock: now}
 }
 
 // adapters are those that a receipt names.

@@ -16,7 +16,6 @@ import (
 
 	"github.com/specgo/spec"
 	"github.com/specgo/spec/chat"
-	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/engine/sampling"
 	"github.com/specgo/spec/internal/strictjson"
 	"github.com/specgo/spec/speculative"
@@ -145,15 +144,14 @@ func newJob(ctx context.Context, m *Model, r spec.Request) (*job, error) {
 		if j.task.Sampling(0).Constraint != nil {
 			return nil
 		}
-		j.receipt, err = d.Receipt(speculative.ReceiptOptions{Fingerprint: m.file, KV: m.kv})
+		j.receipt, err = d.Receipt(speculative.ReceiptOptions{Fingerprint: m.file, KV: j.asked.Model.KV})
 		return err
 	}
 	if j.task, err = m.Prepare(ctx, r); err != nil {
 		return nil, err
 	}
 	ids := j.task.Prompt(0)
-	j.asked = asked{Rules: engine.NumericRules, Model: m.identity(), Context: m.Context(), Template: m.template,
-		Clock: m.clock.Format(time.RFC3339Nano), Options: set, IDs: ids}
+	j.asked = asked{Identity: m.Identity(m.file), Clock: m.clock.Format(time.RFC3339Nano), Options: set, IDs: ids}
 	var text strings.Builder
 	for _, id := range ids {
 		text.WriteString(m.spelled(id))

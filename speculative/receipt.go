@@ -210,7 +210,7 @@ func (d *Decoder) Receipt(o ReceiptOptions) (*Receipt, error) {
 		Tokens: append([]int32{}, d.sequence[d.stats.Prompt:]...), End: d.stats.End,
 	}
 	if r.Model.KV == "" {
-		r.Model.KV = defaultKV
+		r.Model.KV = engine.DefaultKV
 	}
 	if d.o.EOG != nil {
 		for id := range int32(d.target.Vocab()) {
@@ -263,9 +263,6 @@ func (r *ReceiptModel) set(there []*engine.Adapter) (engine.AdapterSet, error) {
 	}
 	return set, err
 }
-
-// defaultKV is the storage of a session's cache where SessionOptions.KV is "".
-const defaultKV = "f16"
 
 // confirmable refuses verifiers whose text is not plain decoding's.
 func confirmable(v Verifier) error {

@@ -86,7 +86,8 @@ func (b *batching) run(ctx context.Context, p *program) error {
 	bar := terminal.NewBar(p.stderr, "batch")
 	defer bar.Clear()
 	r, err := batch.Run(ctx, batch.Options{
-		Input: b.input, Output: b.output, Shard: b.shard, Shards: b.shards, Parallel: b.parallel, Do: server.Do,
+		Input: b.input, Output: b.output, Shard: b.shard, Shards: b.shards, Parallel: b.parallel,
+		Do: func(ctx context.Context, r batch.Request) (int, []byte) { return server.Do(ctx, r.Path, r.Body) },
 		Progress: func(r batch.Report) {
 			bar.Set(int64(r.Done), int64(r.Requests-r.Before),
 				fmt.Sprintf("%d of %d, %.1f tokens/s", r.Before+r.Done, r.Requests, perSecond(r)))

@@ -61,7 +61,7 @@ func newGenerate() *generate {
 		predict:  -1,
 		seed:     -1,
 		color:    colorAuto,
-		sampling: usualSampling(),
+		sampling: library.UsualSampling(),
 	}
 }
 

@@ -148,7 +148,7 @@ func TestOneMeaning(t *testing.T) {
 		}
 		return answer{list[0].Text, list[0].Stats.Drafted, list[0].Stats.Accepted}
 	}
-	base := library.Request{MaxTokens: length, Sampling: usualSampling(), Breakers: library.DefaultBreakers()}
+	base := library.Request{MaxTokens: length, Sampling: library.UsualSampling(), Breakers: library.DefaultBreakers()}
 	base.Sampling.Seed = 7
 	plain := write(base)
 	for _, x := range append([]meaning{{change: func(*library.Request) {}}}, meanings...) {

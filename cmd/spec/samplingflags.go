@@ -11,11 +11,6 @@ import (
 	"github.com/specgo/spec/engine/sampling"
 )
 
-// usualSampling has llama.cpp's defaults.
-func usualSampling() engine.Sampling {
-	return engine.Sampling{Temperature: 0.8, TopK: 40, TopP: 0.95, MinP: 0.05, RepeatPenalty: 1, TypicalP: 1}.Normalized()
-}
-
 // samplingRows choose tokens.
 func samplingRows(s *engine.Sampling) []flag {
 	return []flag{

@@ -131,7 +131,7 @@ func newServing() *serving {
 			limits: limits, timeout: int(limits.WriteTime / time.Second), shutdown: 30,
 			certificate: new(atomic.Pointer[tls.Certificate]),
 		},
-		answers:   answers{predict: -1, seed: -1, sampling: usualSampling(), reasoning: "auto", whenFull: fullStop},
+		answers:   answers{predict: -1, seed: -1, sampling: library.UsualSampling(), reasoning: "auto", whenFull: fullStop},
 		logFormat: "text", level: new(slog.LevelVar),
 	}
 }

@@ -22,12 +22,19 @@ type Options struct {
 	Shard, Shards int
 	Parallel      int // requests at once, at least 1
 
-	// Do answers one request: path is that of an endpoint, as "/v1/chat/completions". The answer is JSON. A request
-	// that Do gives up on since ctx has ended may have any answer: it is dropped.
-	Do func(ctx context.Context, path string, body []byte) (status int, answer []byte)
+	// Do answers one request. The answer is JSON. A request that Do gives up on since ctx has ended may have any answer:
+	// it is dropped.
+	Do func(ctx context.Context, r Request) (status int, answer []byte)
 
 	Progress func(Report)     // called after each answer, by one goroutine at a time; nil: none
 	Now      func() time.Time // nil: time.Now
+}
+
+// Request is a line of the input.
+type Request struct {
+	ID   string // custom_id
+	Path string // of an endpoint, as "/v1/chat/completions"
+	Body []byte // a JSON object
 }
 
 // Report says what Run has done.
@@ -121,11 +128,11 @@ func Run(ctx context.Context, o Options) (r Report, err error) {
 				if work.Err() != nil { // it was handed out as the work ended
 					return
 				}
-				path, body, err := in.read(i)
+				asked, err := in.read(i)
 				var status int
 				var answer []byte
 				if err == nil {
-					status, answer = o.Do(work, path, body)
+					status, answer = o.Do(work, asked)
 				}
 				mu.Lock()
 				switch {

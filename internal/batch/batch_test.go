@@ -31,9 +31,9 @@ func requests(n int) string {
 }
 
 // echo answers with the body; every fifth request is wrong.
-func echo(_ context.Context, path string, body []byte) (int, []byte) {
+func echo(_ context.Context, r Request) (int, []byte) {
 	var b struct{ N int }
-	if err := json.Unmarshal(body, &b); err != nil || path != Paths[b.N%len(Paths)] {
+	if err := json.Unmarshal(r.Body, &b); err != nil || r.Path != Paths[b.N%len(Paths)] {
 		return 400, []byte(`{"error": "not the request"}`)
 	}
 	if b.N%5 == 4 {
@@ -130,7 +130,7 @@ func TestRun(t *testing.T) {
 	}
 	// Again: nothing is left to do.
 	before := read(t, o.Output)
-	o.Do = func(context.Context, string, []byte) (int, []byte) {
+	o.Do = func(context.Context, Request) (int, []byte) {
 		t.Error("answered again")
 		return 200, []byte("{}")
 	}
@@ -158,9 +158,9 @@ func TestResume(t *testing.T) {
 	for cut := 0; cut < len(whole); cut += step {
 		write(t, o.Output, whole[:cut])
 		calls := atomic.Int64{}
-		o.Do = func(ctx context.Context, path string, body []byte) (int, []byte) {
+		o.Do = func(ctx context.Context, r Request) (int, []byte) {
 			calls.Add(1)
-			return echo(ctx, path, body)
+			return echo(ctx, r)
 		}
 		r, err := Run(context.Background(), o)
 		if err != nil {
@@ -184,9 +184,9 @@ func TestLongResume(t *testing.T) {
 func TestKilled(t *testing.T) {
 	if name := os.Getenv("BATCH_TEST_DIR"); name != "" {
 		o := Options{Input: filepath.Join(name, "in.jsonl"), Output: filepath.Join(name, "out.jsonl"), Parallel: 4}
-		o.Do = func(ctx context.Context, path string, body []byte) (int, []byte) {
+		o.Do = func(ctx context.Context, r Request) (int, []byte) {
 			time.Sleep(time.Millisecond)
-			return echo(ctx, path, body)
+			return echo(ctx, r)
 		}
 		if _, err := Run(context.Background(), o); err != nil {
 			t.Fatal(err)
@@ -277,13 +277,13 @@ func TestCancelled(t *testing.T) {
 	o := files(t, requests(n))
 	ctx, cancel := context.WithCancel(context.Background())
 	var calls atomic.Int64
-	o.Do = func(ctx context.Context, path string, body []byte) (int, []byte) {
+	o.Do = func(ctx context.Context, r Request) (int, []byte) {
 		if calls.Add(1) > 10 {
 			cancel()
 			<-ctx.Done()
 			return 499, []byte(`{"error": "gone"}`)
 		}
-		return echo(ctx, path, body)
+		return echo(ctx, r)
 	}
 	r, err := Run(ctx, o)
 	if !errors.Is(err, context.Canceled) || r.Done > 10 {
@@ -296,7 +296,7 @@ func TestCancelled(t *testing.T) {
 	once(t, answers(t, read(t, o.Output)), n)
 
 	o = files(t, requests(n)) // a server that cannot answer ends the work, without an answer
-	o.Do = func(context.Context, string, []byte) (int, []byte) { return 503, []byte(`{"error": "no memory"}`) }
+	o.Do = func(context.Context, Request) (int, []byte) { return 503, []byte(`{"error": "no memory"}`) }
 	if _, err := Run(context.Background(), o); err == nil || !strings.Contains(err.Error(), "no memory") {
 		t.Errorf("503: %v", err)
 	}
@@ -328,11 +328,11 @@ func TestUnavailableAfterGoodAnswers(t *testing.T) {
 	o := files(t, requests(n))
 	o.Parallel = 1
 	calls := 0
-	o.Do = func(ctx context.Context, path string, body []byte) (int, []byte) {
+	o.Do = func(ctx context.Context, r Request) (int, []byte) {
 		if calls++; calls == 4 {
 			return 503, []byte(`{"error": "no memory"}`)
 		}
-		return echo(ctx, path, body)
+		return echo(ctx, r)
 	}
 	r, err := Run(context.Background(), o)
 	if err == nil || !strings.Contains(err.Error(), "no memory") || r.Done != 3 || calls != 4 {
@@ -468,7 +468,7 @@ func TestParallel(t *testing.T) {
 	var mu sync.Mutex
 	inside, most := 0, 0
 	all := make(chan bool)
-	o.Do = func(ctx context.Context, path string, body []byte) (int, []byte) {
+	o.Do = func(ctx context.Context, r Request) (int, []byte) {
 		mu.Lock()
 		inside++
 		if most = max(most, inside); inside == o.Parallel && most == inside {
@@ -483,7 +483,7 @@ func TestParallel(t *testing.T) {
 		mu.Lock()
 		inside--
 		mu.Unlock()
-		return echo(ctx, path, body)
+		return echo(ctx, r)
 	}
 	if _, err := Run(context.Background(), o); err != nil {
 		t.Fatal(err)

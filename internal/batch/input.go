@@ -125,15 +125,15 @@ func parseLine(text []byte) (*line, error) {
 }
 
 // read reads a request again. Several goroutines may call it.
-func (in *input) read(i int) (path string, body []byte, err error) {
+func (in *input) read(i int) (Request, error) {
 	r := in.requests[i]
 	text := make([]byte, r.length)
 	if _, err := in.file.ReadAt(text, r.offset); err != nil && err != io.EOF {
-		return "", nil, err
+		return Request{}, err
 	}
 	l, err := parseLine(text)
 	if err != nil || *l.CustomID != r.id {
-		return "", nil, fmt.Errorf("%s: request %q is no longer where it was: the file has changed", in.name, r.id)
+		return Request{}, fmt.Errorf("%s: request %q is no longer where it was: the file has changed", in.name, r.id)
 	}
-	return *l.URL, l.Body, nil
+	return Request{r.id, *l.URL, l.Body}, nil
 }
