@@ -82,7 +82,7 @@ func samplingFields(in forms) []field {
 		{"dry_sequence_breakers", honored, llama, "texts that no repetition reaches over (default newline, colon, quote, " +
 			"asterisk)", readBreakers},
 
-		{"seed", honored, in, "the same seed gives the same answer, but with the verifiers rejection and " +
+		{"seed", honored, in | formResponses, "the same seed gives the same answer, but with the verifiers rejection and " +
 			"block, whose texts depend on what was drafted too; -1 is another each time",
 			func(r *request, v value) *Error {
 				n, err := v.whole(math.MinInt64, math.MaxInt64)

@@ -21,8 +21,8 @@ const (
 
 // requestParts are the fields of [spec.Request].
 var requestParts = map[string]part{
-	"Messages": inIDs, "Prompts": inIDs, "Infill": inIDs, "Keep": inIDs,
-	"Variables": option, "Clock": option, "Continue": option, "ThinkingBudget": option, "Tools": option, "ToolChoice": option,
+	"Messages": inIDs, "Prompts": inIDs, "Infill": inIDs, "Keep": inIDs, "Clock": option,
+	"Variables": option, "Continue": option, "ThinkingBudget": option, "Tools": option, "ToolChoice": option,
 	"OneCall": option, "MaxTokens": option, "WhenFull": option, "Stop": option, "IgnoreEOS": option,
 	"MinTokens": option, "Ends": option, "Breakers": option, "Constraint": option, "Adapters": option,
 	"Lines": refused, "Drafter": refused, "Written": refused, "CallID": refused,

@@ -1,0 +1,639 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/specgo/spec"
+	"github.com/specgo/spec/cluster/internal/natstest"
+	"github.com/specgo/spec/internal/batch"
+)
+
+// identity is one of a model that is not there.
+func identity(name string) spec.Identity {
+	var id spec.Identity
+	id.Model.Model = name
+	return id
+}
+
+func sumOf(t testing.TB, name string) string {
+	t.Helper()
+	sum, err := identity(name).Sum()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sum
+}
+
+// queue is a new queue of a new server.
+func queue(t testing.TB, o QueueOptions, maxPayload int32) *Queue {
+	t.Helper()
+	q, err := OpenQueue(t.Context(), natstest.Connect(t, natstest.Start(t, maxPayload)), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+// echo answers with the seed and the text of a body.
+func echo(_ context.Context, r Request) (int, []byte) {
+	var b struct {
+		Seed int64
+		Text string
+	}
+	if err := json.Unmarshal(r.Body, &b); err != nil {
+		return 400, []byte(`{"error":{"message":"not a body"}}`)
+	}
+	return 200, fmt.Appendf(nil, `{"id":"%d","seed":%d,"text":%q}`, time.Now().UnixNano(), b.Seed, b.Text)
+}
+
+// work runs a worker until stop is called, which waits for its end.
+func work(t testing.TB, o WorkerOptions) (w *Worker, stop func()) {
+	t.Helper()
+	if o.Identity.Model.Model == "" {
+		o.Identity = identity("a")
+	}
+	if o.Do == nil {
+		o.Do = echo
+	}
+	w, err := NewWorker(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(stop)
+	return w, stop
+}
+
+func submitter(t testing.TB, q *Queue, change func(*SubmitOptions)) *Submitter {
+	t.Helper()
+	o := SubmitOptions{Queue: q, Identity: sumOf(t, "a"), Clock: time.Unix(1e9, 0)}
+	if change != nil {
+		change(&o)
+	}
+	s, err := NewSubmitter(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+func request(i int) Request {
+	return Request{ID: fmt.Sprint("id-", i), Path: "/v1/completions", Body: fmt.Appendf(nil, `{"text":"t%d"}`, i)}
+}
+
+// put puts a request into the queue without waiting.
+func put(t testing.TB, q *Queue, l lane, r Request) {
+	t.Helper()
+	m, err := q.message(l, r)
+	if err == nil {
+		_, err = q.js.PublishMsg(t.Context(), m)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A line gets a seed that follows from it, and a clock where a template may read one; what it has stays. Lines that
+// differ in anything but blanks have other seeds and other keys.
+func TestLinesAreCompleted(t *testing.T) {
+	clock := time.Date(2026, 1, 31, 12, 0, 0, 0, time.FixedZone("", 3600))
+	complete := func(id, path, body string) string {
+		r, err := Complete(Request{ID: id, Path: path, Body: []byte(body)}, clock)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(r.Body)
+	}
+	for _, c := range []struct{ path, body, want string }{
+		{"/v1/embeddings", `{ "input": "x" }`, `{"input":"x"}`},
+		{"/v1/completions", `{"prompt":"x","seed":7}`, `{"prompt":"x","seed":7}`},
+		{"/v1/completions", `{"seed":0}`, `{"seed":0}`},
+		{"/v1/chat/completions", `{"seed":7,"clock":"2001-01-01T00:00:00Z"}`, `{"seed":7,"clock":"2001-01-01T00:00:00Z"}`},
+		{"/v1/responses", `{"seed":7, "clock":null}`, `{"seed":7,"clock":"2026-01-31T11:00:00Z"}`},
+		{"/v1/chat/completions", `{"seed":7}`, `{"seed":7,"clock":"2026-01-31T11:00:00Z"}`},
+		{"/v1/completions", `{"seed":7,"speculation":{"verify":"match"}}`, `{"seed":7,"speculation":{"verify":"match"}}`},
+	} {
+		if got := complete("a", c.path, c.body); got != c.want {
+			t.Errorf("%s %s: %s, want %s", c.path, c.body, got, c.want)
+		}
+	}
+	seeds := map[string]bool{}
+	for _, c := range [][3]string{
+		{"a", "/v1/completions", `{"prompt":"x"}`}, {"b", "/v1/completions", `{"prompt":"x"}`},
+		{"a", "/v1/completions", `{"prompt":"y"}`}, {"a", "/v1/responses", `{"prompt":"x"}`},
+	} {
+		body := complete(c[0], c[1], c[2])
+		_, seed, ok := strings.Cut(body, `"seed":`)
+		if seed, _, _ = strings.Cut(seed, ","); !ok || seeds[seed] || body != complete(c[0], c[1], body) {
+			t.Errorf("%q: %s", c, body)
+		}
+		seeds[seed] = true
+	}
+	plain := complete("a", "/v1/completions", `{"prompt":"x"}`)
+	if blanks := complete("a", "/v1/completions", "{ \"prompt\" :\t\"x\" }"); blanks != plain {
+		t.Errorf("blanks: %s", blanks)
+	}
+	if drawn := complete("a", "/v1/completions", `{"prompt":"x","seed":-1}`); strings.Contains(drawn, "-1") {
+		t.Errorf("a seed that the server would draw stays: %s", drawn)
+	}
+	for body, want := range map[string]string{
+		`{"speculation":{"verify":"block"}}`: "speculation.verify", `{"speculation":{"verify":"rejection"}}`: "rejection",
+		`{"a":1,"a":2}`: `"a" stands twice`, `[]`: "no object", `{"a":`: "body",
+	} {
+		if _, err := Complete(Request{Body: []byte(body)}, clock); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want it to name %s", body, err, want)
+		}
+	}
+	keys := map[string]bool{Key("i", request(1)): true, Key("j", request(1)): true, Key("i", request(2)): true,
+		Key("i", Request{Path: "/v1/embeddings", Body: request(1).Body}): true}
+	if again := request(1); len(keys) != 4 || !keys[Key("i", Request{ID: "other", Path: again.Path, Body: again.Body})] {
+		t.Error("keys are not of identity, path and body alone")
+	}
+}
+
+// What says when, by whom and how fast an answer was computed makes no difference; all else does.
+func TestSameLooksAtWhatIsComputed(t *testing.T) {
+	const base = `{"id":"a","created":1,"model":"m","choices":[{"text":"x","finish_reason":"stop","logprobs":` +
+		`[{"token_ids":[5],"logprob":-0.25}]}],"usage":{"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":4}}}`
+	for change, want := range map[string]bool{
+		``: true, `"id":"a"|"id":"b"`: true, `"created":1|"created":2`: true, `"cached_tokens":4|"cached_tokens":0`: true,
+		`"text":"x"|"text":"y"`: false, `stop|length`: false, `[5]|[6]`: false, `-0.25|-0.25000001`: false,
+		`"completion_tokens":3|"completion_tokens":2`: false,
+	} {
+		from, to, _ := strings.Cut(change, "|")
+		other := Answer{Status: 200, Body: json.RawMessage(strings.Replace(base, from, to, 1))}
+		if same, err := Same(Answer{Status: 200, Body: json.RawMessage(base)}, other); err != nil || same != want {
+			t.Errorf("%s: %v, %v", change, same, err)
+		}
+	}
+	if same, _ := Same(Answer{Status: 200, Body: []byte(`{}`)}, Answer{Status: 400, Body: []byte(`{}`)}); same {
+		t.Error("another status is the same")
+	}
+	if _, err := Same(Answer{Body: []byte(`{`)}, Answer{}); err == nil {
+		t.Error("what is not JSON is compared")
+	}
+}
+
+// A batch is answered line by line, whoever answers; submitted again it is collected without being computed again, also
+// into another file. A submission that is interrupted goes on.
+func TestBatchIsAnsweredAndResumed(t *testing.T) {
+	const n = 60
+	q := queue(t, QueueOptions{}, 0)
+	var calls atomic.Int64
+	counted := func(ctx context.Context, r Request) (int, []byte) {
+		calls.Add(1)
+		return echo(ctx, r)
+	}
+	work(t, WorkerOptions{Queue: q, Parallel: 3, Do: counted})
+	work(t, WorkerOptions{Queue: q, Parallel: 2, Do: counted})
+	dir := t.TempDir()
+	var in strings.Builder
+	for i := range n {
+		fmt.Fprintf(&in, `{"custom_id":"id-%d","url":"/v1/completions","body":{"text":"t%d"}}`+"\n", i, i)
+	}
+	input := filepath.Join(dir, "in.jsonl")
+	if err := os.WriteFile(input, []byte(in.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s := submitter(t, q, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	o := batch.Options{Input: input, Output: filepath.Join(dir, "a"), Parallel: 16, Do: s.Do,
+		Progress: func(r batch.Report) {
+			if r.Done == n/2 {
+				cancel()
+			}
+		}}
+	if r, err := batch.Run(ctx, o); !errors.Is(err, context.Canceled) || r.Done < n/2 || r.Done == n {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	o.Progress = nil
+	if r, err := batch.Run(t.Context(), o); err != nil || r.Before < n/2 || r.Before+r.Done != n || r.Failed > 0 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	o.Output = filepath.Join(dir, "b")
+	if r, err := batch.Run(t.Context(), o); err != nil || r.Done != n || r.Failed > 0 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if calls.Load() != n {
+		t.Errorf("%d requests were computed %d times", n, calls.Load())
+	}
+	waitEmpty(t, q)
+}
+
+// waitEmpty waits until nothing is in the queue.
+func waitEmpty(t testing.TB, q *Queue) {
+	t.Helper()
+	for {
+		info, err := q.work.Info(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.State.Msgs == 0 {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// A request whose answer never comes is given up after so many tries: the reason is stored and told. Asked for again it
+// is told again, and tried again on demand.
+func TestPoisonIsGivenUpWithItsReason(t *testing.T) {
+	q := queue(t, QueueOptions{Lease: time.Minute}, 0)
+	var tries atomic.Int64
+	var healed atomic.Bool
+	w, _ := work(t, WorkerOptions{Queue: q, Tries: 3, Do: func(ctx context.Context, r Request) (int, []byte) {
+		if strings.Contains(string(r.Body), "t1") && !healed.Load() {
+			tries.Add(1)
+			return 500, []byte("{\"error\":\n\"it panics\"}")
+		}
+		return echo(ctx, r)
+	}})
+	s := submitter(t, q, nil)
+	if status, answer := s.Do(t.Context(), request(0)); status != 200 {
+		t.Errorf("%d %s", status, answer)
+	}
+	for range 2 {
+		status, answer := s.Do(t.Context(), request(1))
+		if status != 500 || !strings.Contains(string(answer), `given up after 3 tries: status 500: {\"error\": \"it panics\"}`) {
+			t.Errorf("%d %s", status, answer)
+		}
+	}
+	if tries.Load() != 3 || w.counts.dead.Load() != 1 || w.counts.returned.Load() != 2 {
+		t.Errorf("tried %d times; %+v", tries.Load(), &w.counts)
+	}
+	waitEmpty(t, q)
+	healed.Store(true)
+	again := submitter(t, q, func(o *SubmitOptions) { o.Retry = true })
+	if status, answer := again.Do(t.Context(), request(1)); status != 200 {
+		t.Errorf("tried again: %d %s", status, answer)
+	}
+}
+
+// A request that ends its workers is given up too, by a worker that finds it handed out too often.
+func TestRequestThatEndsWorkersIsGivenUp(t *testing.T) {
+	q := queue(t, QueueOptions{}, 0)
+	s := submitter(t, q, nil)
+	r, err := Complete(request(1), s.o.Clock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, q, s.lane, r)
+	w := idle(t, q)
+	w.follow(t.Context(), s.lane.entry())
+	for range 2 { // as two workers that die with it
+		next(t, w).Nak()
+	}
+	work(t, WorkerOptions{Queue: q, Tries: 2, Do: func(context.Context, Request) (int, []byte) {
+		t.Error("it is tried a third time")
+		return 200, []byte("{}")
+	}})
+	status, answer := s.Do(t.Context(), request(1))
+	if status != 500 || !strings.Contains(string(answer), "handed out 2 times, and no worker answered") {
+		t.Errorf("%d %s", status, answer)
+	}
+}
+
+// idle is a worker that does not run.
+func idle(t testing.TB, q *Queue) *Worker {
+	t.Helper()
+	w, err := NewWorker(t.Context(), WorkerOptions{Queue: q, Identity: identity("a"), Do: echo})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// next takes the next request of a worker that does not run.
+func next(t testing.TB, w *Worker) jetstream.Msg {
+	t.Helper()
+	for {
+		if m, _ := w.take(t.Context()); m != nil {
+			return m
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// A worker refuses what is for another identity, or is not what its key says, and tells so; it goes back, and at last
+// to the dead letters.
+func TestOtherIdentityIsRefused(t *testing.T) {
+	q := queue(t, QueueOptions{}, 0)
+	called := func(context.Context, Request) (int, []byte) {
+		t.Error("answered")
+		return 200, []byte("{}")
+	}
+	w, _ := work(t, WorkerOptions{Queue: q, Tries: 2, Do: called})
+	submitter(t, q, nil) // makes the lane known
+	l := lane{sumOf(t, "a"), "normal", "default"}
+	other, err := q.message(lane{sumOf(t, "b"), "normal", "default"}, request(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed, err := q.message(l, request(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed.Data = []byte(strings.Replace(string(changed.Data), "t2", "t3", 1))
+	key := other.Header.Get(headerKey)
+	other.Subject = q.workSubject(l, key)
+	for _, m := range []struct{ key, want string }{
+		{key, "it is for the identity " + sumOf(t, "b")[:8]}, {changed.Header.Get(headerKey), "that of its content"},
+	} {
+		msg := other
+		if m.key != key {
+			msg = changed
+		}
+		if _, err := q.js.PublishMsg(t.Context(), msg); err != nil {
+			t.Fatal(err)
+		}
+		var reason string
+		for reason == "" {
+			if _, reason, err = submitterResult(t, q, m.key); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if !strings.Contains(reason, "refused: ") || !strings.Contains(reason, m.want) {
+			t.Errorf("%s, want %s", reason, m.want)
+		}
+	}
+	if w.counts.refused.Load() != 4 {
+		t.Errorf("refused %d times", w.counts.refused.Load())
+	}
+}
+
+func submitterResult(t testing.TB, q *Queue, key string) (*Answer, string, error) {
+	return (&Submitter{q: q}).result(t.Context(), key)
+}
+
+// A worker for another identity takes nothing from lanes that are not its own.
+func TestLanesAreOfOneIdentity(t *testing.T) {
+	q := queue(t, QueueOptions{}, 0)
+	work(t, WorkerOptions{Queue: q, Identity: identity("b"), Do: func(context.Context, Request) (int, []byte) {
+		t.Error("it answers another identity's request")
+		return 200, []byte("{}")
+	}})
+	work(t, WorkerOptions{Queue: q})
+	s := submitter(t, q, nil)
+	for i := range 5 {
+		if status, answer := s.Do(t.Context(), request(i)); status != 200 {
+			t.Errorf("%d %s", status, answer)
+		}
+	}
+}
+
+// What is under way when a worker is told to stop goes back at once, and another one answers it.
+func TestStoppedWorkerReturnsItsWork(t *testing.T) {
+	q := queue(t, QueueOptions{Lease: time.Hour}, 0)
+	begun := make(chan bool, 1)
+	w, stop := work(t, WorkerOptions{Queue: q, Do: func(ctx context.Context, _ Request) (int, []byte) {
+		begun <- true
+		<-ctx.Done()
+		return 499, []byte(`{"error":"gone"}`)
+	}})
+	s := submitter(t, q, nil)
+	got := make(chan int, 1)
+	go func() {
+		status, _ := s.Do(t.Context(), request(1))
+		got <- status
+	}()
+	<-begun
+	stop()
+	if w.counts.returned.Load() != 1 {
+		t.Errorf("%d returned", w.counts.returned.Load())
+	}
+	work(t, WorkerOptions{Queue: q})
+	if status := <-got; status != 200 {
+		t.Errorf("status %d", status)
+	}
+}
+
+// The first answer that is stored stays; a worker that has another one says so, and its request is done.
+func TestFirstAnswerStays(t *testing.T) {
+	q := queue(t, QueueOptions{}, 0)
+	for i, c := range []struct {
+		stored    string
+		different int64
+	}{{`{"id":"other","seed":1,"text":"t0"}`, 0}, {`{"id":"other","seed":1,"text":"another"}`, 1}} {
+		s := submitter(t, q, nil)
+		r := request(0)
+		r.Body = fmt.Appendf(nil, `{"text":"t0","seed":1,"n":%d}`, i)
+		w, stop := work(t, WorkerOptions{Queue: q, Do: func(ctx context.Context, r Request) (int, []byte) {
+			won, err := q.store(ctx, Key(sumOf(t, "a"), r), Answer{Status: 200, Body: json.RawMessage(c.stored)})
+			if !won || err != nil {
+				t.Errorf("%v, %v", won, err)
+			}
+			return echo(ctx, r)
+		}})
+		if status, answer := s.Do(t.Context(), r); status != 200 || string(answer) != c.stored {
+			t.Errorf("%d %s", status, answer)
+		}
+		waitEmpty(t, q)
+		stop()
+		if w.counts.different.Load() != c.different || w.counts.repeated.Load() != 1 {
+			t.Errorf("%s: %d different, %d repeated", c.stored, w.counts.different.Load(), w.counts.repeated.Load())
+		}
+	}
+}
+
+// Workers look for requests of a higher priority first, and take from tenants in turn, however much one has put there.
+func TestPrioritiesAndTenants(t *testing.T) {
+	q := queue(t, QueueOptions{}, 0)
+	id := sumOf(t, "a")
+	i := 0
+	fill := func(priority, tenant string, n int) {
+		submitter(t, q, func(o *SubmitOptions) { o.Priority, o.Tenant = priority, tenant })
+		for range n {
+			i++
+			put(t, q, lane{id, priority, tenant}, Request{Path: "/v1/completions",
+				Body: fmt.Appendf(nil, `{"text":"%s %s","seed":%d}`, priority, tenant, i)})
+		}
+	}
+	fill("low", "big", 2)
+	fill("normal", "big", 6)
+	fill("normal", "small", 2)
+	fill("high", "late", 2)
+	var order []string
+	w := idle(t, q)
+	for _, l := range []lane{{id, "low", "big"}, {id, "normal", "big"}, {id, "normal", "small"}, {id, "high", "late"}} {
+		w.follow(t.Context(), l.entry())
+	}
+	for range i {
+		m := next(t, w)
+		r, err := w.read(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, answer := echo(t.Context(), r)
+		var a struct{ Text string }
+		if err := json.Unmarshal(answer, &a); err != nil {
+			t.Fatal(err)
+		}
+		order = append(order, a.Text)
+		m.DoubleAck(t.Context())
+	}
+	want := slices.Concat(slices.Repeat([]string{"high late"}, 2), slices.Repeat([]string{"normal big", "normal small"}, 2),
+		slices.Repeat([]string{"normal big"}, 4), slices.Repeat([]string{"low big"}, 2))
+	if !slices.Equal(order, want) {
+		t.Errorf("%q", order)
+	}
+}
+
+// No more requests of a lane are out than its consumer allows, whoever has them.
+func TestRequestsInFlightAreBounded(t *testing.T) {
+	q := queue(t, QueueOptions{InFlight: 2}, 0)
+	s := submitter(t, q, nil)
+	w := idle(t, q)
+	w.follow(t.Context(), s.lane.entry())
+	for i := range 4 {
+		r, _ := Complete(request(i), s.o.Clock)
+		put(t, q, s.lane, r)
+	}
+	first := next(t, w)
+	next(t, w)
+	if m, _ := w.take(t.Context()); m != nil {
+		t.Error("a third one")
+	}
+	if err := first.DoubleAck(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	next(t, w)
+}
+
+// Answers that are longer than a message may be are kept elsewhere, and requests that are too long are refused.
+func TestLargeAnswersAndRequests(t *testing.T) {
+	q := queue(t, QueueOptions{}, 8<<10)
+	long := `{"text":"` + strings.Repeat("x", 20<<10) + `"}`
+	work(t, WorkerOptions{Queue: q, Do: func(context.Context, Request) (int, []byte) { return 200, []byte(long) }})
+	s := submitter(t, q, nil)
+	if status, answer := s.Do(t.Context(), request(1)); status != 200 || string(answer) != long {
+		t.Errorf("%d, %d bytes", status, len(answer))
+	}
+	r := request(2)
+	r.Body = []byte(long)
+	if status, answer := s.Do(t.Context(), r); status != http.StatusRequestEntityTooLarge ||
+		!strings.Contains(string(answer), "max_payload of the NATS server is 8192") {
+		t.Errorf("%d %s", status, answer)
+	}
+}
+
+// A batch has the clock of its first submission.
+func TestClockOfABatchStays(t *testing.T) {
+	q := queue(t, QueueOptions{}, 0)
+	first := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+	for _, now := range []time.Time{first, first.Add(time.Hour)} {
+		if got, err := q.Clock(t.Context(), "abc", now); err != nil || !got.Equal(first) {
+			t.Errorf("%v, %v", got, err)
+		}
+	}
+	if got, err := q.Clock(t.Context(), "abd", first.Add(time.Hour)); err != nil || got.Equal(first) {
+		t.Errorf("another batch: %v, %v", got, err)
+	}
+}
+
+// leased is a message that counts how often its lease is extended.
+type leased struct {
+	jetstream.Msg
+	n chan bool
+}
+
+func (m leased) InProgress() error {
+	m.n <- true
+	return nil
+}
+
+// While a request is being answered its lease is extended, and not behind that.
+func TestLeaseIsExtended(t *testing.T) {
+	m := leased{n: make(chan bool)}
+	w := &Worker{}
+	end := w.extend(m, 3*time.Millisecond)
+	for range 3 {
+		<-m.n
+	}
+	go func() {
+		for range m.n {
+		}
+	}()
+	end() // waits for the last one
+	close(m.n)
+}
+
+// The metrics are in Prometheus' form, with what was done.
+func TestMetrics(t *testing.T) {
+	q := queue(t, QueueOptions{}, 0)
+	w, _ := work(t, WorkerOptions{Queue: q})
+	s := submitter(t, q, nil)
+	for i := range 3 {
+		s.Do(t.Context(), request(i))
+	}
+	waitEmpty(t, q)
+	var b strings.Builder
+	w.WriteMetrics(&b)
+	for _, want := range []string{"spec_worker_answers_total{status=\"200\"} 3\n", "\nspec_worker_different_total 0\n",
+		"# TYPE spec_worker_queue_seconds_total counter\nspec_worker_queue_seconds_total 0.0"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+}
+
+// Names that subjects cannot have are refused.
+func TestNamesAreChecked(t *testing.T) {
+	q := queue(t, QueueOptions{}, 0)
+	for _, change := range []func(*SubmitOptions){
+		func(o *SubmitOptions) { o.Tenant = "a.b" }, func(o *SubmitOptions) { o.Priority = "urgent" },
+	} {
+		o := SubmitOptions{Queue: q, Identity: sumOf(t, "a")}
+		change(&o)
+		if _, err := NewSubmitter(t.Context(), o); err == nil {
+			t.Errorf("%+v is taken", o)
+		}
+	}
+	if _, err := OpenQueue(t.Context(), q.nc, QueueOptions{Name: "a.>"}); err == nil {
+		t.Error("a queue's name with a dot is taken")
+	}
+}
+
+// BenchmarkQueue is the whole way of a request and its answer, one after the other, where the answer costs nothing: the
+// submitter, the NATS server and the worker are all in this process.
+func BenchmarkQueue(b *testing.B) {
+	q := queue(b, QueueOptions{}, 0)
+	work(b, WorkerOptions{Queue: q})
+	s := submitter(b, q, nil)
+	var before, after syscall.Rusage
+	syscall.Getrusage(syscall.RUSAGE_SELF, &before)
+	i := 0
+	for b.Loop() {
+		i++
+		if status, answer := s.Do(b.Context(), request(i)); status != 200 {
+			b.Fatalf("%d %s", status, answer)
+		}
+	}
+	syscall.Getrusage(syscall.RUSAGE_SELF, &after)
+	used := after.Utime.Nano() + after.Stime.Nano() - before.Utime.Nano() - before.Stime.Nano()
+	b.ReportMetric(float64(used)/1e6/float64(i), "cpu-ms/op")
+}

@@ -1,0 +1,67 @@
+// Package connect is the flags by which the cluster's commands find their queue.
+package connect
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/specgo/spec/cluster"
+)
+
+// Flags are where the queue is, and how it is made where it is not there.
+type Flags struct {
+	url, creds string
+	queue      cluster.QueueOptions
+}
+
+// Define defines the flags.
+func (c *Flags) Define(f *flag.FlagSet, env func(string) string) {
+	f.StringVar(&c.url, "nats", cmp.Or(env("NATS_URL"), nats.DefaultURL),
+		"`URL` of NATS servers, separated by commas; environment: NATS_URL")
+	f.StringVar(&c.creds, "creds", env("NATS_CREDS"), "`FILE` of credentials; environment: NATS_CREDS")
+	f.StringVar(&c.queue.Name, "queue", "spec", "`NAME` of the queue")
+	f.IntVar(&c.queue.Replicas, "replicas", 1, "servers that hold each stream, where this makes the queue")
+	f.DurationVar(&c.queue.Keep, "keep", 7*24*time.Hour, "how long answers are kept, likewise")
+	f.DurationVar(&c.queue.Lease, "lease", 30*time.Second,
+		"how long a worker that is not heard of keeps a request, where this makes a lane")
+	f.IntVar(&c.queue.InFlight, "in-flight", 1000,
+		"most requests of one tenant and priority that workers may have at once, likewise")
+}
+
+// openTime bounds how long the servers may take to be found.
+const openTime = 30 * time.Second
+
+// Open connects to the servers and finds or makes the queue. Connections that break are made again.
+func (c *Flags) Open(ctx context.Context, log *slog.Logger) (*nats.Conn, *cluster.Queue, error) {
+	o := []nats.Option{
+		nats.MaxReconnects(-1), nats.ReconnectWait(time.Second),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { log.Warn("disconnected", "error", err) }),
+		nats.ReconnectHandler(func(nc *nats.Conn) { log.Info("connected again", "server", nc.ConnectedUrlRedacted()) }),
+	}
+	if c.creds != "" {
+		o = append(o, nats.UserCredentials(c.creds))
+	}
+	ctx, cancel := context.WithTimeout(ctx, openTime)
+	defer cancel()
+	for {
+		nc, err := nats.Connect(c.url, o...)
+		if err == nil {
+			q, err := cluster.OpenQueue(ctx, nc, c.queue)
+			if err != nil {
+				nc.Close()
+			}
+			return nc, q, err
+		}
+		select {
+		case <-time.After(time.Second): // it may be starting
+		case <-ctx.Done():
+			return nil, nil, fmt.Errorf("NATS at %s: %w", c.url, err)
+		}
+	}
+}

@@ -1,0 +1,286 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/specgo/spec"
+	"github.com/specgo/spec/internal/strictjson"
+)
+
+// QueueOptions configure a queue where it is made; one that is there stays as it is.
+type QueueOptions struct {
+	Name     string        // of the streams and subjects; "": spec
+	Replicas int           // of each stream, in a cluster of servers; 0 is 1
+	Keep     time.Duration // how long answers are kept; 0 is a week
+	Lease    time.Duration // how long a worker that is not heard of keeps a request; 0 is 30 s
+	// InFlight is the most requests of one tenant and priority that workers may have at once, all together; 0 is 1000.
+	InFlight int
+}
+
+// Queue is the streams of a queue:
+//
+//	NAME.work.IDENTITY.PRIORITY.TENANT.KEY   a request that waits or is being answered; removed when it is acknowledged
+//	NAME.answer.KEY                          its answer: the first one that was stored
+//	NAME.dead.KEY                            a request that was given up, with the reason
+//
+// a bucket NAME_known (identities of workers, lanes, clocks of batches), and a bucket NAME_large for answers that are
+// longer than a message may be.
+type Queue struct {
+	o       QueueOptions
+	nc      *nats.Conn
+	js      jetstream.JetStream
+	work    jetstream.Stream
+	answers jetstream.Stream
+	known   jetstream.KeyValue
+	large   jetstream.ObjectStore
+}
+
+// Headers of messages.
+const (
+	headerKey      = "Spec-Key"
+	headerIdentity = "Spec-Identity"
+	headerReason   = "Spec-Reason" // of a dead letter
+	headerTries    = "Spec-Tries"  // likewise
+)
+
+// Priorities in the order in which workers look for requests.
+var Priorities = []string{"high", "normal", "low"}
+
+var word = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+// OpenQueue finds the streams of a queue, or makes them.
+func OpenQueue(ctx context.Context, nc *nats.Conn, o QueueOptions) (*Queue, error) {
+	if o.Name == "" {
+		o.Name = "spec"
+	}
+	if !word.MatchString(o.Name) {
+		return nil, fmt.Errorf("queue %q: a name has letters, digits, - and _, at most 64", o.Name)
+	}
+	defaults(&o)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, err
+	}
+	q := &Queue{o: o, nc: nc, js: js}
+	if q.work, err = q.stream(ctx, jetstream.StreamConfig{
+		Name: o.Name + "_work", Subjects: []string{o.Name + ".work.>"}, Retention: jetstream.WorkQueuePolicy,
+		Description: "requests that wait or are being answered",
+		// A request that is there already is refused, also while it is being answered.
+		Discard: jetstream.DiscardNew, DiscardNewPerSubject: true, MaxMsgsPerSubject: 1,
+	}); err != nil {
+		return nil, err
+	}
+	if q.answers, err = q.stream(ctx, jetstream.StreamConfig{
+		Name: o.Name + "_answers", Subjects: []string{o.Name + ".answer.*", o.Name + ".dead.*"}, AllowDirect: true,
+		Description: "answers by the keys of their requests, and requests that were given up", MaxAge: o.Keep,
+	}); err != nil {
+		return nil, err
+	}
+	q.known, err = js.KeyValue(ctx, o.Name+"_known")
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		q.known, err = js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: o.Name + "_known", Replicas: o.Replicas})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("bucket %s_known: %w", o.Name, err)
+	}
+	q.large, err = js.ObjectStore(ctx, o.Name+"_large")
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		q.large, err = js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{
+			Bucket: o.Name + "_large", TTL: o.Keep, Replicas: o.Replicas})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("bucket %s_large: %w", o.Name, err)
+	}
+	return q, nil
+}
+
+func defaults(o *QueueOptions) {
+	if o.Replicas == 0 {
+		o.Replicas = 1
+	}
+	if o.Keep == 0 {
+		o.Keep = 7 * 24 * time.Hour
+	}
+	if o.Lease == 0 {
+		o.Lease = 30 * time.Second
+	}
+	if o.InFlight == 0 {
+		o.InFlight = 1000
+	}
+}
+
+// stream finds a stream or makes it.
+func (q *Queue) stream(ctx context.Context, c jetstream.StreamConfig) (jetstream.Stream, error) {
+	c.Storage, c.Replicas = jetstream.FileStorage, q.o.Replicas
+	s, err := q.js.Stream(ctx, c.Name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		if s, err = q.js.CreateStream(ctx, c); errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+			s, err = q.js.Stream(ctx, c.Name) // another program has made it just now
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("stream %s: %w", c.Name, err)
+	}
+	return s, nil
+}
+
+// lane is the requests for one identity, of one priority and one tenant. Each has a consumer of its own.
+type lane struct{ identity, priority, tenant string }
+
+// subjectWord is how an identity stands in subjects.
+func subjectWord(identity string) string { return identity[:min(32, len(identity))] }
+
+func (l lane) entry() string {
+	return "lane." + subjectWord(l.identity) + "." + l.priority + "." + l.tenant
+}
+
+func (q *Queue) workSubject(l lane, key string) string {
+	return strings.Join([]string{q.o.Name, "work", subjectWord(l.identity), l.priority, l.tenant, key}, ".")
+}
+
+func (q *Queue) answerSubject(key string) string { return q.o.Name + ".answer." + key }
+func (q *Queue) deadSubject(key string) string   { return q.o.Name + ".dead." + key }
+func (q *Queue) wakeSubject(identity string) string {
+	return q.o.Name + ".wake." + subjectWord(identity)
+}
+
+// job is a request as the queue holds it.
+type job struct {
+	Path string          `json:"path"`
+	Body json.RawMessage `json:"body"`
+}
+
+// message is a request in a lane.
+func (q *Queue) message(l lane, r Request) (*nats.Msg, error) {
+	data, err := json.Marshal(job{r.Path, r.Body})
+	if err != nil {
+		return nil, err
+	}
+	key := Key(l.identity, r)
+	m := nats.NewMsg(q.workSubject(l, key))
+	m.Data = data
+	m.Header.Set(headerKey, key)
+	m.Header.Set(headerIdentity, l.identity)
+	if size := int64(len(data)) + headerRoom; size > q.nc.MaxPayload() {
+		return nil, fmt.Errorf("%w: %d bytes, and max_payload of the NATS server is %d", errTooLarge, size, q.nc.MaxPayload())
+	}
+	return m, nil
+}
+
+const headerRoom = 512 // bytes of a message's headers, at most
+
+var errTooLarge = errors.New("the request is too large for the queue")
+
+// Answer is an answer as the queue holds it.
+type Answer struct {
+	Status int             `json:"status_code"`
+	Body   json.RawMessage `json:"body,omitempty"`
+	Object string          `json:"object,omitempty"` // where Body is, if it is longer than a message may be
+}
+
+// store stores the answer to a request. won is false where another one is there; that one stays.
+func (q *Queue) store(ctx context.Context, key string, a Answer) (won bool, err error) {
+	data, err := json.Marshal(a)
+	if err != nil {
+		return false, err
+	}
+	object := ""
+	if int64(len(data))+headerRoom > q.nc.MaxPayload() {
+		object = key + "." + nats.NewInbox()[len(nats.InboxPrefix):] // two workers may store one at once
+		how := jetstream.ObjectMeta{Name: object, Opts: &jetstream.ObjectMetaOptions{
+			ChunkSize: uint32(min(128<<10, q.nc.MaxPayload()-headerRoom))}}
+		if _, err := q.large.Put(ctx, how, bytes.NewReader(a.Body)); err != nil {
+			return false, fmt.Errorf("object %s: %w", object, err)
+		}
+		if data, err = json.Marshal(Answer{Status: a.Status, Object: object}); err != nil {
+			return false, err
+		}
+	}
+	_, err = q.js.Publish(ctx, q.answerSubject(key), data, jetstream.WithExpectLastSequencePerSubject(0))
+	if api := (*jetstream.APIError)(nil); errors.As(err, &api) &&
+		api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
+		if object != "" {
+			err = q.large.Delete(ctx, object)
+		} else {
+			err = nil
+		}
+		return false, err
+	}
+	return err == nil, err
+}
+
+// answer is the stored answer to a request; nil: none.
+func (q *Queue) answer(ctx context.Context, key string) (*Answer, error) {
+	m, err := q.answers.GetLastMsgForSubject(ctx, q.answerSubject(key))
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	a := new(Answer)
+	if err := strictjson.Unmarshal(m.Data, a); err != nil {
+		return nil, fmt.Errorf("%s: %w", m.Subject, err)
+	}
+	if a.Object != "" {
+		if a.Body, err = q.large.GetBytes(ctx, a.Object); err != nil {
+			return nil, fmt.Errorf("object %s: %w", a.Object, err)
+		}
+	}
+	return a, nil
+}
+
+// Identities are those of the workers that have been seen, by their sums.
+func (q *Queue) Identities(ctx context.Context) (map[string]spec.Identity, error) {
+	list, err := q.known.ListKeysFiltered(ctx, "identity.*")
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]spec.Identity{}
+	for k := range list.Keys() {
+		e, err := q.known.Get(ctx, k)
+		if err != nil {
+			return nil, err
+		}
+		var id spec.Identity
+		if err := json.Unmarshal(e.Value(), &id); err != nil {
+			return nil, fmt.Errorf("bucket %s: %s: %w", q.known.Bucket(), k, err)
+		}
+		all[strings.TrimPrefix(k, "identity.")] = id
+	}
+	return all, nil
+}
+
+// announce makes an identity known.
+func (q *Queue) announce(ctx context.Context, sum string, id spec.Identity) error {
+	text, err := json.Marshal(id)
+	if err == nil {
+		_, err = q.known.Put(ctx, "identity."+sum, text)
+	}
+	return err
+}
+
+// Clock is the clock of a batch's lines that have none: the time at which it was first asked for, on whatever machine,
+// so that a batch that is submitted again asks for the same answers. sum identifies the batch.
+func (q *Queue) Clock(ctx context.Context, sum string, now time.Time) (time.Time, error) {
+	name := "clock." + sum
+	_, err := q.known.Create(ctx, name, []byte(now.UTC().Format(time.RFC3339)))
+	if err != nil && !errors.Is(err, jetstream.ErrKeyExists) {
+		return now, err
+	}
+	e, err := q.known.Get(ctx, name)
+	if err != nil {
+		return now, err
+	}
+	return time.Parse(time.RFC3339, string(e.Value()))
+}

@@ -1,0 +1,190 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// SubmitOptions say how requests are put into a queue.
+type SubmitOptions struct {
+	Queue    *Queue
+	Identity string    // sum of the identity that is to answer
+	Tenant   string    // whose requests take turns with those of others; "": default
+	Priority string    // one of Priorities; "": normal
+	Clock    time.Time // of lines that have none
+	Retry    bool      // requests that were given up are tried again
+	Log      *slog.Logger
+}
+
+// Submitter puts requests into a queue and waits for their answers.
+type Submitter struct {
+	o       SubmitOptions
+	q       *Queue
+	lane    lane
+	watcher jetstream.ConsumeContext
+
+	mu      sync.Mutex
+	waiting map[string][]chan struct{} // by key
+}
+
+// NewSubmitter makes one. Close ends it.
+func NewSubmitter(ctx context.Context, o SubmitOptions) (*Submitter, error) {
+	if o.Tenant == "" {
+		o.Tenant = "default"
+	}
+	if o.Priority == "" {
+		o.Priority = "normal"
+	}
+	if !word.MatchString(o.Tenant) {
+		return nil, fmt.Errorf("tenant %q: a name has letters, digits, - and _, at most 64", o.Tenant)
+	}
+	if !slices.Contains(Priorities, o.Priority) {
+		return nil, fmt.Errorf("priority %q: not one of %s", o.Priority, strings.Join(Priorities, ", "))
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Submitter{o: o, q: o.Queue, lane: lane{o.Identity, o.Priority, o.Tenant}, waiting: map[string][]chan struct{}{}}
+	if _, err := s.q.known.Put(ctx, s.lane.entry(), nil); err != nil {
+		return nil, err
+	}
+	// Only the keys of what is stored from now on; answers are read one by one.
+	c, err := s.q.answers.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{
+		DeliverPolicy: jetstream.DeliverNewPolicy, HeadersOnly: true})
+	if err != nil {
+		return nil, err
+	}
+	s.watcher, err = c.Consume(func(m jetstream.Msg) {
+		s.stored(m.Subject()[strings.LastIndexByte(m.Subject(), '.')+1:])
+	},
+		jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) { o.Log.Warn("answers", "error", err) }))
+	return s, err
+}
+
+// Close ends the watch for answers.
+func (s *Submitter) Close() { s.watcher.Stop() }
+
+// stored wakes those who wait for an answer.
+func (s *Submitter) stored(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.waiting[key] {
+		close(c)
+	}
+	delete(s.waiting, key)
+}
+
+func (s *Submitter) wait(key string) chan struct{} {
+	c := make(chan struct{})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiting[key] = append(s.waiting[key], c)
+	return c
+}
+
+// again is how often an answer is looked for though nothing told of it.
+const again = time.Minute
+
+// Do has the queue answer a request. What is stored is taken; what waits already is waited
+// for. A request that was given up has status 500 and the reason. It waits for servers and workers that are not there
+// until ctx ends.
+func (s *Submitter) Do(ctx context.Context, r Request) (status int, answer []byte) {
+	r, err := Complete(r, s.o.Clock)
+	if err != nil {
+		return http.StatusBadRequest, wrong("invalid_request_error", err.Error())
+	}
+	m, err := s.q.message(s.lane, r)
+	if err != nil {
+		return http.StatusRequestEntityTooLarge, wrong("invalid_request_error", err.Error())
+	}
+	key := m.Header.Get(headerKey)
+	defer s.stored(key)
+	put, retry := false, s.o.Retry
+	for pause := 50 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, 5*time.Second) {
+		c := s.wait(key) // before it is looked for: none is missed
+		a, reason, err := s.result(ctx, key)
+		switch {
+		case err != nil:
+		case a != nil:
+			return a.Status, a.Body
+		case reason != "" && retry:
+			retry = false
+			err = s.q.answers.Purge(ctx, jetstream.WithPurgeSubject(s.q.deadSubject(key)))
+		case reason != "":
+			return http.StatusInternalServerError, wrong("dead_letter", reason)
+		}
+		if err == nil && !put {
+			if _, err = s.q.js.PublishMsg(ctx, m); isThere(err) {
+				err = nil
+			}
+			if put = err == nil; put {
+				_ = s.q.nc.Publish(s.q.wakeSubject(s.o.Identity), nil) // workers look by themselves too
+			}
+		}
+		if err != nil {
+			if ctx.Err() == nil {
+				s.o.Log.Warn("the queue fails", "id", r.ID, "error", err)
+			}
+			sleep(ctx, pause)
+			continue
+		}
+		pause = 50 * time.Millisecond
+		select {
+		case <-c:
+		case <-time.After(again):
+			put = false // a queue that has lost it gets it again
+		case <-ctx.Done():
+		}
+	}
+	return 499, wrong("cancelled", ctx.Err().Error())
+}
+
+// result is a stored answer, or why the request was given up.
+func (s *Submitter) result(ctx context.Context, key string) (a *Answer, reason string, err error) {
+	if a, err = s.q.answer(ctx, key); a != nil || err != nil {
+		return a, "", err
+	}
+	m, err := s.q.answers.GetLastMsgForSubject(ctx, s.q.deadSubject(key))
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return nil, "", nil
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	return nil, fmt.Sprintf("given up after %s tries: %s", m.Header.Get(headerTries), m.Header.Get(headerReason)), nil
+}
+
+// isThere reports whether a request was not put into the queue since it is there.
+func isThere(err error) bool {
+	api := (*jetstream.APIError)(nil)
+	return errors.As(err, &api) && strings.Contains(api.Description, "maximum messages per subject exceeded")
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// wrong is an error as the endpoints write it.
+func wrong(kind, reason string) []byte {
+	type body struct {
+		Message string `json:"message"`
+		Type    string `json:"type"`
+	}
+	text, _ := json.Marshal(struct { // texts can be marshalled
+		Error body `json:"error"`
+	}{body{reason, kind}})
+	return text
+}

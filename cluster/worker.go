@@ -1,0 +1,400 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/specgo/spec"
+	"github.com/specgo/spec/internal/strictjson"
+)
+
+// WorkerOptions say what a worker answers with.
+type WorkerOptions struct {
+	Queue    *Queue
+	Identity spec.Identity
+	// Do answers a request, as [serve.Server.Do] does. Statuses of a program that cannot answer now (429, 499, 500, 503)
+	// are no answers: the request goes back.
+	Do       func(ctx context.Context, r Request) (status int, answer []byte)
+	Parallel int // requests at once, at least 1
+	// Tries is how often a request is handed out before it is given up; 0 is DefaultTries. Each counts that was begun,
+	// also one that ended with its worker.
+	Tries int
+	Log   *slog.Logger // nil: none
+}
+
+// DefaultTries is what the zero value of WorkerOptions.Tries stands for.
+const DefaultTries = 10
+
+// Worker takes requests from a queue and stores their answers.
+type Worker struct {
+	o        WorkerOptions
+	q        *Queue
+	identity string
+	counts   counts
+
+	mu    sync.Mutex
+	lanes [][]*source // of each priority
+	next  []int       // where the next search begins
+}
+
+// source is a lane with its consumer.
+type source struct {
+	lane
+	consumer jetstream.Consumer
+	lease    time.Duration
+}
+
+// NewWorker makes a worker and makes its identity known.
+func NewWorker(ctx context.Context, o WorkerOptions) (*Worker, error) {
+	sum, err := o.Identity.Sum()
+	if err != nil {
+		return nil, err
+	}
+	if o.Parallel, o.Tries = max(o.Parallel, 1), max(o.Tries, 0); o.Tries == 0 {
+		o.Tries = DefaultTries
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	w := &Worker{o: o, q: o.Queue, identity: sum}
+	w.lanes, w.next = make([][]*source, len(Priorities)), make([]int, len(Priorities))
+	return w, w.q.announce(ctx, sum, o.Identity)
+}
+
+// Run answers requests until ctx ends. Those that are not answered then go back to the queue.
+func (w *Worker) Run(ctx context.Context) error {
+	watch, err := w.q.known.Watch(ctx, lane{identity: w.identity, priority: "*", tenant: "*"}.entry())
+	if err != nil {
+		return unless(ctx, err)
+	}
+	woken := make(chan struct{}, 1)
+	wake := func() {
+		select {
+		case woken <- struct{}{}:
+		default:
+		}
+	}
+	sub, err := w.q.nc.Subscribe(w.q.wakeSubject(w.identity), func(*nats.Msg) { wake() })
+	if err != nil {
+		return unless(ctx, errors.Join(err, watch.Stop()))
+	}
+	defer func() { _, _ = sub.Unsubscribe(), watch.Stop() }() // the connection is closed next
+	var all sync.WaitGroup
+	defer all.Wait()
+	all.Go(func() {
+		for {
+			select {
+			case e := <-watch.Updates():
+				if e != nil && e.Operation() == jetstream.KeyValuePut {
+					w.follow(ctx, e.Key())
+					wake()
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	places := make(chan struct{}, w.o.Parallel)
+	pause := time.NewTimer(0)
+	for wait := shortestPause; ctx.Err() == nil; {
+		select {
+		case places <- struct{}{}:
+		case <-ctx.Done():
+			return nil
+		}
+		begin := time.Now()
+		msg, from := w.take(ctx)
+		if msg != nil {
+			w.counts.queue.add(time.Since(begin))
+			wait = shortestPause
+			all.Go(func() {
+				w.handle(ctx, from, msg)
+				<-places
+			})
+			continue
+		}
+		<-places
+		pause.Reset(wait)
+		wait = min(2*wait, longestPause)
+		select {
+		case <-pause.C:
+		case <-woken:
+			wait = shortestPause
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// unless is an error that is not that of an end.
+func unless(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// How long a worker waits until it looks for requests again, where it is not woken.
+const shortestPause, longestPause = 2 * time.Millisecond, 250 * time.Millisecond
+
+// follow makes a lane one that requests are taken from.
+func (w *Worker) follow(ctx context.Context, entry string) {
+	words := strings.Split(entry, ".")
+	l := lane{w.identity, words[2], words[3]}
+	rank := slices.Index(Priorities, l.priority)
+	if rank < 0 || !word.MatchString(l.tenant) {
+		w.o.Log.Warn("a lane that is none", "entry", entry)
+		return
+	}
+	name := strings.Join([]string{subjectWord(w.identity), l.priority, l.tenant}, "_")
+	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
+		c, err := w.q.work.CreateConsumer(ctx, jetstream.ConsumerConfig{
+			Durable: name, FilterSubject: w.q.workSubject(l, "*"), AckPolicy: jetstream.AckExplicitPolicy,
+			AckWait: w.q.o.Lease, MaxAckPending: w.q.o.InFlight, MaxDeliver: -1,
+		})
+		if errors.Is(err, jetstream.ErrConsumerExists) { // with other limits, which somebody has set
+			c, err = w.q.work.Consumer(ctx, name)
+		}
+		if err == nil {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if !slices.ContainsFunc(w.lanes[rank], func(s *source) bool { return s.lane == l }) {
+				w.lanes[rank] = append(w.lanes[rank], &source{l, c, c.CachedInfo().Config.AckWait})
+			}
+			return
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		w.o.Log.Warn("no consumer", "lane", entry, "error", err)
+		time.Sleep(pause)
+	}
+}
+
+// take is the next request: one of the highest priority that has any, its tenants in turn. nil: none.
+func (w *Worker) take(ctx context.Context) (jetstream.Msg, *source) {
+	for rank := range w.lanes {
+		w.mu.Lock()
+		list := slices.Clone(w.lanes[rank])
+		begin := w.next[rank]
+		w.mu.Unlock()
+		for i := range list {
+			at := (begin + i) % len(list)
+			batch, err := list[at].consumer.FetchNoWait(1)
+			if err != nil {
+				if ctx.Err() == nil {
+					w.o.Log.Warn("no request", "error", err)
+				}
+				return nil, nil
+			}
+			msg, ok := <-batch.Messages()
+			if !ok {
+				if err := batch.Error(); err != nil && ctx.Err() == nil {
+					w.o.Log.Warn("no request", "error", err)
+				}
+				continue
+			}
+			w.mu.Lock()
+			w.next[rank] = at + 1
+			w.mu.Unlock()
+			return msg, list[at]
+		}
+	}
+	return nil, nil
+}
+
+// storeTime bounds how long an answer waits for a server that is not there; then the request is left to its lease.
+const storeTime = 30 * time.Second
+
+// handle answers a request and gives it back, gives it up or acknowledges it: in this order of what may fail, so that
+// nothing is acknowledged without an answer, or a reason, on disk.
+func (w *Worker) handle(ctx context.Context, from *source, msg jetstream.Msg) {
+	w.counts.inFlight.Add(1)
+	defer w.counts.inFlight.Add(-1)
+	end := w.extend(msg, from.lease)
+	defer end()
+	// What is done with a request does not end with the work.
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
+	defer cancel()
+	begin := time.Now()
+	key := msg.Headers().Get(headerKey)
+	meta, err := msg.Metadata()
+	if err != nil {
+		w.o.Log.Warn("not a message of a stream", "error", err)
+		return
+	}
+	if meta.NumDelivered > 1 {
+		w.counts.redelivered.Add(1)
+	}
+	tries := int(min(meta.NumDelivered, 1<<30))
+	r, err := w.read(msg)
+	if err != nil {
+		w.counts.refused.Add(1)
+		w.o.Log.Warn("refused", "key", key, "try", tries, "reason", err)
+		w.back(last, msg, key, tries, "refused: "+err.Error())
+		return
+	}
+	have, err := w.q.answer(last, key)
+	switch {
+	case err != nil:
+		w.failed(msg, key, err)
+		return
+	case have != nil:
+		w.counts.repeated.Add(1)
+		w.ack(msg)
+		return
+	case tries > w.o.Tries:
+		w.giveUp(last, msg, key, tries, fmt.Sprintf("handed out %d times, and no worker answered or told why", tries-1))
+		return
+	}
+	w.counts.queue.add(time.Since(begin))
+	status, body := w.o.Do(ctx, r)
+	begin = time.Now()
+	switch {
+	case ctx.Err() != nil && status != http.StatusOK:
+		w.counts.returned.Add(1)
+		w.nak(msg, 0)
+		return
+	case slices.Contains(notNow, status):
+		w.o.Log.Warn("no answer", "key", key, "try", tries, "status", status, "reason", string(body))
+		w.back(last, msg, key, tries, fmt.Sprintf("status %d: %s", status, body))
+		return
+	}
+	w.counts.answered(status)
+	mine := Answer{Status: status, Body: json.RawMessage(body)}
+	won, err := w.q.store(last, key, mine)
+	if err != nil {
+		w.failed(msg, key, err)
+		return
+	}
+	w.ack(msg)
+	w.counts.queue.add(time.Since(begin))
+	if won {
+		return
+	}
+	// Another worker was given the same request: what it has stored must be the same.
+	w.counts.repeated.Add(1)
+	if have, err := w.q.answer(last, key); err != nil || have == nil {
+		w.o.Log.Warn("an answer that was there is not found", "key", key, "error", err)
+	} else if same, err := Same(*have, mine); err != nil || !same {
+		w.counts.different.Add(1)
+		w.o.Log.Error("the answer differs from the stored one", "key", key, "error", err, "stored", string(have.Body),
+			"mine", string(body))
+	}
+}
+
+// notNow are the statuses that are no answers.
+var notNow = []int{
+	http.StatusTooManyRequests, 499, http.StatusInternalServerError, http.StatusServiceUnavailable,
+}
+
+// read reads a request, and refuses one that is not for this worker's identity or was changed on the way.
+func (w *Worker) read(msg jetstream.Msg) (r Request, err error) {
+	if id := msg.Headers().Get(headerIdentity); id != w.identity {
+		return r, fmt.Errorf("it is for the identity %s, this worker has %s", id, w.identity)
+	}
+	var j job
+	if err := strictjson.Unmarshal(msg.Data(), &j); err != nil {
+		return r, err
+	}
+	r.Path, r.Body = j.Path, j.Body
+	if key := Key(w.identity, r); key != msg.Headers().Get(headerKey) {
+		return r, fmt.Errorf("its key is %s, that of its content %s", msg.Headers().Get(headerKey), key)
+	}
+	return r, nil
+}
+
+// back gives a request back for another try, or up after the last one.
+func (w *Worker) back(ctx context.Context, msg jetstream.Msg, key string, tries int, reason string) {
+	if tries >= w.o.Tries {
+		w.giveUp(ctx, msg, key, tries, reason)
+		return
+	}
+	w.counts.returned.Add(1)
+	w.nak(msg, min(100*time.Millisecond<<min(tries, 10), w.q.o.Lease))
+}
+
+// giveUp stores a request among the dead letters, with the reason.
+func (w *Worker) giveUp(ctx context.Context, msg jetstream.Msg, key string, tries int, reason string) {
+	m := nats.NewMsg(w.q.deadSubject(key))
+	if key == "" || strings.ContainsAny(key, ".*> \t\r\n") {
+		m.Subject = w.q.deadSubject("none")
+	}
+	m.Data = msg.Data()
+	m.Header.Set(headerKey, key)
+	m.Header.Set(headerReason, oneLine(reason))
+	m.Header.Set(headerTries, fmt.Sprint(tries))
+	if _, err := w.q.js.PublishMsg(ctx, m); err != nil {
+		w.failed(msg, key, err)
+		return
+	}
+	w.counts.dead.Add(1)
+	w.o.Log.Error("given up", "key", key, "tries", tries, "reason", reason)
+	if err := msg.TermWithReason(oneLine(reason)); err != nil {
+		w.o.Log.Warn("a request that was given up comes again", "key", key, "error", err)
+	}
+}
+
+// oneLine makes a text a header's value.
+func oneLine(s string) string {
+	const longest = 300
+	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "?")), " ")
+	if len(s) > longest {
+		s = strings.ToValidUTF8(s[:longest], "") + "…"
+	}
+	return s
+}
+
+// failed is of a queue that does not work: the request comes again when its lease ends.
+func (w *Worker) failed(msg jetstream.Msg, key string, err error) {
+	w.counts.failed.Add(1)
+	w.o.Log.Warn("the queue fails", "key", key, "error", err)
+	w.nak(msg, time.Second)
+}
+
+func (w *Worker) ack(msg jetstream.Msg) {
+	if err := msg.Ack(); err != nil {
+		w.o.Log.Warn("not acknowledged: it comes again, and is found answered", "error", err)
+	}
+}
+
+func (w *Worker) nak(msg jetstream.Msg, delay time.Duration) {
+	if err := msg.NakWithDelay(delay); err != nil {
+		w.o.Log.Warn("not given back: it comes again when its lease ends", "error", err)
+	}
+}
+
+// extend tells the queue that a request is being answered, three times in each lease, until end is called.
+func (w *Worker) extend(msg jetstream.Msg, lease time.Duration) (end func()) {
+	done := make(chan struct{})
+	var once sync.WaitGroup
+	once.Go(func() {
+		tick := time.NewTicker(max(lease/3, time.Millisecond))
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				if err := msg.InProgress(); err != nil {
+					w.o.Log.Warn("the lease is not extended", "error", err)
+				}
+			case <-done:
+				return
+			}
+		}
+	})
+	return func() {
+		close(done)
+		once.Wait()
+	}
+}
