@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -151,32 +150,26 @@ func (g *generate) converse(ctx context.Context, p *program) error {
 		return err
 	}
 	defer rt.Close()
-	w, err := g.open(ctx, p, rt, func(m *engine.Model) (string, []string, error) {
-		return g.templateSource(m, g.name())
-	})
+	w, err := g.answering(ctx, p, rt)
 	if err != nil {
-		return err
-	}
-	defer w.Close()
-	defer w.learned.abort()
-	template, err := w.Template()
-	if err != nil {
-		return cmp.Or(errors.Unwrap(err), err)
-	}
-	if err := w.request.Constraint.Check(ctx, grammar.Limits{}); err != nil {
 		return err
 	}
 	d := &dialog{
-		p: p, writing: w, template: template, predict: g.predict, whenFull: g.whenFull, showReasoning: !g.hideReasoning,
+		p: p, partner: w, predict: g.predict, whenFull: g.whenFull, showReasoning: !g.hideReasoning,
 		singleTurn: g.singleTurn, typed: terminal.Is(p.stdin), shown: terminal.Is(p.stdout), color: colored(g.color, p),
 		showDrafts: g.colorDrafts, markdown: true,
+		another: func(ctx context.Context, name string) (partner, error) { return g.another(ctx, p, rt, name) },
+	}
+	defer func() { d.Close() }() // of the model that answers last
+	defer w.learned.abort()
+	if err := w.request.Constraint.Check(ctx, grammar.Limits{}); err != nil {
+		return err
 	}
 	if d.whenFull == "" {
 		if d.whenFull = fullStop; d.typed {
 			d.whenFull = fullAsk
 		}
 	}
-	w.request.Variables = g.variables
 	w.request.Trace = func(r *speculative.Round) { d.estimate.round(r) }
 	if g.systemGiven {
 		system := g.system
@@ -240,8 +233,8 @@ func (g *generate) firstMessage(ctx context.Context, p *program) (string, error)
 // A dialog is a conversation under way.
 type dialog struct {
 	p *program
-	*writing
-	template *chat.Template
+	partner
+	another func(ctx context.Context, name string) (partner, error) // opens the model of a name
 
 	predict       int // most tokens of an answer; negative: until it ends
 	whenFull      string

@@ -102,12 +102,6 @@ func (d *dialog) attach(_ context.Context, path string) error {
 	return nil
 }
 
-// model says what answers.
-func (d *dialog) model(context.Context, string) error {
-	d.note("%s, %s, a context of %d tokens", terminal.Line(d.Name(), 0), size(d.Target().Bytes()), d.Context())
-	return nil
-}
-
 // chooseDrafter shows or changes what drafts.
 func (d *dialog) chooseDrafter(_ context.Context, name string) error {
 	choice := d.request.Speculation

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	"github.com/specgo/spec/chat"
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/internal/terminal"
+	"github.com/specgo/spec/speculative"
+)
+
+// partner is what answers in a conversation: a model and its chat template.
+type partner struct {
+	*writing
+	template *chat.Template
+}
+
+// answering opens the model of the flags for a conversation.
+func (g *generate) answering(ctx context.Context, p *program, rt *engine.Runtime) (a partner, err error) {
+	a.writing, err = g.open(ctx, p, rt, func(m *engine.Model) (string, []string, error) {
+		return g.templateSource(m, g.name())
+	})
+	if err != nil {
+		return a, err
+	}
+	if a.template, err = a.Template(); err != nil {
+		a.Close()
+		return a, cmp.Or(errors.Unwrap(err), err)
+	}
+	a.request.Variables = g.variables
+	return a, nil
+}
+
+// another opens the model that a person names, with the flags of the first one but for what belongs to that one alone:
+// its draft models, its adapters and what was learned of it.
+func (g *generate) another(ctx context.Context, p *program, rt *engine.Runtime, name string) (a partner, err error) {
+	path, err := modelByName(name, p.env("HF_ENDPOINT"))
+	if err == nil {
+		path, err = localPath(ctx, p, path)
+	}
+	if err != nil {
+		return a, err
+	}
+	if err := g.conversable(path); err != nil {
+		return a, err
+	}
+	o := *g
+	o.model, o.drafts, o.adapters, o.learned = path, nil, adapterFlags{}, ""
+	return o.answering(ctx, p, rt)
+}
+
+// model says what answers, or has another model answer from now on. The messages stay, and so do the settings; what
+// drafts is the flags' choice again. The old model answers on where the new one cannot be opened.
+func (d *dialog) model(ctx context.Context, name string) error {
+	if name != "" {
+		next, err := d.another(ctx, name)
+		if err != nil {
+			return err
+		}
+		next.request.Sampling = d.request.Sampling
+		next.request.Trace = func(r *speculative.Round) { d.estimate.round(r) }
+		d.Close()
+		d.partner, d.estimate, d.last = next, estimate{}, turn{}
+	}
+	d.note("%s, %s, a context of %d tokens", terminal.Line(d.Name(), 0), size(d.Target().Bytes()), d.Context())
+	return nil
+}

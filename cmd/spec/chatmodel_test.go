@@ -1,0 +1,50 @@
+package main
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Another model answers the conversation so far as if it had been loaded with that; its answers follow the settings and
+// flags. One that cannot be opened is an error that names it, and the first one answers on.
+func TestChatChangesItsModel(t *testing.T) {
+	const small = "../../testdata/go-draft.q8_0.gguf"
+	dir := t.TempDir()
+	before, after, other := filepath.Join(dir, "a"), filepath.Join(dir, "b"), filepath.Join(dir, "c")
+	_, stderr, code := spec(t, "func main() {\n/save "+before+"\n/set predict 9\n/model "+small+"\nfunc Add(\n/model\n/save "+after+"\n",
+		greedyChat...)
+	if code != exitDone || strings.Count(stderr, small+", 1.5 MB, a context of 1024 tokens\n") != 2 {
+		t.Fatalf("exit %d: %s", code, stderr)
+	}
+	_, stderr, code = spec(t, "func Add(\n/save "+other+"\n", with(greedyChat, "-m", small, "-n", "9", "--load", before)...)
+	if code != exitDone {
+		t.Fatalf("exit %d: %s", code, stderr)
+	}
+	got, want := savedMessages(t, after), savedMessages(t, other)
+	if len(got) != 4 || got[3].Content == "" || got[3].Content != want[3].Content {
+		t.Errorf("answered %+v; the model itself %+v", got, want)
+	}
+
+	d, _, notes := newDialog("")
+	d.p.env = func(string) string { return "" }
+	g := options[*converse](t, with(greedyChat, "--chat-template", "plain")...)
+	rt, err := g.runtime(d.p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Close()
+	withModel(t, d, "{{ messages[0].content }}", 0)
+	d.another = func(ctx context.Context, name string) (partner, error) { return g.another(ctx, d.p, rt, name) }
+	first := d.Model
+	for name, says := range map[string]string{
+		"none.gguf": "none.gguf: no such file", "chatmodel_test.go": "chatmodel_test.go: ",
+		"../../testdata/go-eagle.q8_0.gguf": "go-eagle.q8_0.gguf: ",
+	} {
+		if err := d.command(t.Context(), "model "+name); err == nil || !strings.Contains(err.Error(), says) ||
+			d.Model != first || notes.Len() > 0 {
+			t.Errorf("%s: %v; %s", name, err, notes)
+		}
+	}
+}
