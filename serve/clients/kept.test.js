@@ -78,11 +78,17 @@ withPage("two tabs never overwrite each other", async ({ g, context, page, probl
   await until(second, (t) => [...document.querySelectorAll(".message.assistant .body")].at(-1)?.textContent === t, await answerOf(page));
   assert.deepEqual(await texts(second), await texts(page));
 
+  // Who edits a message in one tab is not disturbed by what another tab writes.
+  await page.$$eval(".message.user [data-action=edit]", (l) => l[0].click());
+  await page.keyboard.type("x");
+
   // Then the second one's message follows what the first one wrote; the title that one gives is kept beside it.
   await page.$eval("#title", (e) => { e.value = "renamed"; e.dispatchEvent(new Event("change")); });
   await ended(second, () => second.focus("#prompt").then(() => second.keyboard.press("Enter")));
   await until(page, () => [...document.querySelectorAll(".message.user .body")].at(-1)?.textContent === "from the second tab");
   await until(page, (n) => document.querySelectorAll("#log article").length === n, 6);
+  assert.ok(await page.evaluate(() => document.activeElement.matches(".editor textarea") && document.activeElement.value.endsWith("x")), "the editor is still there, with the cursor in it");
+  await page.$eval(".editor button:not(.main)", (e) => e.click());
 
   // Both ask at once, without having seen the other's question: one of them waits, or there are two branches. Nothing is gone.
   await Promise.all([page.type("#prompt", "first at once"), second.type("#prompt", "second at once")]);

@@ -164,7 +164,7 @@ const log = new Log($("log"), {
   before: (m) => turn(m, -1),
   after: (m) => turn(m, 1),
   copy: async (m) => { if (!(await copy(m.content))) report("The browser does not allow copying."); },
-  edit: (m, view) => view.edit(m, (text) => { if (text !== null && text !== m.content) branch(m, text); }),
+  edit: (m, view) => view.edit(m, (text) => { if (text !== null && text !== m.content) branch(m, text); else draw(); }),
   delete: (m) => deleteMessage(m),
   regenerate: (m) => act(async () => { await answer(m.content || m.calls ? fresh(m.parent) : state.messages.get(m.id)); }),
   goon: (m) => act(async () => { await answer(state.messages.get(m.id), true); }),

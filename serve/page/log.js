@@ -39,7 +39,11 @@ export class Log {
     const ids = new Set(path.map((m) => m.id));
     for (const id of this.views.keys()) if (!ids.has(id)) this.views.delete(id);
     this.waiting = path.findLastIndex((m, i) => !this.views.has(m.id) && path.length - i > firstPiece) + 1;
-    this.element.replaceChildren(...path.slice(this.waiting).map((m, i) => this.view(m, this.waiting + i)), ...(path.length === 0 && empty ? [empty] : []));
+    const drawn = [...path.slice(this.waiting).map((m, i) => this.view(m, this.waiting + i)), ...(path.length === 0 && empty ? [empty] : [])];
+    // What stays is not moved: an element that is put back where it was loses the focus, and who edits there with it.
+    while (this.element.firstChild && this.element.firstChild !== drawn[0]) this.element.firstChild.remove();
+    drawn.forEach((e, i) => { if (this.element.children[i] !== e) this.element.insertBefore(e, this.element.children[i] || null); });
+    while (this.element.children.length > drawn.length) this.element.lastChild.remove();
     this.element.dataset.drawn = path.length - this.waiting;
     if (follow) this.toEnd();
     if (this.waiting > 0) this.turn = setTimeout(() => this.more());
@@ -48,7 +52,7 @@ export class Log {
   // view is the element of a message, drawn again where it has changed.
   view(m, i) {
     const how = this.how(m, i), signature = MessageView.signature(m, how), old = this.views.get(m.id);
-    if (old && old.signature === signature) return old.view.element;
+    if (old && (old.signature === signature || old.view.editing)) return old.view.element;
     const view = old ? old.view : new MessageView(m, how);
     if (old) view.draw(m, how);
     this.views.set(m.id, { view, signature });

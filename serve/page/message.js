@@ -49,6 +49,7 @@ export class MessageView {
     this.element = el("article", { data: { id: m.id } });
     this.body = el("div");
     this.growing = null;
+    this.editing = false;
     this.draw(m, how);
   }
 
@@ -131,12 +132,13 @@ export class MessageView {
     return box;
   }
 
-  /** Puts a field in the place of the text. done is called with the new text, or with null. */
+  /** Puts a field in the place of the text. done is called with the new text, or with null. Until then nothing is drawn. */
   edit(m, done) {
     const field = el("textarea", { value: m.content, rows: Math.min(12, m.content.split("\n").length + 1), "aria-label": "The message" });
-    const finish = (text) => { this.element.querySelector(".editor").remove(); this.body.hidden = false; done(text); };
+    const finish = (text) => { this.editing = false; this.element.querySelector(".editor").remove(); this.body.hidden = false; done(text); };
     const save = button(m.role === "user" ? "Send" : "Save", () => finish(field.value.trim() === "" ? null : field.value), { className: "main" });
-    this.body.hidden = true;
+    if (this.editing) return;
+    this.editing = this.body.hidden = true;
     this.body.after(el("div", { className: "editor" }, field, el("div", { className: "row" }, save, button("Cancel", () => finish(null)))));
     field.focus();
   }
