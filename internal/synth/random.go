@@ -1,6 +1,7 @@
 package synth
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,7 +15,7 @@ import (
 // Shape is the hyperparameters of a model.
 type Shape struct {
 	Name         string // lower case
-	Architecture string // llama, qwen3, qwen3moe, qwen35, gemma3, phi3, granite, gpt2, t5, bert or modern-bert
+	Architecture string // one that Random has a case for
 	Context      int    // tokens
 	Vocab        int    // tokens
 	HiddenSize   int    // of the residual stream
@@ -28,6 +29,8 @@ type Shape struct {
 	RopeDims     int // numbers of a head that are rotated; 0: all
 	Experts      int // in each layer; 0: one feed-forward
 	ExpertsUsed  int // for each token
+	MTP          int // blocks after the layers that only draft
+	Dense        int // width of a feed-forward in layers without experts; 0: as wide as FeedForward
 }
 
 // head is the numbers of a head.
@@ -38,52 +41,61 @@ func (s Shape) head() int {
 	return s.HiddenSize / s.Heads
 }
 
+// dense is the width of a feed-forward without experts.
+func (s Shape) dense() int { return cmp.Or(s.Dense, s.FeedForward) }
+
 // shapes are published models.
 var shapes = []Shape{
 	// Llama 3.2 1B (config.json of meta-llama/Llama-3.2-1B)
-	{"llama-1b", "llama", 131072, 128256, 2048, 16, 32, 8, 8192, true, 500000, 0, 0, 0, 0},
+	{"llama-1b", "llama", 131072, 128256, 2048, 16, 32, 8, 8192, true, 500000, 0, 0, 0, 0, 0, 0},
 	// Llama 3.2 3B (meta-llama/Llama-3.2-3B)
-	{"llama-3.2-3b", "llama", 131072, 128256, 3072, 28, 24, 8, 8192, true, 500000, 0, 0, 0, 0},
+	{"llama-3.2-3b", "llama", 131072, 128256, 3072, 28, 24, 8, 8192, true, 500000, 0, 0, 0, 0, 0, 0},
 	// SmolLM2 135M (HuggingFaceTB/SmolLM2-135M)
-	{"smollm2-135m", "llama", 8192, 49152, 576, 30, 9, 3, 1536, true, 100000, 0, 0, 0, 0},
+	{"smollm2-135m", "llama", 8192, 49152, 576, 30, 9, 3, 1536, true, 100000, 0, 0, 0, 0, 0, 0},
 	// SmolLM2 360M (HuggingFaceTB/SmolLM2-360M)
-	{"smollm2-360m", "llama", 8192, 49152, 960, 32, 15, 5, 2560, true, 100000, 0, 0, 0, 0},
+	{"smollm2-360m", "llama", 8192, 49152, 960, 32, 15, 5, 2560, true, 100000, 0, 0, 0, 0, 0, 0},
 	// SmolLM2 1.7B (HuggingFaceTB/SmolLM2-1.7B)
-	{"smollm2-1.7b", "llama", 8192, 49152, 2048, 24, 32, 32, 8192, true, 130000, 0, 0, 0, 0},
+	{"smollm2-1.7b", "llama", 8192, 49152, 2048, 24, 32, 32, 8192, true, 130000, 0, 0, 0, 0, 0, 0},
 	// TinyLlama 1.1B (TinyLlama/TinyLlama-1.1B-Chat-v1.0)
-	{"tinyllama-1.1b", "llama", 2048, 32000, 2048, 22, 32, 4, 5632, false, 10000, 0, 0, 0, 0},
+	{"tinyllama-1.1b", "llama", 2048, 32000, 2048, 22, 32, 4, 5632, false, 10000, 0, 0, 0, 0, 0, 0},
 	// Mistral 7B v0.3 (mistralai/Mistral-7B-v0.3)
-	{"mistral-7b", "llama", 32768, 32768, 4096, 32, 32, 8, 14336, false, 1000000, 0, 0, 0, 0},
+	{"mistral-7b", "llama", 32768, 32768, 4096, 32, 32, 8, 14336, false, 1000000, 0, 0, 0, 0, 0, 0},
 	// Llama 3.1 8B (meta-llama/Llama-3.1-8B)
-	{"llama-8b", "llama", 131072, 128256, 4096, 32, 32, 8, 14336, false, 500000, 0, 0, 0, 0},
+	{"llama-8b", "llama", 131072, 128256, 4096, 32, 32, 8, 14336, false, 500000, 0, 0, 0, 0, 0, 0},
 	// Qwen 3 (Qwen/Qwen3-0.6B, -1.7B, -4B)
-	{"qwen3-0.6b", "qwen3", 40960, 151936, 1024, 28, 16, 8, 3072, true, 1000000, 128, 0, 0, 0},
-	{"qwen3-1.7b", "qwen3", 40960, 151936, 2048, 28, 16, 8, 6144, true, 1000000, 128, 0, 0, 0},
-	{"qwen3-4b", "qwen3", 40960, 151936, 2560, 36, 32, 8, 9728, true, 1000000, 128, 0, 0, 0},
+	{"qwen3-0.6b", "qwen3", 40960, 151936, 1024, 28, 16, 8, 3072, true, 1000000, 128, 0, 0, 0, 0, 0},
+	{"qwen3-1.7b", "qwen3", 40960, 151936, 2048, 28, 16, 8, 6144, true, 1000000, 128, 0, 0, 0, 0, 0},
+	{"qwen3-4b", "qwen3", 40960, 151936, 2560, 36, 32, 8, 9728, true, 1000000, 128, 0, 0, 0, 0, 0},
 	// Qwen 3 30B, 128 experts (Qwen/Qwen3-30B-A3B)
-	{"qwen3-30b-a3b", "qwen3moe", 40960, 151936, 2048, 48, 32, 4, 768, false, 1000000, 128, 0, 128, 8},
+	{"qwen3-30b-a3b", "qwen3moe", 40960, 151936, 2048, 48, 32, 4, 768, false, 1000000, 128, 0, 128, 8, 0, 0},
 	// Gemma 3 1B (google/gemma-3-1b-it)
-	{"gemma-3-1b", "gemma3", 32768, 262144, 1152, 26, 4, 1, 6912, true, 1000000, 256, 0, 0, 0},
+	{"gemma-3-1b", "gemma3", 32768, 262144, 1152, 26, 4, 1, 6912, true, 1000000, 256, 0, 0, 0, 0, 0},
 	// Phi-4-mini (microsoft/Phi-4-mini-instruct), without its factors for long texts
-	{"phi-4-mini", "phi3", 4096, 200064, 3072, 32, 24, 8, 8192, true, 10000, 0, 96, 0, 0},
+	{"phi-4-mini", "phi3", 4096, 200064, 3072, 32, 24, 8, 8192, true, 10000, 0, 96, 0, 0, 0, 0},
 	// Granite 4.0 1B, dense (ibm-granite/granite-4.0-1b)
-	{"granite-4-1b", "granite", 131072, 100352, 2048, 40, 16, 4, 4096, true, 10000000, 0, 0, 0, 0},
+	{"granite-4-1b", "granite", 131072, 100352, 2048, 40, 16, 4, 4096, true, 10000000, 0, 0, 0, 0, 0, 0},
 	// Qwen 3.5 0.8B, its text model without the MTP block (text_config of Qwen/Qwen3.5-0.8B)
-	{"qwen3.5-0.8b", "qwen35", 262144, 248320, 1024, 24, 8, 2, 3584, true, 10000000, 256, 64, 0, 0},
+	{"qwen3.5-0.8b", "qwen35", 262144, 248320, 1024, 24, 8, 2, 3584, true, 10000000, 256, 64, 0, 0, 0, 0},
+	// The same with its MTP block
+	{"qwen3.5-0.8b-mtp", "qwen35", 262144, 248320, 1024, 24, 8, 2, 3584, true, 10000000, 256, 64, 0, 0, 1, 0},
+	// Qwen3-Next (Qwen/Qwen3-Next-80B-A3B-Instruct) with half its width, 12 of its 48 layers and 64 of its 512 experts
+	{"qwen3-next-small", "qwen3next", 262144, 151936, 1024, 12, 16, 2, 512, false, 10000000, 256, 64, 64, 10, 0, 0},
+	// DeepSeek V2 Lite, 64 experts, latent attention (deepseek-ai/DeepSeek-V2-Lite)
+	{"deepseek-v2-lite", "deepseek2", 163840, 102400, 2048, 27, 16, 1, 1408, false, 10000, 576, 64, 64, 6, 0, 10944},
 	// GPT-2 (openai-community/gpt2)
-	{"gpt2-124m", "gpt2", 1024, 50257, 768, 12, 12, 12, 3072, true, 0, 0, 0, 0, 0},
+	{"gpt2-124m", "gpt2", 1024, 50257, 768, 12, 12, 12, 3072, true, 0, 0, 0, 0, 0, 0, 0},
 	// T5 1.0 (google-t5/t5-small, t5-large), as many layers in encoder and decoder
-	{"t5-small", "t5", 512, 32128, 512, 6, 8, 8, 2048, true, 0, 64, 0, 0, 0},
-	{"t5-large", "t5", 512, 32128, 1024, 24, 16, 16, 4096, true, 0, 64, 0, 0, 0},
+	{"t5-small", "t5", 512, 32128, 512, 6, 8, 8, 2048, true, 0, 64, 0, 0, 0, 0, 0},
+	{"t5-large", "t5", 512, 32128, 1024, 24, 16, 16, 4096, true, 0, 64, 0, 0, 0, 0, 0},
 	// Flan-T5 (google/flan-t5-small, -large)
-	{"flan-t5-small", "t5", 512, 32128, 512, 8, 6, 6, 1024, false, 0, 64, 0, 0, 0},
-	{"flan-t5-large", "t5", 512, 32128, 1024, 24, 16, 16, 2816, false, 0, 64, 0, 0, 0},
+	{"flan-t5-small", "t5", 512, 32128, 512, 8, 6, 6, 1024, false, 0, 64, 0, 0, 0, 0, 0},
+	{"flan-t5-large", "t5", 512, 32128, 1024, 24, 16, 16, 2816, false, 0, 64, 0, 0, 0, 0, 0},
 	// Encoders (sentence-transformers/all-MiniLM-L6-v2, BAAI/bge-base-en-v1.5, BAAI/bge-m3, answerdotai/ModernBERT-base)
 	// without the dense layer after them, which makes no vectors
-	{"minilm-l6", "bert", 512, 30522, 384, 6, 12, 12, 1536, true, 0, 0, 0, 0, 0},
-	{"bge-base", "bert", 512, 30522, 768, 12, 12, 12, 3072, true, 0, 0, 0, 0, 0},
-	{"bge-m3", "bert", 8192, 250002, 1024, 24, 16, 16, 4096, true, 0, 0, 0, 0, 0},
-	{"modernbert-base", "modern-bert", 8192, 50368, 768, 22, 12, 12, 1152, true, 160000, 0, 0, 0, 0},
+	{"minilm-l6", "bert", 512, 30522, 384, 6, 12, 12, 1536, true, 0, 0, 0, 0, 0, 0, 0},
+	{"bge-base", "bert", 512, 30522, 768, 12, 12, 12, 3072, true, 0, 0, 0, 0, 0, 0, 0},
+	{"bge-m3", "bert", 8192, 250002, 1024, 24, 16, 16, 4096, true, 0, 0, 0, 0, 0, 0, 0},
+	{"modernbert-base", "modern-bert", 8192, 50368, 768, 22, 12, 12, 1152, true, 160000, 0, 0, 0, 0, 0, 0},
 }
 
 // Shapes lists the names of the known shapes.
@@ -162,10 +174,11 @@ func Random(s Shape, typ string) (*File, error) {
 		return patternOf(typ).tensor(name, typ, cols, rows)
 	}
 	norm := func(name string) source { return ones.tensor(name, gguf.F32, s.HiddenSize) }
-	experts := func(name string, rows, cols int) source {
-		typ := mixture.Type(name, []uint64{uint64(cols), uint64(rows), uint64(s.Experts)}, facts)
-		return patternOf(typ).tensor(name, typ, cols, rows, s.Experts)
+	stack := func(name string, n, rows, cols int) source {
+		typ := mixture.Type(name, []uint64{uint64(cols), uint64(rows), uint64(n)}, facts)
+		return patternOf(typ).tensor(name, typ, cols, rows, n)
 	}
+	experts := func(name string, rows, cols int) source { return stack(name, s.Experts, rows, cols) }
 	bias := func(name string, n int) source { return zeros.tensor(name, gguf.F32, n) }
 
 	list := []source{matrix("token_embd.weight", s.Vocab, s.HiddenSize)}
@@ -216,11 +229,17 @@ func Random(s Shape, typ string) (*File, error) {
 			}
 			list = append(list, matrix(b+"ffn_down.weight", s.HiddenSize, s.FeedForward))
 		}
-	case "qwen35":
+	case "qwen35", "qwen3next":
 		kvs = append(kvs, s.rmsKeys()...)
-		kvs = append(kvs, deltaKeys()...)
+		kvs = append(kvs, s.deltaKeys()...)
+		for l := range s.Layers + s.MTP {
+			list = append(list, s.qwen35Block(l, matrix, stack)...)
+		}
+	case "deepseek2":
+		kvs = append(kvs, s.rmsKeys()...)
+		kvs = append(kvs, latentKeys()...)
 		for l := range s.Layers {
-			list = append(list, s.qwen35Block(l, matrix)...)
+			list = append(list, s.deepseek2Block(l, matrix, stack)...)
 		}
 	case "gpt2":
 		kvs = append(kvs, gguf.KV{Key: "gpt2.attention.layer_norm_epsilon", Value: float32(1e-5)})
@@ -261,8 +280,12 @@ func (s Shape) rmsKeys() []gguf.KV {
 		{Key: prefix + "rope.dimension_count", Value: uint32(dims)},
 	}
 	if s.HeadDim > 0 {
+		values := s.HeadDim
+		if s.Architecture == "deepseek2" {
+			values = latentRank
+		}
 		kvs = append(kvs, gguf.KV{Key: prefix + "attention.key_length", Value: uint32(s.HeadDim)},
-			gguf.KV{Key: prefix + "attention.value_length", Value: uint32(s.HeadDim)})
+			gguf.KV{Key: prefix + "attention.value_length", Value: uint32(values)})
 	}
 	switch s.Architecture {
 	case "gemma3":
@@ -284,9 +307,12 @@ func (s Shape) sizes() []gguf.KV {
 	}
 	kvs := []gguf.KV{
 		key("embedding_length", s.HiddenSize),
-		key("block_count", s.Layers),
-		key("feed_forward_length", s.FeedForward),
+		key("block_count", s.Layers+s.MTP),
+		key("feed_forward_length", s.dense()),
 		key("attention.head_count", s.Heads),
+	}
+	if s.MTP > 0 {
+		kvs = append(kvs, key("nextn_predict_layers", s.MTP))
 	}
 	if s.Architecture != "gpt2" && s.Architecture != "t5" && !s.encoder() {
 		kvs = append(kvs, key("attention.head_count_kv", s.KVHeads))

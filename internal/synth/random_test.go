@@ -17,8 +17,13 @@ import (
 func tiny(arch string) Shape {
 	s := Shape{Name: "tiny", Architecture: arch, Context: 64, Vocab: 300, HiddenSize: 96, Layers: 2, Heads: 3, KVHeads: 1,
 		FeedForward: 256, Tied: arch == "gpt2", RopeBase: 10000}
-	if arch == "gpt2" {
+	switch arch {
+	case "gpt2":
 		s.KVHeads = s.Heads
+	case "qwen3next":
+		s.Layers, s.Experts, s.ExpertsUsed = 4, 4, 2
+	case "deepseek2":
+		s.HeadDim, s.RopeDims, s.Experts, s.ExpertsUsed, s.Dense = latentRank+latentRotate, latentRotate, 4, 2, 512
 	}
 	return s
 }
@@ -50,8 +55,11 @@ func TestRandom(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer rt.Close()
-	for _, arch := range []string{"llama", "gpt2", "qwen35"} {
-		for _, typ := range Types() {
+	for _, arch := range []string{"llama", "gpt2", "qwen35", "qwen3next", "deepseek2"} {
+		for i, typ := range Types() {
+			if arch == "qwen3next" && i%5 > 0 { // its matrices are qwen35's and experts
+				continue
+			}
 			f, err := Random(tiny(arch), typ)
 			if err != nil {
 				t.Fatal(err)
@@ -81,6 +89,8 @@ func TestParameters(t *testing.T) {
 		"phi-4-mini":    3836021760,
 		"qwen3-30b-a3b": 30532122624,
 		"qwen3.5-0.8b":  752393024, // without the vision tower and the MTP block
+		// The block has 20452864: attention, a feed-forward, and the matrix that joins its two inputs.
+		"qwen3.5-0.8b-mtp": 772845888, "deepseek-v2-lite": 15706484224,
 		// Without the pooler of D*D+D, and of bge-m3 two positions that no token has.
 		"minilm-l6": 22713216 - 384*385, "bge-base": 109482240 - 768*769, "bge-m3": 567754752 - 1024*1025 - 2*1024,
 		"modernbert-base": 149014272,
@@ -104,6 +114,38 @@ func TestParameters(t *testing.T) {
 		if got != want {
 			t.Errorf("%s: %d parameters, published %d", name, got, want)
 		}
+	}
+}
+
+// TestRandomMTP: the MTP block of a random model drafts.
+func TestRandomMTP(t *testing.T) {
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Close()
+	s := tiny("qwen35")
+	s.Layers, s.MTP = 4, 1
+	f, err := Random(s, "iq2_xs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := engine.New(t.Context(), rt, f, f.Size(), engine.Options{Name: "target"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, err := engine.New(t.Context(), rt, f, f.Size(), engine.Options{Name: "head", MTP: true, Target: target})
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, err := head.NewSession(engine.SessionOptions{Context: 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := one.EvalSegment(t.Context(), engine.Segment{Tokens: []int32{5}, States: make([]float32, s.HiddenSize),
+		FromTarget: true, Logits: engine.Last})
+	if err != nil || !target.HasMTP() || slices.Max(r.Logits.Row(0)) == 0 {
+		t.Errorf("%v, %v: %v", err, target.HasMTP(), r.Logits)
 	}
 }
 
