@@ -298,6 +298,9 @@ func (g *generation) chosenDrafter(ctx context.Context, target Sequence) (specul
 		p := speculative.Parts{Target: m.parts.Target, Session: engine.SessionOptions{
 			Context: m.context, KV: m.session.KV, NoCache: m.session.NoCache,
 			Adapters: g.adapters}}
+		for _, x := range m.texts {
+			p.Sources = append(p.Sources, speculative.IndexSource(x))
+		}
 		if c.Needs().Draft() {
 			seq, done, err := m.openDraft(ctx, m.drafts[i], target, g.r.Salt, &g.adapters)
 			if err != nil {

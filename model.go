@@ -18,6 +18,7 @@ import (
 	"github.com/specgo/spec/engine/shared"
 	"github.com/specgo/spec/grammar"
 	"github.com/specgo/spec/speculative"
+	"github.com/specgo/spec/speculative/lookup"
 )
 
 // Options configure a [Model]. The zero value is a good choice.
@@ -51,6 +52,10 @@ type Options struct {
 	Speculation speculative.Choice // where a request does not say otherwise
 	// Experience is what was learned of passes and acceptance, for all requests; nil: the model's own.
 	Experience *speculative.Experience
+
+	// Texts are indexes of other texts, of the target's vocabulary, which drafts look up in. They are the caller's to
+	// close, when the model is closed.
+	Texts []*lookup.Index
 
 	Limits Limits
 
@@ -141,6 +146,8 @@ type Model struct {
 	vocabulary *grammar.Vocabulary
 	breakers   func() [][]int32 // tokens of DefaultBreakers
 	panicked   atomic.Pointer[func(any, []byte)]
+
+	texts []*lookup.Index
 }
 
 // draft is a model that drafts.
@@ -181,6 +188,12 @@ func New(p Parts, o Options) (*Model, error) {
 	if m.tok == nil {
 		return nil, fmt.Errorf("%s: no tokenizer in the file, so no text can be generated", m.name)
 	}
+	for _, x := range o.Texts {
+		if err := x.Fits(lookup.Vocabulary(m.tok)); err != nil {
+			return nil, err
+		}
+	}
+	m.texts = o.Texts
 	if o.Context > 0 {
 		m.context = min(m.context, o.Context)
 	}

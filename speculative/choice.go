@@ -43,6 +43,15 @@ func (c Choice) Or(d Choice) Choice {
 // usual is the schedule where nothing else is said.
 var usual = Choice{Schedule: "auto"}
 
+// WithTexts is a completed choice of a target that has other texts to look up in: where c had left the drafter open,
+// they are looked up in beside the text.
+func (c Choice) WithTexts(completed Choice) Choice {
+	if c.Drafter == "" && completed.Drafter == "ngram" {
+		completed.Drafter = "lookup"
+	}
+	return completed
+}
+
 // Complete chooses drafter and schedule where c leaves them open, for a target with this draft model or head; nil: it
 // has none. foreign is why the vocabulary is not the target's, nil if it is.
 func (c Choice) Complete(draft *engine.Model, foreign error) Choice {

@@ -29,6 +29,7 @@ func matrixDrafters(t testing.TB, model func([]int32, []float32), want []int32) 
 	on := func(vocab, context int, m func([]int32, []float32)) func() Drafter {
 		return func() Drafter { return Model(newFake(t, vocab, context, m)) }
 	}
+	index := indexOf(t, matrixVocab, edited(want, 0.1, matrixVocab, 1), edited(want, 0.2, matrixVocab, 2))
 	return append(crossVocabDrafters(t, model), []named[Drafter]{
 		{"none", func() Drafter { return nil }},
 		{"model/same", on(matrixVocab, matrixContext, model)},
@@ -54,6 +55,11 @@ func matrixDrafters(t testing.TB, model func([]int32, []float32), want []int32) 
 		{"previous/else", func() Drafter {
 			return Previous(PreviousOptions{Tokens: edited(want, 0.2, matrixVocab, 2),
 				Else: Model(newFake(t, matrixVocab, 40, noisy(model, 0.3)))})
+		}},
+		{"lookup", func() Drafter { return Lookup(SuffixSource(SuffixOptions{}), IndexSource(index)) }},
+		{"tree/lookup", func() Drafter {
+			return Tree(newFake(t, matrixVocab, matrixContext, noisy(model, 0.3)), TreeOptions{
+				Sources: []CandidateSource{IndexSource(index), SuffixSource(SuffixOptions{})}})
 		}},
 		{"fan", func() Drafter { return &fan{model: noisy(model, 0.1), wide: 3} }},
 	}...)

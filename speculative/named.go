@@ -29,6 +29,8 @@ const (
 	NeedsTree                      // passes of the target over trees, which have more tokens than a draft is long
 	NeedsSession                   // an [*engine.Session] as target
 	NeedsText                      // the text that plain decoding writes
+	NeedsTexts                     // other texts to look up in
+	TakesTexts                     // nothing more, and it looks up in other texts where there are any
 )
 
 // Parts are what [Named] makes its values of. Each uses what it needs.
@@ -36,6 +38,8 @@ type Parts struct {
 	Target  *engine.Model         // of NeedsTarget
 	Session engine.SessionOptions // of sessions that drafters make by themselves
 	Draft   Sequence              // of the draft model or head; a foreign one's is [Modeled]
+
+	Sources []CandidateSource // of other texts, for this drafter; tree, splice and lookup ask them
 
 	Length     int       // most tokens of a schedule's drafts; 0: its own
 	Confidence float32   // a draft ends after a token of lower confidence; 0: the schedule's own, negative: never
@@ -47,17 +51,17 @@ type Parts struct {
 func Drafters() []Named[Drafter] {
 	return []Named[Drafter]{{
 		Name: "tree", About: "a tree of the best candidates of draft model and lookup",
-		Needs: NeedsDraft | NeedsTree, New: ofDraft(treeOf),
+		Needs: NeedsDraft | NeedsTree | TakesTexts, New: namedTree,
 	}, {
 		Name: "splice", About: "the more confident of draft model and lookup, at each token",
-		Needs: NeedsDraft, New: ofDraft(spliceOf),
+		Needs: NeedsDraft | TakesTexts, New: namedSplice,
 	}, {
 		Name: "model", About: "the draft model", Needs: NeedsDraft, New: ofDraft(Model),
 	}, {
 		Name: "eagle", About: "a chain of an EAGLE-3 head", Needs: NeedsHead, New: ofDraft(Model),
 	}, {
 		Name: "eagle-tree", About: "a tree of the candidates of an EAGLE-3 head and the lookup",
-		Needs: NeedsHead | NeedsTree, New: ofDraft(treeOf),
+		Needs: NeedsHead | NeedsTree | TakesTexts, New: namedTree,
 	}, {
 		Name: "mtp", About: "a chain of the multi-token-prediction block in the model's own file, or of Gemma 4's draft head",
 		Needs: NeedsMTP, New: ofDraft(Model),
@@ -67,6 +71,14 @@ func Drafters() []Named[Drafter] {
 	}, {
 		Name: "suffix", About: "a lookup of any length in the text so far",
 		New: of(func() Drafter { return Suffix(SuffixOptions{}) }),
+	}, {
+		Name: "lookup", About: "a lookup of any length in other texts and in the text so far", Needs: NeedsTexts,
+		New: func(p Parts) (Drafter, error) {
+			if len(p.Sources) == 0 {
+				return nil, fmt.Errorf("%w: lookup needs other texts", ErrOptions)
+			}
+			return Lookup(p.sources()...), nil
+		},
 	}, {
 		Name: "early-exit", About: "the model's own first layers", Needs: NeedsTarget,
 		New: func(p Parts) (Drafter, error) { return EarlyExit(p.Target, p.Session) },
@@ -153,8 +165,17 @@ func ofForeign(f func(Sequence, Tokenizers) Drafter) func(Parts) (Drafter, error
 	}
 }
 
-func treeOf(s Sequence) Drafter   { return Tree(s, TreeOptions{}) }
-func spliceOf(s Sequence) Drafter { return Splice(s, TreeOptions{}) }
+func namedTree(p Parts) (Drafter, error) {
+	return Tree(p.Draft, TreeOptions{Sources: p.sources()}), nil
+}
+func namedSplice(p Parts) (Drafter, error) {
+	return Splice(p.Draft, TreeOptions{Sources: p.sources()}), nil
+}
+
+// sources are the text so far and other texts.
+func (p Parts) sources() []CandidateSource {
+	return append([]CandidateSource{SuffixSource(SuffixOptions{})}, p.Sources...)
+}
 
 // Names are the names of a list, in its order; study says whether with those that are for comparisons.
 func Names[T any](list []Named[T], study bool) (names []string) {

@@ -37,6 +37,8 @@ func openRepeating(t *testing.T, rt *engine.Runtime) map[string]*repeating {
 	recipe.MTP, recipe.Keys["context_length"] = 1, uint32(repeatContext)
 	hybrid := openRandom(t, rt, recipe.File(t), engine.Options{})
 	block := openRandom(t, rt, recipe.File(t), engine.Options{Target: hybrid, MTP: true})
+	treeOf := func(s Sequence) Drafter { return Tree(s, TreeOptions{}) }
+	spliceOf := func(s Sequence) Drafter { return Splice(s, TreeOptions{}) }
 	of := func(f func(Sequence) Drafter) func(*engine.Model, Sequence) (Drafter, error) {
 		return func(_ *engine.Model, s Sequence) (Drafter, error) { return f(s), nil }
 	}

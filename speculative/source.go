@@ -13,6 +13,13 @@ type CandidateSource interface {
 	Next(path []int32, branch int) (id int32, match int)
 }
 
+// Failing is a [CandidateSource] that may fail. It knows nothing then, and Err, which is not nil any more, ends the
+// text.
+type Failing interface {
+	CandidateSource
+	Err() error
+}
+
 // SuffixSource is what followed the longest match of the path's end in the text: the lookup of [Suffix].
 func SuffixSource(o SuffixOptions) CandidateSource { return suffixSource{newSuffix(o)} }
 
@@ -52,6 +59,18 @@ func (s sources) begin(sequence []int32) {
 	for _, x := range s {
 		x.Begin(sequence)
 	}
+}
+
+// err is the first error of one of them.
+func (s sources) err() error {
+	for _, x := range s {
+		if f, ok := x.(Failing); ok {
+			if err := f.Err(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // next is the token after path with the longest match: of equally long ones that of the first source.

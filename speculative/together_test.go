@@ -19,6 +19,7 @@ import (
 	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/internal/randommodel"
 	"github.com/specgo/spec/internal/testkit"
+	"github.com/specgo/spec/speculative/lookup"
 )
 
 // Features that are on at once: cases are drawn from a seed. Each has schedulers of target and draft, budgets of
@@ -32,6 +33,8 @@ type togetherModels struct {
 	target, draft, head *engine.Model
 	adapters            []engine.AdapterSet // of the target; the first is none
 	slack               int                 // tokens of a prompt that may be computed again: not everywhere can a sequence be restored
+
+	index func(text []int32) *lookup.Index
 
 	mu         sync.Mutex
 	references map[string][]int32
@@ -123,12 +126,16 @@ func openTogether(t testing.TB) []*togetherModels {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return []*togetherModels{
+	all := []*togetherModels{
 		{name: "llama", target: llama, draft: randomModel(t, rt, 0.05), head: randomHead(t, rt, llama),
 			adapters: togetherAdapters(t, llama, randommodel.Bytes(t, kvs, tensors)), references: map[string][]int32{}, least: map[string]int64{}},
 		{name: "qwen35", target: hybrid, head: block, slack: 256, adapters: togetherAdapters(t, hybrid, file),
 			references: map[string][]int32{}, least: map[string]int64{}},
 	}
+	for _, m := range all {
+		m.index = func(text []int32) *lookup.Index { return indexOf(t, m.target.Config().Vocab, text) }
+	}
+	return all
 }
 
 // togetherAdapters are sets of adapters of a model: none, one, and two with other scales.
@@ -364,7 +371,10 @@ func (c *together) write(x togetherText, all [3]*shared.Scheduler) (sequence []i
 	if err != nil {
 		return nil, stats, err
 	}
-	if x.edits > 0 {
+	if x.edits%3 == 2 { // of a text like it in other texts
+		other := edited(want, 1/float64(x.edits), int32(c.m.target.Config().Vocab), x.sampling.Seed)
+		drafter = Lookup(IndexSource(c.m.index(other)), SuffixSource(SuffixOptions{}))
+	} else if x.edits > 0 {
 		earlier := edited(want, 1/float64(x.edits), int32(c.m.target.Config().Vocab), x.sampling.Seed)
 		drafter = Previous(PreviousOptions{Tokens: earlier, Else: drafter})
 	}

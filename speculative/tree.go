@@ -171,7 +171,7 @@ func (t *tree) Draft(ctx context.Context, sequence []int32, d *Draft) error {
 	for d.More() {
 		for n := d.Len(); n == d.Len(); {
 			if len(t.frontier) == 0 || d.err != nil {
-				return nil
+				return t.sources.err()
 			}
 			g := t.pop()
 			if g.what < 0 {
@@ -185,7 +185,7 @@ func (t *tree) Draft(ctx context.Context, sequence []int32, d *Draft) error {
 			}
 		}
 	}
-	return nil
+	return t.sources.err()
 }
 
 // mayExpand adds the expansion of a node, which the text reaches with probability reach, to the frontier.

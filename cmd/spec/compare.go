@@ -53,6 +53,7 @@ type comparison struct {
 	modelFlags
 	cache     kvFlags
 	drafts    []string
+	texts     []string // of --lookup
 	context   int
 	sampling  engine.Sampling
 	prompts   []string
@@ -98,6 +99,7 @@ func (c *comparison) flags() []group {
 			chosenFlag("--drafter", &m.Drafters, compareDrafters(), "who drafts").
 				or("model,ngram,tree, of a draft model, a draft head or the MTP block in the model's file; without them " +
 					"ngram,suffix"),
+			lookupRow(&c.texts),
 			chosenFlag("--schedule", &m.Schedules, speculative.Names(speculative.Schedules(), true),
 				"draft length; an oracle is added once for its passes").or("constant,dynamic,auto"),
 			chosenFlag("--verify", &m.Verifiers, speculative.Names(speculative.Verifiers(), true),
@@ -215,6 +217,11 @@ func (c *comparison) plan(ctx context.Context) (compare.Plan, error) {
 		if n, ok := draftNumber(s.Drafter); ok && n >= max(1, len(c.drafts)) || ok && !c.drafting() {
 			return plan, usagef("--drafter %s needs a draft model: -md FILE", s.Drafter)
 		}
+	}
+	if slices.ContainsFunc(plan.Settings, func(s compare.Setting) bool {
+		return speculative.Choice{Drafter: s.Drafter}.Needs()&speculative.NeedsTexts != 0
+	}) && len(c.texts) == 0 {
+		return plan, usagef("--drafter lookup needs other texts: --lookup PATH")
 	}
 	sets := c.prompts
 	if len(sets) == 0 {
@@ -387,6 +394,9 @@ func (c *comparison) command(plan compare.Plan) string {
 	}
 	if c.preset != "" {
 		s += " --preset " + c.preset
+	}
+	for _, path := range c.texts {
+		s += " --lookup " + filepath.Base(path)
 	}
 	for _, name := range c.prompts {
 		s += " --prompts " + filepath.Base(name)

@@ -8,6 +8,7 @@ import (
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/internal/compare"
 	"github.com/specgo/spec/speculative"
+	"github.com/specgo/spec/speculative/lookup"
 	"github.com/specgo/spec/testdata"
 )
 
@@ -15,7 +16,9 @@ import (
 func (c *comparison) pair(ctx context.Context, p *program, rt *engine.Runtime, plan compare.Plan) (
 	pair *compare.Pair, types string, err error) {
 	var models []*engine.Model
+	var texts []*lookup.Index
 	closeAll := func() {
+		closeIndexes(texts)
 		for _, s := range c.sequences {
 			s.Close()
 		}
@@ -60,7 +63,10 @@ func (c *comparison) pair(ctx context.Context, p *program, rt *engine.Runtime, p
 	if len(files) == 0 && c.model == "" {
 		files = []string{"", embeddedHead}
 	}
-	team := &team{context: size, kv: kv, target: session}
+	if texts, err = openIndexes(ctx, p, tok, c.texts); err != nil {
+		return nil, "", err
+	}
+	team := &team{context: size, kv: kv, target: session, texts: texts}
 	// The block in the model's own file drafts where it is asked for, and where there is no other draft model.
 	own := slices.ContainsFunc(plan.Settings, func(s compare.Setting) bool {
 		needs := speculative.Choice{Drafter: s.Drafter}.Needs()
@@ -125,6 +131,7 @@ type team struct {
 	drafts  []*engine.Session   // of draft models
 	heads   []*engine.Session   // of draft heads
 	mtp     *engine.Session     // of the target's MTP block; nil if no drafter needs it
+	texts   []*lookup.Index     // to look up in
 	early   speculative.Drafter // one for all runs: it has a cache of its own
 }
 
@@ -173,6 +180,9 @@ func (t *team) make(name string, n int) (d speculative.Drafter, err error) {
 		draft = t.mtp
 	}
 	parts := speculative.Parts{Target: t.target.Model(), Session: engine.SessionOptions{Context: t.context, KV: t.kv}}
+	for _, x := range t.texts {
+		parts.Sources = append(parts.Sources, speculative.IndexSource(x))
+	}
 	var model *engine.Model
 	var foreign error
 	if draft != nil {

@@ -69,6 +69,9 @@ func (g *generate) open(ctx context.Context, p *program, rt *engine.Runtime,
 			return nil, err
 		}
 	}
+	if err = g.openTexts(ctx, p, &parts, &o); err != nil {
+		return nil, err
+	}
 	if w.Model, err = library.New(parts, o); err != nil {
 		return nil, err
 	}

@@ -81,8 +81,8 @@ func commandGroups() []commandGroup {
 		{"read texts", []command{embedCommand, rerankCommand, perplexityCommand, tokenizeCommand}},
 		{"measure", []command{benchCommand, compareCommand, planCommand, selftestCommand}},
 		{"models", []command{
-			inspectCommand, pullCommand, listCommand, removeCommand, cacheCommand, imatrixCommand, quantizeCommand,
-			convertCommand, synthCommand,
+			inspectCommand, pullCommand, listCommand, removeCommand, cacheCommand, lookupCommand, imatrixCommand,
+			quantizeCommand, convertCommand, synthCommand,
 		}},
 		{"this program", []command{configCommand, completionCommand, manCommand, doctorCommand, versionCommand}},
 	}

@@ -66,6 +66,9 @@ func (s *serving) load(ctx context.Context, p *program, rt *engine.Runtime, f se
 			return nil, err
 		}
 	}
+	if err := s.openTexts(ctx, p, parts, &m.Options); err != nil {
+		return nil, err
+	}
 	if err := s.bound(f, m, flags.sessions); err != nil {
 		return nil, err
 	}

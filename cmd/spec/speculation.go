@@ -17,8 +17,9 @@ import (
 type speculation struct {
 	drafts  []string // files of draft models
 	choice  speculative.Choice
-	learned string // file of what schedule and drafter learned
-	earlier string // file of an earlier answer
+	learned string   // file of what schedule and drafter learned
+	earlier string   // file of an earlier answer
+	texts   []string // paths of other texts to look up in
 }
 
 // usualOfPair is how the embedded pair speculates where nothing else is said. Its target is so small that auto would
@@ -70,6 +71,7 @@ func (s *speculation) rows() []flag {
 			"learned of pass times and acceptance, and keep there what this one learns; without effect on the text"),
 		fileFlag("--draft-from", &s.earlier, "FILE", "an earlier answer, to this prompt or one like it: drafts follow it "+
 			"where the text does, and --drafter drafts where they part; in a conversation for the first answer"),
+		lookupRow(&s.texts),
 	}, choiceRows(&s.choice))
 }
 
@@ -136,6 +138,10 @@ func (s *speculation) check(model string, temperature float32) error {
 		return usagef("%v: -md FILE", flagError(s.choice.Fits(nil, nil, nil)))
 	case s.choice.Drafter == "none" && s.earlier != "":
 		return usagef("--drafter none drafts nothing, also not from --draft-from")
+	case needs&speculative.NeedsTexts != 0 && len(s.texts) == 0:
+		return usagef("--drafter lookup needs other texts: --lookup PATH")
+	case len(s.texts) > 0 && s.choice.Drafter != "" && needs&(speculative.NeedsTexts|speculative.TakesTexts) == 0:
+		return usagef("--drafter %s does not look up in the texts of --lookup", s.choice.Drafter)
 	case s.choice.Drafter != "" && !needs.Draft() && len(s.drafts) > 0:
 		return usagef("--drafter %s does not use the draft model of -md", s.choice.Drafter)
 	}

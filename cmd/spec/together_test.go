@@ -58,6 +58,8 @@ func TestRefusedTogether(t *testing.T) {
 		{"`--drafter reencode`, `intersect`", "a draft head",
 			generate("-m", target, "-md", head, "--drafter", "reencode")},
 		{"`--draft-from`", "`--drafter none`", generate("--draft-from", text, "--drafter", "none")},
+		{"`--drafter lookup`", "no `--lookup`", generate("--drafter", "lookup")},
+		{"`--lookup`", "`--drafter ngram`, `suffix` and others", generate("--lookup", text, "--drafter", "ngram")},
 		{"`-md`", "a draft model without a tokenizer", generate("-m", target, "-md", other)},
 		{"a draft head", "another model's vocabulary or sizes", generate("-m", target, "-md", assistant)},
 		{"`-ctk`", "another `-ctv`", generate("-ctk", "f16", "-ctv", "q8_0")},

@@ -1,0 +1,332 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	library "github.com/specgo/spec"
+	"github.com/specgo/spec/bpe"
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/internal/terminal"
+	"github.com/specgo/spec/speculative/lookup"
+)
+
+var lookupCommand = command{
+	name:  "lookup",
+	does:  "indexes of texts that drafts look up in",
+	usage: "[build [-m FILE] PATH... | check PATH... | rm NAME... | list] [flags]",
+	about: `Drafts may look up in other texts what followed the last tokens there: --lookup PATH of generate, chat, run, batch and serve, which makes an index of PATH where there is none. "build" makes it ahead: of a file or a folder of texts, or of a file .jsonl, whose values named text, content, completion, response, answer, output, output_text and reasoning_content are texts each (answers of spec batch are such a file). An index is for one vocabulary, so -m says which. It takes 6 to 8 bytes for each token; making it takes 192 MiB and the pages of the tokens.
+
+Without a word, or with list, the indexes in the cache directory are listed; "rm" deletes those of these names, "check" reads an index and its sums. An index of files that have changed since is made anew.
+
+The directory is lookup in that of spec cache.`,
+	new: func() job { return &lookingUp{} },
+}
+
+// lookingUp is the command's options.
+type lookingUp struct {
+	model  string
+	output string
+	memory int64
+	json   bool
+	what   string
+	list   []string
+}
+
+func (l *lookingUp) flags() []group {
+	build := func() bool { return l.what == "build" }
+	return []group{{"index", []flag{
+		modelRow(&l.model, "the target inside this program").when(build),
+		fileFlag("-o, --output", &l.output, "FILE", "the index, which --lookup FILE then names").or("one in the cache " +
+			"directory, which --lookup PATH finds").when(build),
+		memoryRow(&l.memory, "memory for sorting, with build").or("192MiB").when(build),
+	}}, {"output", []flag{jsonRow(&l.json)}}}
+}
+
+func (l *lookingUp) operand(v string) error {
+	if l.what != "" {
+		l.list = append(l.list, v)
+		return nil
+	}
+	if !slices.Contains([]string{"build", "check", "rm", "list"}, v) {
+		return errors.New("expected build, check, rm or list")
+	}
+	l.what = v
+	return nil
+}
+
+func (l *lookingUp) check() error {
+	switch {
+	case (l.what == "" || l.what == "list") && len(l.list) > 0:
+		return usagef("list takes no names")
+	case l.what != "" && l.what != "list" && len(l.list) == 0:
+		return usagef("%s: of what?", l.what)
+	case l.what != "build" && (l.model != "" || l.output != "" || l.memory > 0):
+		return usagef("-m, -o and --memory go with build")
+	case l.output != "" && l.json:
+		return usagef("--json is for the list")
+	}
+	return nil
+}
+
+func (l *lookingUp) run(ctx context.Context, p *program) error {
+	dir, err := lookupDir(p)
+	if err != nil {
+		return err
+	}
+	switch l.what {
+	case "build":
+		return l.build(ctx, p, dir)
+	case "check":
+		return l.checkAll(p, dir)
+	case "rm":
+		for _, name := range l.list {
+			if filepath.Base(name) != name || !strings.HasSuffix(name, lookupEnd) {
+				return fmt.Errorf("%s: no name of spec lookup list", shown(name))
+			}
+			if err := os.Remove(filepath.Join(dir, name)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return l.print(p, dir)
+}
+
+func (l *lookingUp) build(ctx context.Context, p *program, dir string) error {
+	f, err := openGGUF(l.model)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	tok, err := engine.ReadTokenizer(f)
+	if err != nil {
+		return err
+	}
+	if tok == nil {
+		return fmt.Errorf("%s: no tokenizer in the file", f.Name)
+	}
+	if l.output != "" {
+		if err := buildLookup(ctx, p, tok, l.output, l.list, l.memory); err != nil {
+			return err
+		}
+		return printLookup(p, l.output)
+	}
+	for _, path := range l.list {
+		file, err := lookupFile(ctx, p, dir, tok, path, l.memory)
+		if err != nil {
+			return err
+		}
+		if err := printLookup(p, file); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkAll reads indexes: files, or names of the list.
+func (l *lookingUp) checkAll(p *program, dir string) error {
+	for _, name := range l.list {
+		if _, err := os.Stat(name); err != nil && filepath.Base(name) == name {
+			name = filepath.Join(dir, name)
+		}
+		x, err := lookup.Open(name)
+		if err != nil {
+			return err
+		}
+		err = x.Check()
+		x.Close()
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(p.stdout, "%s: intact\n", terminal.Line(name, 0))
+	}
+	return nil
+}
+
+// printLookup describes an index.
+func printLookup(p *program, file string) error {
+	x, err := lookup.Open(file)
+	if err != nil {
+		return err
+	}
+	defer x.Close()
+	a := x.About()
+	var of []string
+	for _, s := range a.Sources {
+		of = append(of, s.Path)
+	}
+	_, err = fmt.Fprintf(p.stdout, "%10s  %s\n            %s of text, %d texts, %d tokens, of %s\n", size(a.File),
+		terminal.Line(file, 0), size(a.Bytes), a.Texts, a.Tokens, terminal.Line(strings.Join(of, ", "), 300))
+	return err
+}
+
+// print lists the indexes of the cache directory.
+func (l *lookingUp) print(p *program, dir string) error {
+	files, err := filepath.Glob(filepath.Join(dir, "*"+lookupEnd))
+	if err != nil {
+		return err
+	}
+	type entry struct {
+		File    string          `json:"file"`
+		Bytes   int64           `json:"bytes"`
+		Text    int64           `json:"text_bytes"`
+		Texts   int64           `json:"n_texts"`
+		Tokens  int64           `json:"n_tokens"`
+		Sources []lookup.Source `json:"sources"`
+	}
+	list := []entry{}
+	for _, file := range files {
+		if !l.json {
+			if err := printLookup(p, file); err != nil { // which names the file
+				return err
+			}
+			continue
+		}
+		x, err := lookup.Open(file)
+		if err != nil {
+			return err
+		}
+		a := x.About()
+		x.Close()
+		list = append(list, entry{file, a.File, a.Bytes, a.Texts, a.Tokens, a.Sources})
+	}
+	switch {
+	case l.json:
+		return printJSON(p.stdout, struct {
+			Schema int     `json:"schema"`
+			Dir    string  `json:"dir"`
+			Files  []entry `json:"files"`
+		}{1, dir, list})
+	case len(files) == 0:
+		_, err = fmt.Fprintf(p.stdout, "no indexes in %s\n", terminal.Line(dir, 0))
+	}
+	return err
+}
+
+// lookupEnd is the end of the names of indexes in the cache directory.
+const lookupEnd = ".lookup"
+
+func lookupDir(p *program) (string, error) {
+	dir, err := panelCache(p)
+	return filepath.Join(dir, "lookup"), err
+}
+
+// lookupFile is the index of a path in the cache directory, which is made if there is none of the files as they are
+// now.
+func lookupFile(ctx context.Context, p *program, dir string, tok *bpe.Tokenizer, path string, memory int64) (
+	string, error) {
+	whole, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	sources, err := lookup.Sources(ctx, []string{whole})
+	if err != nil {
+		return "", err
+	}
+	sum := lookup.Vocabulary(tok)
+	what, _ := json.Marshal(sources)
+	key := sha256.Sum256(append(sum[:], what...))
+	file := filepath.Join(dir, filepath.Base(whole)+"-"+hex.EncodeToString(key[:8])+lookupEnd)
+	if x, err := lookup.Open(file); err == nil {
+		err = x.Fits(sum)
+		x.Close()
+		return file, err
+	} else if !errors.Is(err, os.ErrNotExist) && !errors.Is(err, lookup.ErrIndex) {
+		return "", err
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return "", err
+	}
+	return file, buildLookup(ctx, p, tok, file, []string{whole}, memory)
+}
+
+// buildLookup makes an index, and says how long it took.
+func buildLookup(ctx context.Context, p *program, tok *bpe.Tokenizer, file string, paths []string, memory int64) error {
+	bar := terminal.NewBar(p.stderr, "index")
+	defer bar.Clear()
+	o := lookup.Options{Vocab: tok.Size(), Vocabulary: lookup.Vocabulary(tok), Memory: memory, Threads: runtime.NumCPU(),
+		Encode: func(text string) []int32 { return tok.Encode(text, bpe.EncodeOptions{NoSpacePrefix: true}) }}
+	if bar != nil {
+		o.Progress = bar.Progress
+	}
+	begin := time.Now()
+	if err := lookup.Build(ctx, file, paths, o); err != nil {
+		return err
+	}
+	x, err := lookup.Open(file)
+	if err != nil {
+		return err
+	}
+	defer x.Close()
+	bar.Clear()
+	took := time.Since(begin).Seconds()
+	_, err = fmt.Fprintf(p.stderr, "made an index of %s of text in %.1f s, %s: %s\n", size(x.About().Bytes), took,
+		size(x.About().File), terminal.Line(file, 0))
+	return err
+}
+
+// lookupRow is --lookup.
+func lookupRow(list *[]string) flag {
+	return listFlag("--lookup", list, "PATH", "other texts that drafts look up in: a file or folder of texts, lines of "+
+		"JSON with earlier answers, or an index of spec lookup build; may be repeated; an index is made once, in the cache "+
+		"directory")
+}
+
+// openIndexes opens the indexes of --lookup.
+func openIndexes(ctx context.Context, p *program, tok *bpe.Tokenizer, paths []string) (list []*lookup.Index,
+	err error) {
+	for _, path := range paths {
+		x, err := lookup.Open(path)
+		if errors.Is(err, lookup.ErrNoIndex) || isFolder(path) {
+			var dir, file string
+			if dir, err = lookupDir(p); err == nil {
+				file, err = lookupFile(ctx, p, dir, tok, path, 0)
+			}
+			if err == nil {
+				x, err = lookup.Open(file)
+			}
+		}
+		if err == nil {
+			if err = x.Fits(lookup.Vocabulary(tok)); err == nil {
+				list = append(list, x)
+				continue
+			}
+			x.Close()
+		}
+		closeIndexes(list)
+		return nil, fmt.Errorf("--lookup %w", err)
+	}
+	return list, nil
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+func closeIndexes(list []*lookup.Index) {
+	for _, x := range list {
+		x.Close()
+	}
+}
+
+// openTexts opens the indexes of --lookup for a target, to be closed with its parts.
+func (s *speculation) openTexts(ctx context.Context, p *program, to *library.Parts, o *library.Options) (err error) {
+	if o.Texts, err = openIndexes(ctx, p, to.Target.Tokenizer(), s.texts); err != nil {
+		return err
+	}
+	before, list := to.Close, o.Texts
+	to.Close = func() { before(); closeIndexes(list) }
+	return nil
+}
