@@ -251,4 +251,8 @@ test("an answer collects the calls of tools", () => {
   a.take({ choices: [{ delta: { tool_calls: [{ index: 0, function: { arguments: '{"a":' } }] } }] });
   a.take({ choices: [{ delta: { tool_calls: [{ index: 0, function: { arguments: "1}" } }, { index: 1, id: "2", function: { name: "g", arguments: "{}" } }] } }] });
   assert.deepEqual(a.calls, [{ id: "1", name: "f", arguments: '{"a":1}' }, { id: "2", name: "g", arguments: "{}" }]);
+  a.take({ choices: [{ delta: { tool_calls: [{ index: 2, id: "3", function: { name: "h", arguments: "" } }] } }] });
+  assert.equal(a.wholeCalls().length, 2, "a call that is cut off is none");
+  a.take({ choices: [{ delta: {}, finish_reason: "tool_calls" }] });
+  assert.equal(a.wholeCalls().length, 3, "one without arguments is");
 });

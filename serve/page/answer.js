@@ -61,6 +61,13 @@ export class Answer {
     return at;
   }
 
+  /** The calls of tools that are whole. What an answer that was cut off, or broke, has of another one cannot be called. */
+  wholeCalls() {
+    return this.calls.filter((c) => {
+      try { JSON.parse(c.arguments); return true; } catch { return c.arguments === "" && this.finish === "tool_calls"; }
+    });
+  }
+
   /** Accepted drafts, drafted tokens, tokens per pass; null while unknown. */
   figures() {
     const drafted = this.rounds.reduce((n, r) => n + r.n_draft, 0);

@@ -47,6 +47,7 @@ export async function ask(m, { path, body, key, controller, connection, context,
     watch.end();
   }
   take();
+  if (m.calls && a.wholeCalls().length < a.calls.length) m.calls = a.wholeCalls().length > 0 ? a.wholeCalls() : undefined;
   if (m.who.some((w) => w !== 0)) m.runs = pack(m.who);
   delete m.who;
   if (a.timings) {

@@ -70,7 +70,7 @@ export class MessageView {
     this.element.append(this.body);
     this.text(m);
     if (m.calls) this.element.append(...m.calls.map((c) => this.call(c)));
-    if (m.calls && how.last && !how.busy && ["done", "cut"].includes(m.state)) { // the server leaves out a call that is cut off
+    if (m.calls && how.last && !how.busy && ["done", "cut"].includes(m.state)) {
       this.element.append(el("form", { className: "results" },
         ...m.calls.map((c) => el("label", {}, `Result of ${c.name}`, el("textarea", { rows: 2, name: c.id }))),
         button("Send results", null, { data: { action: "results" } })));
