@@ -16,6 +16,10 @@
 // The flag is not -update: many tests register that, and a flag that is registered twice ends the program. Packages
 // whose tests do not import this one do not know the flag; SPEC_UPDATE=1 is for all of them.
 //
+// What the answer must be beside that is said by checks: [Contains], [JSON], [Called], [Similar] (by embeddings) and
+// [Judged] (by what a model answers about it). "spec eval" runs cases of a file of JSON lines without Go; [ParseLine]
+// reads one.
+//
 // # What is compared
 //
 // A file holds what determines the answer (the model's fingerprint and conversion, template, clock, options, the

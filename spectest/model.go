@@ -47,6 +47,12 @@ func New(t testing.TB, p spec.Parts, file engine.Fingerprint, o spec.Options) *M
 	return identified(t, m, err, file, o, now)
 }
 
+// Of is a model that is not opened for a test; file is the fingerprint of its target's file, and now is what templates
+// read, of requests that have no clock of their own.
+func Of(m *spec.Model, file engine.Fingerprint, now time.Time) *Model {
+	return &Model{Model: m, file: file, clock: now}
+}
+
 // pinned makes the clock stand still.
 func pinned(o spec.Options) (spec.Options, time.Time) {
 	now := Clock()
@@ -66,7 +72,7 @@ func identified(t testing.TB, m *spec.Model, err error, file engine.Fingerprint,
 	if o.Around != nil {
 		t.Fatal("spec.Options.Around: what it changes is not part of a golden file")
 	}
-	return &Model{Model: m, file: file, clock: now}
+	return Of(m, file, now)
 }
 
 // adapters are those that a receipt names.

@@ -26,7 +26,7 @@ var requestParts = map[string]part{
 	"OneCall": option, "MaxTokens": option, "WhenFull": option, "Stop": option, "IgnoreEOS": option,
 	"MinTokens": option, "Ends": option, "Breakers": option, "Constraint": option, "Adapters": option,
 	"Lines": refused, "Drafter": refused, "Written": refused, "CallID": refused,
-	"Trace": nothing, "Costs": nothing, "Salt": nothing, "Timings": nothing, "Rounds": nothing,
+	"Trace": nothing, "Costs": nothing, "Previous": nothing, "Salt": nothing, "Timings": nothing, "Rounds": nothing,
 	"N": own, "Sampling": own, "Speculation": own, "LogProbs": own, "Top": own, "Chosen": own, "Scored": own,
 	"Progress": own,
 }

@@ -39,7 +39,7 @@ type Answer struct {
 // new answer is returned; what prevents the comparison ends the test.
 func Run(t testing.TB, m *Model, name string, r spec.Request) *Answer {
 	t.Helper()
-	if !fs.ValidPath(name) || name == "." || strings.ContainsAny(name, "\\: ") {
+	if !validName(name) {
 		t.Fatalf("spectest: %q is no name of a golden file", name)
 	}
 	path := filepath.Join("testdata", filepath.FromSlash(name)+".golden.json")
@@ -51,6 +51,36 @@ func Run(t testing.TB, m *Model, name string, r spec.Request) *Answer {
 		t.Error(difference)
 	}
 	return g.answer()
+}
+
+// validName reports whether a golden file may have a name.
+func validName(name string) bool {
+	return fs.ValidPath(name) && name != "." && !strings.ContainsAny(name, "\\: ")
+}
+
+// Compare is [Run] without a test: it compares the answer to a request with the golden file of a path, or writes the
+// file. difference says what differs; "": nothing does.
+func Compare(ctx context.Context, m *Model, path string, r spec.Request, write bool) (
+	a *Answer, difference string, err error) {
+	g, difference, err := run(ctx, m, path, r, write, false)
+	if err != nil {
+		return nil, "", err
+	}
+	return g.answer(), difference, nil
+}
+
+// Answer is the model's answer to a request, which nothing is compared with. Requests that [Run] refuses are refused.
+func (m *Model) Answer(ctx context.Context, r spec.Request) (*Answer, error) {
+	j, err := newJob(ctx, m, r)
+	if err != nil {
+		return nil, err
+	}
+	defer j.task.Close()
+	g, err := j.write(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return g.answer(), nil
 }
 
 func (g *golden) answer() *Answer {

@@ -351,6 +351,40 @@ func TestFieldsOfRequestsAreKnown(t *testing.T) {
 	}
 }
 
+// What a model is asked about an answer is answered greedily by one of the choices, and the vectors of texts are
+// compared: a text with itself has the similarity 1, and with another one less.
+func TestModelsJudge(t *testing.T) {
+	m := model(t, spec.Options{}, nil)
+	a := &Answer{Text: "func main() {"}
+	asked := ""
+	ask := func(a *Answer) string { asked = "Is it Go? " + a.Text; return asked }
+	said := func(choices ...string) (list []string) {
+		for _, c := range choices {
+			if Judged(t.Context(), m.Model, ask, choices, c)(a) == nil {
+				list = append(list, c)
+			}
+		}
+		return list
+	}
+	if got := said("yes \"1\"", "no", "perhaps"); len(got) != 1 || asked != "Is it Go? func main() {" {
+		t.Errorf("asked %q, judged %q", asked, got)
+	}
+	if err := Judged(t.Context(), m.Model, ask, []string{"no"}, "yes")(a); err == nil ||
+		!strings.Contains(err.Error(), `judged "no", want "yes"`) {
+		t.Errorf("another judgment: %v", err)
+	}
+	for text, least := range map[string][2]float64{a.Text: {0.9999, 1.0001}, "func main() {\n": {-1, 0.9999}} {
+		low := Similar(t.Context(), m.Model, text, least[0])(a)
+		high := Similar(t.Context(), m.Model, text, least[1])(a)
+		if low != nil || high == nil || !strings.Contains(high.Error(), "similarity") {
+			t.Errorf("%q: %v, %v", text, low, high)
+		}
+	}
+	if err := Similar(t.Context(), m.Model, "x", -1)(&Answer{}); err == nil {
+		t.Error("an empty answer is similar to something")
+	}
+}
+
 func TestChecks(t *testing.T) {
 	schema := json.RawMessage(unit)
 	a := &Answer{Text: "{ \"unit\" : \"C\",\n \"days\": 3 }", Calls: []chat.ToolCall{

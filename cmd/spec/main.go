@@ -79,7 +79,7 @@ func commandGroups() []commandGroup {
 		{"write texts", []command{demoCommand, generateCommand, chatCommand, runCommand, batchCommand, verifyCommand}},
 		{"serve", []command{serveCommand}},
 		{"read texts", []command{embedCommand, rerankCommand, perplexityCommand, tokenizeCommand}},
-		{"measure", []command{benchCommand, compareCommand, planCommand, selftestCommand}},
+		{"measure", []command{benchCommand, compareCommand, evalCommand, planCommand, selftestCommand}},
 		{"models", []command{
 			inspectCommand, pullCommand, listCommand, removeCommand, cacheCommand, lookupCommand, imatrixCommand,
 			quantizeCommand, convertCommand, synthCommand,

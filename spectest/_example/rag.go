@@ -1,0 +1,65 @@
+// Package rag answers questions from documents: a small program whose answers are tested by package spectest.
+//
+//	x, err := rag.New(ctx, m, documents)
+//	text, err := x.Ask(ctx, "How is a ring emptied?")
+package rag
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/specgo/spec"
+)
+
+// Index is documents with their vectors.
+type Index struct {
+	m         *spec.Model
+	documents []string
+	vectors   [][]float32
+}
+
+// New embeds documents.
+func New(ctx context.Context, m *spec.Model, documents []string) (*Index, error) {
+	if len(documents) == 0 {
+		return nil, errors.New("rag: no documents")
+	}
+	v, err := m.Embed(ctx, documents, spec.EmbedOptions{})
+	return &Index{m, slices.Clone(documents), v}, err
+}
+
+// Nearest is the document whose vector is nearest to that of a question: the first of several.
+func (x *Index) Nearest(ctx context.Context, question string) (string, error) {
+	v, err := x.m.Embed(ctx, []string{question}, spec.EmbedOptions{})
+	if err != nil {
+		return "", err
+	}
+	best, most := 0, float32(-2)
+	for i, d := range x.vectors {
+		sum := float32(0)
+		for k := range d {
+			sum += float32(d[k] * v[0][k])
+		}
+		if sum > most {
+			best, most = i, sum
+		}
+	}
+	return x.documents[best], nil
+}
+
+// Request is what the model is asked: the nearest document, and the question below it.
+func (x *Index) Request(ctx context.Context, question string) (r spec.Request, err error) {
+	document, err := x.Nearest(ctx, question)
+	r.Prompts = []spec.Prompt{{Text: document + "\n\n// " + question + "\n", Plain: true}}
+	r.MaxTokens = 24
+	return r, err
+}
+
+// Ask answers a question.
+func (x *Index) Ask(ctx context.Context, question string) (string, error) {
+	r, err := x.Request(ctx, question)
+	if err != nil {
+		return "", err
+	}
+	return spec.Text(x.m.Generate(ctx, r))
+}
