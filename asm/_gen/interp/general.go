@@ -166,11 +166,12 @@ var errUnknown = errors.New("unknown instruction")
 // errOperands is for operands that the instruction does not take here.
 var errOperands = errors.New("operands of another kind")
 
-// shape holds the operands against a pattern: i immediate, g general, v vector, k mask, m memory, a address, l label.
+// shape holds the operands against a pattern: i immediate, g general, v vector, k mask, m memory, a address, l label,
+// t tile.
 func (in *Instruction) shape(patterns ...string) bool {
 	got := make([]byte, len(in.operands))
 	for i, o := range in.operands {
-		got[i] = "igvkmal"[o.kind]
+		got[i] = "igvkmalt"[o.kind]
 	}
 	for _, p := range patterns {
 		if p == string(got) {
@@ -185,7 +186,12 @@ func (in *Instruction) resolve() error {
 	name := in.Name
 	switch {
 	case name == "RET":
-		in.op = func(m *machine, _ *Instruction) { m.done = true }
+		in.op = func(m *machine, _ *Instruction) {
+			if m.tiles.configured {
+				panic("tiles are not released")
+			}
+			m.done = true
+		}
 		return nil
 	case name == "JMP":
 		if !in.shape("l") {

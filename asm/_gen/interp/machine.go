@@ -22,6 +22,8 @@ type machine struct {
 		noZero, noSign, noOverflow, noCarry bool // what the last instruction left undefined
 	}
 
+	tiles tiles
+
 	fn    *Function
 	args  unsafe.Pointer // also keeps what it points to where it is
 	local uintptr        // the bottom of the local memory
@@ -82,6 +84,9 @@ func (m *machine) check(at uintptr, n int) {
 	}
 }
 
+// bytesAt is not inlined: with a copy of a constant length that follows, Go 1.26's compiler stops with an internal error.
+//
+//go:noinline
 func bytesAt(at uintptr, n int) []byte {
 	return unsafe.Slice((*byte)(*(*unsafe.Pointer)(unsafe.Pointer(&at))), n)
 }

@@ -24,6 +24,7 @@ const (
 	memory
 	address // of a symbol: $name<>(SB)
 	target  // a label
+	tileRegister
 )
 
 // operand is one operand of an instruction.
@@ -244,22 +245,19 @@ func ParseInstruction(code string) (*Instruction, error) {
 	return in, in.resolve()
 }
 
-// decode reads the VEX form of VPDPBUSD, which Go's assembler does not know, from its bytes; registers only.
+// decode reads what Go's assembler does not know from its bytes: the VEX form of VPDPBUSD with registers only, and tile
+// instructions.
 func (in *Instruction) decode() error {
-	var b []int
-	for _, m := range byteLine.FindAllStringSubmatch(in.Text, -1) {
-		v, _ := strconv.ParseUint(m[1], 16, 8)
-		b = append(b, int(v))
-	}
+	b := bytesOf(in.Text)
 	// C4, R X B mmmmm, W vvvv L pp, opcode, mod reg rm: map 2 (0F38), L = 256 bits, pp = 66.
 	if len(b) != 5 || b[0] != 0xC4 || b[1]&31 != 2 || b[2]&0x87 != 5 || b[3] != 0x50 || b[4]>>6 != 3 {
-		return errors.New("not the VEX form of VPDPBUSD with registers of 256 bits")
+		return in.decodeTile(b)
 	}
 	in.Name = "VPDPBUSD"
 	reg := b[4]>>3&7 | (^b[1]>>7&1)<<3
 	rm := b[4]&7 | (^b[1]>>5&1)<<3
-	for _, r := range []int{rm, ^b[2] >> 3 & 15, reg} {
-		in.operands = append(in.operands, operand{kind: vector, reg: r, width: 32})
+	for _, r := range []byte{rm, ^b[2] >> 3 & 15, reg} {
+		in.operands = append(in.operands, operand{kind: vector, reg: int(r), width: 32})
 	}
 	return in.resolve()
 }
