@@ -14,12 +14,20 @@ var (
 )
 
 // names are all kernel sets, of all processors.
-var names = []string{"scalar", "avx2", "avxvnni", "avx512", "neon", "dotprod", "i8mm"}
+var names = []string{"scalar", "avx2", "avxvnni", "avx512", "amx", "neon", "dotprod", "i8mm"}
 
 // Select returns the kernel set of that name, or the best one of this machine if name is empty. The error wraps
-// [ErrUnknown] or [ErrUnavailable].
+// [ErrUnknown] or [ErrUnavailable]. For "amx" or the best one it asks the system for the tile unit: see [TileUnit].
 func Select(name string) (Kernels, error) {
 	all := sets()
+	if name == "" || name == "amx" {
+		k, err := tileSet()
+		if err == nil {
+			all = append(all, k)
+		} else if name == "amx" {
+			return Kernels{}, fmt.Errorf("SIMD amx: %w (%w)", ErrUnavailable, err)
+		}
+	}
 	if name == "" {
 		return all[len(all)-1], nil
 	}
@@ -40,5 +48,27 @@ func Available() []string {
 	for _, k := range sets() {
 		list = append(list, k.Name)
 	}
+	if k, err := tileSet(); err == nil {
+		list = append(list, k.Name)
+	}
 	return list
+}
+
+// Vector is the best kernel set of this machine without its tile unit, for which Select asks the system.
+func Vector() Kernels {
+	all := sets()
+	return all[len(all)-1]
+}
+
+// errNoTiles says that the processor has no tile unit that kernels use.
+var errNoTiles = errors.New("the processor has no tile unit")
+
+// TileUnit says why the set amx does not exist although the processor has its tile unit: the system refuses it. Else it
+// is nil. Linux gives a process its tiles on request, for all its threads and until it ends: the first Select("amx"),
+// Select(""), Available or TileUnit asks, once. Signal frames of threads that used tiles are 8 KB larger.
+func TileUnit() error {
+	if _, err := tileSet(); err != nil && !errors.Is(err, errNoTiles) {
+		return err
+	}
+	return nil
 }

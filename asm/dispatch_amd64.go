@@ -2,7 +2,11 @@
 
 package asm
 
-import "golang.org/x/sys/cpu"
+import (
+	"sync"
+
+	"golang.org/x/sys/cpu"
+)
 
 //go:generate go run -C _gen .
 
@@ -15,12 +19,32 @@ func sets() []Kernels {
 		if x.HasAVXVNNI {
 			all = append(all, avxvnni())
 		}
-		if x.HasAVX512F && x.HasAVX512BW && x.HasAVX512VL && x.HasAVX512DQ && x.HasAVX512VNNI {
+		if hasAVX512() {
 			all = append(all, avx512(x.HasAVX512VBMI))
 		}
 	}
 	return all
 }
+
+func hasAVX512() bool {
+	x := &cpu.X86
+	return x.HasAVX512F && x.HasAVX512BW && x.HasAVX512VL && x.HasAVX512DQ && x.HasAVX512VNNI
+}
+
+// tileSet returns the kernel set with the tile unit. Whether the system saves its registers x/sys/cpu does not say.
+func tileSet() (Kernels, error) {
+	x := &cpu.X86
+	if !x.HasAVX2 || !x.HasFMA || !x.HasF16C || !hasAVX512() || !x.HasAMXTile || !x.HasAMXInt8 {
+		return Kernels{}, errNoTiles
+	}
+	if err := tilesRequested(); err != nil {
+		return Kernels{}, err
+	}
+	return amx(x.HasAVX512VBMI), nil
+}
+
+// tilesRequested asks the system for tiles, once.
+var tilesRequested = sync.OnceValue(requestTiles)
 
 // avx2 needs AVX2, FMA and F16C, all part of x86-64-v3.
 func avx2() Kernels {
@@ -93,5 +117,14 @@ func avx512(vbmi bool) Kernels {
 	k.Values[KVF16] = valuesOf(valuesF16AVX512, KVF16, 6)
 	k.Values[KVF32] = valuesOf(valuesF32AVX512, KVF32, 6)
 	k.Values[KVQ8_0] = valuesOf(valuesQ8AVX512, KVQ8_0, 6)
+	return k
+}
+
+// amx is avx512 with AMX tiles (AMX-TILE, AMX-INT8) for products of many tokens with integer weights.
+func amx(vbmi bool) Kernels {
+	k := avx512(vbmi)
+	k.Name = "amx"
+	tilesAMX(&k)
+	shareQ4_0(&k)
 	return k
 }

@@ -63,3 +63,6 @@ func i8mm() Kernels {
 	shareQ4_0(&k)
 	return k
 }
+
+// tileSet says that there is no kernel set with a tile unit.
+func tileSet() (Kernels, error) { return Kernels{}, errNoTiles }

@@ -81,3 +81,29 @@ func integerAVX512(k *Kernels) {
 	k.MatMul[TQ2_0] = integerMatMul(TQ2_0, tqAVX512, tileBias)
 	k.MatMul[TQ1_0] = integerMatMul(TQ1_0, tqAVX512, tileBias)
 }
+
+// integerAMX sets the products of many tokens with integer weights.
+func integerAMX(k *Kernels) {
+	k.MatMulTiles[Q8_0] = amxMatMulTiles(Q8_0, scaleAMX, 1, 0)
+	k.MatMulTiles[Q6_K] = amxMatMulTiles(Q6_K, digitsAMX, 2, 0)
+	k.MatMulTiles[Q5_1] = amxMatMulTiles(Q5_1, minimumAMX, 1, 0)
+	k.MatMulTiles[Q5_K] = amxMatMulTiles(Q5_K, minimumAMX, 1, 1)
+	k.MatMulTiles[Q5_0] = amxMatMulTiles(Q5_0, scaleAMX, 1, 1)
+	k.MatMulTiles[Q4_1] = amxMatMulTiles(Q4_1, minimumAMX, 1, 2)
+	k.MatMulTiles[Q4_K] = amxMatMulTiles(Q4_K, minimumAMX, 1, 3)
+	k.MatMulTiles[IQ4_NL] = amxMatMulTiles(IQ4_NL, scaleAMX, 1, 2)
+	k.MatMulTiles[Q4_0] = amxMatMulTiles(Q4_0, scaleAMX, 1, 3)
+	k.MatMulTiles[IQ4_XS] = amxMatMulTiles(IQ4_XS, scaleAMX, 1, 4)
+	k.MatMulTiles[IQ3_S] = amxMatMulTiles(IQ3_S, scaleAMX, 1, 4)
+	k.MatMulTiles[IQ3_XXS] = amxMatMulTiles(IQ3_XXS, scaleAMX, 1, 4)
+	k.MatMulTiles[IQ2_XXS] = amxMatMulTiles(IQ2_XXS, scaleAMX, 1, 4)
+	k.MatMulTiles[IQ1_S] = amxMatMulTiles(IQ1_S, scaleAMX, 1, 4)
+	k.MatMulTiles[MXFP4] = amxMatMulTiles(MXFP4, scaleAMX, 1, 5)
+	k.MatMulTiles[Q3_K] = amxMatMulTiles(Q3_K, scaleAMX, 1, 6)
+	k.MatMulTiles[Q2_K] = amxMatMulTiles(Q2_K, twiceAMX, 2, 0)
+	k.MatMulTiles[IQ2_S] = amxMatMulTiles(IQ2_S, digitsAMX, 2, 1)
+	k.MatMulTiles[IQ2_XS] = amxMatMulTiles(IQ2_XS, digitsAMX, 2, 1)
+	k.MatMulTiles[IQ1_M] = amxMatMulTiles(IQ1_M, digitsAMX, 2, 1)
+	k.MatMulTiles[TQ2_0] = amxMatMulTiles(TQ2_0, scaleAMX, 1, 7)
+	k.MatMulTiles[TQ1_0] = amxMatMulTiles(TQ1_0, scaleAMX, 1, 7)
+}

@@ -3,6 +3,17 @@ package asm
 // MatMul multiplies a panel with a tile: the type of [Kernels].MatMul, which has the contract.
 type MatMul func(panel []byte, x *Tile, out []float32, stride int, prefetch Prefetch)
 
+// MatMulTiles multiplies count consecutive panels with tiles that hold at most [MostTokens] tokens altogether: the
+// products of panel p and token t are out[t*stride+p*PanelRows+r]. Every tile has [Kernels].TilesTokens tokens; the
+// last one may have fewer, but if a tile has more than TileTokens it is as large as the others, and what it holds
+// beyond the tokens does not count. It expands a panel, some columns at a time, into buffer, which has TilesBytes and
+// is not shared during the call. The prefetch is of each panel, as MatMul's.
+type MatMulTiles func(panels []byte, count int, tiles []Tile, tokens int, out []float32, stride int, buffer []byte,
+	prefetch Prefetch)
+
+// MostTokens is the most tokens that a MatMulTiles multiplies at once.
+const MostTokens = 256
+
 // Prefetch is the range of weights that a [MatMul] prefetches, spread evenly over its work: Step bytes at each of its
 // [Format.Steps]. The range begins From bytes after the beginning of the panel; it need not be mapped memory, and
 // results do not depend on it. Scalar kernels ignore it; so do those for arm64, which prefetch their own panel at a
@@ -38,7 +49,7 @@ func part(n, most int) int {
 // "lanes" below is the sum over 16 lanes of the package comment: element i in lane i mod 16. fma is [FMA]. A slice
 // that is written does not overlap one that is read, unless the comment says that they may be the same slice.
 type Kernels struct {
-	Name string // scalar avx2 avxvnni avx512 neon dotprod i8mm
+	Name string // scalar avx2 avxvnni avx512 amx neon dotprod i8mm
 
 	// Offset says that panels of Q8_0 hold unsigned quants (q^0x80), for instruction sets that multiply u8 x s8.
 	Offset bool
@@ -60,12 +71,13 @@ type Kernels struct {
 	// MatMul where arithmetic is the limit; it reads two streams of weights.
 	MatMulPair [formatCount]MatMul
 
-	// MatMulTiles, where it is not nil, is MatMul of one panel for several tiles, of which all but the last have
-	// TileTokens tokens: the products of tile i begin at out[i*TileTokens*stride]. It expands the panel, some columns at
-	// a time, into buffer, which has ExpandedBytes and is not shared during the call. It is faster than MatMul from
-	// TilesFrom tokens on.
-	MatMulTiles [formatCount]func(panel []byte, tiles []Tile, out []float32, stride int, buffer []byte, prefetch Prefetch)
+	// MatMulTiles, where it is not nil, multiplies panels with several tiles. It is faster than MatMul from TilesFrom
+	// tokens on.
+	MatMulTiles [formatCount]MatMulTiles
 	TilesFrom   [formatCount]int
+
+	// What MatMulTiles takes: tiles of TilesTokens tokens, and a buffer of TilesBytes. 0 if there is none.
+	TilesTokens, TilesBytes int
 
 	// Widen, where it is not nil, fills the Words and Cross of a quantized tile, which MatMulTiles[Q8_0] reads.
 	Widen func(x *Tile)

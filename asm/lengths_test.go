@@ -55,7 +55,7 @@ func TestMatMulLongColumns(t *testing.T) {
 		got := tail[float32](t, len(want))
 		start := append([]float32(nil), want...)
 		scalar.MatMul[f](panel, x, want, stride, Prefetch{})
-		for _, name := range Available()[1:] {
+		for _, name := range vectorSets()[1:] {
 			k, err := Select(name)
 			if err != nil {
 				t.Fatal(err)
@@ -90,7 +90,7 @@ func TestAttentionEveryShape(t *testing.T) {
 				wantScores, wantValues := make([]float32, rows*Page), append([]float32(nil), start...)
 				scalar.Scores[kv](wantScores, q, k, dim, rows, keys, 0.3)
 				scalar.Values[kv](wantValues, p, v, dim, rows, from, keys)
-				for _, name := range Available()[1:] {
+				for _, name := range vectorSets()[1:] {
 					set, err := Select(name)
 					if err != nil {
 						t.Fatal(err)

@@ -194,6 +194,44 @@ func q8PairAVX512(w *byte, panel int, q *int8, d *float32, bias *int32, blocks i
 //go:noescape
 func q4PairAVX512(w *byte, panel int, q *int8, d *float32, bias *int32, blocks int, out *float32, stride, prefetch, step int)
 
+// scaleAMX is
+//
+//	for p < panels, i < count, t < 16 (or last), r < 16:
+//		for b < blocks:    // isum = sum over k < 32 of weight[b][r][k]*q[b][t][k]; see _gen/tileamx.go
+//			acc = fma(float(isum), scale*d[b][t], acc)
+//
+//go:noescape
+func scaleAMX(w *byte, panelBytes, panels int, tiles *amxTile, count, last int, blocks, chunk, chunkBytes int, out *float32, stride int, scratch *byte, step, form int, table *[32]byte)
+
+// minimumAMX is
+//
+//	for p < panels, i < count, t < 16 (or last), r < 16:
+//		for b < blocks:    // isum = sum over k < 32 of weight[b][r][k]*q[b][t][k]; see _gen/tileamx.go
+//			acc = fma(float(isum), scale*d[b][t], acc)
+//			acc = fma(minimum, dsum[b][t], acc)
+//
+//go:noescape
+func minimumAMX(w *byte, panelBytes, panels int, tiles *amxTile, count, last int, blocks, chunk, chunkBytes int, out *float32, stride int, scratch *byte, step, form int, table *[32]byte)
+
+// digitsAMX is
+//
+//	for p < panels, i < count, t < 16 (or last), r < 16:
+//		for b < blocks:    // isum = sum over k < 32 of weight[b][r][k]*q[b][t][k]; see _gen/tileamx.go
+//			acc = fma(float(isum + 64*isum1), scale*d[b][t], acc)
+//
+//go:noescape
+func digitsAMX(w *byte, panelBytes, panels int, tiles *amxTile, count, last int, blocks, chunk, chunkBytes int, out *float32, stride int, scratch *byte, step, form int, table *[32]byte)
+
+// twiceAMX is
+//
+//	for p < panels, i < count, t < 16 (or last), r < 16:
+//		for b < blocks:    // isum = sum over k < 32 of weight[b][r][k]*q[b][t][k]; see _gen/tileamx.go
+//			acc = fma(float(isum), scale*d[b][t], acc)
+//			acc = fma(float(isum1), scale1*d[b][t], acc)
+//
+//go:noescape
+func twiceAMX(w *byte, panelBytes, panels int, tiles *amxTile, count, last int, blocks, chunk, chunkBytes int, out *float32, stride int, scratch *byte, step, form int, table *[32]byte)
+
 // q8AVXVNNI is
 //
 //	for t < n, r < 16:

@@ -57,8 +57,8 @@ func resize[T any](s []T, n int) []T {
 	return s[:n]
 }
 
-// ExpandedBytes is the size of the buffer of [Kernels].MatMulTiles: expandedBlocks of Q8_0, which takes most.
-const ExpandedBytes = expandedBlocks * (1024 + 128)
+// expandedBytes is the size of the buffer of the MatMulTiles of AVX2: expandedBlocks of Q8_0, which takes most.
+const expandedBytes = expandedBlocks * (1024 + 128)
 
 // expandedBlocks is how many blocks of a panel are expanded at once: those of a super-block, whose expanded form fits
 // the L1 cache.

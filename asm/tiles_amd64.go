@@ -9,11 +9,11 @@ type expandKernel func(w *byte, blocks int, buffer *byte, prefetch, step int)
 type bufferKernel[Q, S any] func(w *byte, q *Q, d *float32, sums *S, blocks, n, tokens int, out *float32, stride int)
 
 // matMulTiles makes a MatMulTiles. of gives a tile's quants and sums.
-func matMulTiles[Q, S any](f Format, expand expandKernel, kernel bufferKernel[Q, S], of func(*Tile) ([]Q, []S)) func(
-	[]byte, []Tile, []float32, int, []byte, Prefetch) {
+func matMulTiles[Q, S any](f Format, expand expandKernel, kernel bufferKernel[Q, S],
+	of func(*Tile) ([]Q, []S)) MatMulTiles {
 	perToken := f.sumsPerToken()
 	panelBytes := formats[f].panelBytes * BlockSize
-	return func(panel []byte, tiles []Tile, out []float32, stride int, buffer []byte, prefetch Prefetch) {
+	one := func(panel []byte, tiles []Tile, out []float32, stride int, buffer []byte, prefetch Prefetch) {
 		blocks := tiles[0].Cols / BlockSize
 		for i := range tiles {
 			x := &tiles[i]
@@ -21,7 +21,7 @@ func matMulTiles[Q, S any](f Format, expand expandKernel, kernel bufferKernel[Q,
 			q, sums := of(x)
 			_, _, _ = q[blocks*x.Tokens*BlockSize-1], x.D[blocks*x.Tokens-1], sums[blocks*x.Tokens*perToken-1]
 		}
-		_, _ = panel[f.PanelBytes(tiles[0].Cols)-1], buffer[ExpandedBytes-1]
+		_, _ = panel[f.PanelBytes(tiles[0].Cols)-1], buffer[expandedBytes-1]
 		for from := 0; from < blocks; from += expandedBlocks {
 			n := min(expandedBlocks, blocks-from)
 			expand(&panel[from*panelBytes/f.BlockWeights()], n, &buffer[0], prefetch.From, prefetch.Step)
@@ -32,6 +32,13 @@ func matMulTiles[Q, S any](f Format, expand expandKernel, kernel bufferKernel[Q,
 				kernel(&buffer[0], &q[at*BlockSize], &x.D[at], &sums[at*perToken], n, x.Tokens, x.Tokens,
 					&out[i*TileTokens*stride], stride)
 			}
+		}
+	}
+	return func(panels []byte, count int, tiles []Tile, _ int, out []float32, stride int, buffer []byte,
+		prefetch Prefetch) {
+		size := f.PanelBytes(tiles[0].Cols)
+		for p := range count {
+			one(panels[p*size:][:size], tiles, out[p*PanelRows:], stride, buffer, prefetch)
 		}
 	}
 }
@@ -62,6 +69,7 @@ func tilesAVX2(k *Kernels) {
 		k.TilesFrom[f] = TileTokens + 1
 	}
 	k.TilesFrom[Q6_K] = 5
+	k.TilesTokens, k.TilesBytes = TileTokens, expandedBytes
 }
 
 // noTiles takes it away: VNNI multiplies from the panel.
@@ -69,4 +77,5 @@ func noTiles(k *Kernels) {
 	k.Widen = nil
 	clear(k.MatMulTiles[:])
 	clear(k.TilesFrom[:])
+	k.TilesTokens, k.TilesBytes = 0, 0
 }

@@ -4,13 +4,46 @@ package asm
 
 import (
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"testing"
 )
 
-// MatMulTiles gives the bits of the scalar kernel for every number of tiles, tokens of the last one, and blocks.
+// tilesCase is a product of panels with tiles.
+type tilesCase struct {
+	blocks, panels, tokens int  // blocks of the format, of 32 or 256 columns
+	extreme                bool // greatest and least quants of both factors, which 16-bit sums must hold
+}
+
+// tilesCases are all numbers of tokens of the last tile, and numbers of blocks around those of a chunk.
+func tilesCases(k *Kernels, f Format) (all []tilesCase) {
+	last := 0
+	add := func(blocks int) { // with fewer and with more than half of the last tile
+		for _, half := range []int{0, k.TilesTokens / 2} {
+			last++
+			tokens := (last%2)*k.TilesTokens + half + 1 + last%(k.TilesTokens/2)
+			all = append(all, tilesCase{blocks, 1 + last%2, tokens, last%3 == 0})
+		}
+	}
+	if f.BlockWeights() > BlockSize {
+		for blocks := 1; blocks <= 5; blocks++ {
+			add(blocks)
+		}
+	} else {
+		for _, blocks := range []int{1, 2, 3, 4, 5, 7, 8, 9, 14, 32, 33, 64 + 6} {
+			add(blocks)
+		}
+	}
+	for tokens := 1; tokens <= k.TilesTokens+1; tokens++ {
+		all = append(all, tilesCase{1, 1, tokens, tokens%8 == 7})
+	}
+	return append(all, tilesCase{1, 1, MostTokens, false})
+}
+
+// MatMulTiles gives the bits of the scalar kernel for every number of tokens, blocks and panels. It writes nothing between
+// the rows of out, and what a tile has beyond the tokens does not count.
 func TestMatMulTiles(t *testing.T) {
 	scalar := Scalar()
-	tested := 0
 	for _, name := range Available() {
 		k, err := Select(name)
 		if err != nil {
@@ -20,52 +53,76 @@ func TestMatMulTiles(t *testing.T) {
 			if k.MatMulTiles[f] == nil {
 				continue
 			}
-			tested++
-			for blocks := 1; blocks <= 24; blocks++ {
-				cols := blocks * f.BlockWeights()
-				r := newRand(uint64(40 + blocks))
-				n, last := 1+blocks%3, 1+blocks%TileTokens
-				// greatest and least quants of both factors, which 16-bit sums must hold; every number of tokens of the last tile
-				extreme := blocks > 16
-				raw := randomRows(r, f, PanelRows, cols)
-				if extreme {
-					raw = extremeRows(f, cols)
+			t.Run(fmt.Sprintf("%s/%v", name, f), func(t *testing.T) {
+				for i, c := range tilesCases(&k, f) {
+					c.compare(t, &k, &scalar, f, newRand(uint64(40+i)))
 				}
-				panel, plain := tail[byte](t, f.ProductBytes(cols)), make([]byte, f.ProductBytes(cols))
-				packProduct(f, k.Offset, panel, raw, PanelRows, cols)
-				packProduct(f, false, plain, raw, PanelRows, cols)
-				const stride = PanelRows + 3
-				tokens := (n-1)*TileTokens + last
-				got, want := tail[float32](t, (tokens-1)*stride+PanelRows), make([]float32, n*TileTokens*stride)
-				for i := range got {
-					got[i] = 7
-				}
-				tiles := make([]Tile, n)
-				for i := range tiles {
-					count := TileTokens
-					if i == n-1 {
-						count = last
-					}
-					x, _ := newTile(t, &k, r, count, cols)
-					if extreme {
-						setExtremes(&k, x)
-					}
-					if k.Widen != nil {
-						x.Words, x.Cross = tail[int16](t, len(x.Q)), tail[int32](t, len(x.D))
-						k.Widen(x)
-					}
-					tiles[i] = *x
-					scalar.MatMul[f](plain, x, want[i*TileTokens*stride:], stride, Prefetch{})
-				}
-				k.MatMulTiles[f](panel, tiles, got, stride, tail[byte](t, ExpandedBytes), anyPrefetch(r))
-				for i := range got {
-					if i%stride >= PanelRows {
-						want[i] = 7 // between the rows of out nothing is written
-					}
-				}
-				wantSame(t, fmt.Sprintf("%s %v, %d blocks, %d tiles, last of %d", name, f, blocks, n, last), got, want[:len(got)])
+			})
+		}
+	}
+}
+
+func (c tilesCase) compare(t *testing.T, k, scalar *Kernels, f Format, r *rand.Rand) {
+	cols := c.blocks * f.BlockWeights()
+	size := f.ProductBytes(cols)
+	panels, plain := tail[byte](t, c.panels*size), make([]byte, c.panels*size)
+	for p := range c.panels {
+		raw := randomRows(r, f, PanelRows, cols)
+		if c.extreme {
+			raw = extremeRows(f, cols)
+		}
+		packProduct(f, k.Offset, panels[p*size:][:size], raw, PanelRows, cols)
+		packProduct(f, false, plain[p*size:][:size], raw, PanelRows, cols)
+	}
+	stride := c.panels*PanelRows + 3
+	got := tail[float32](t, (c.tokens-1)*stride+c.panels*PanelRows)
+	want := make([]float32, (c.tokens+TileTokens)*stride)
+	for i := range got {
+		got[i], want[i] = 7, 7
+	}
+	var tiles []Tile
+	for from := 0; from < c.tokens; from += k.TilesTokens {
+		n := min(k.TilesTokens, c.tokens-from)
+		all := n
+		if k.TilesTokens > TileTokens {
+			all = k.TilesTokens
+		}
+		x, _ := newTile(t, k, r, all, cols)
+		if c.extreme {
+			setExtremes(k, x)
+		}
+		for i := range x.D {
+			if i%all >= n {
+				x.D[i], x.DSum[i] = float32(math.NaN()), float32(math.Inf(1))
+			}
+		}
+		if k.Widen != nil {
+			x.Words, x.Cross = tail[int16](t, len(x.Q)), tail[int32](t, len(x.D))
+			k.Widen(x)
+		}
+		tiles = append(tiles, *x)
+		for at := 0; at < n; at += TileTokens {
+			part := x.part(at, min(TileTokens, n-at))
+			for p := range c.panels {
+				scalar.MatMul[f](plain[p*size:][:size], part, want[(from+at)*stride+p*PanelRows:], stride, Prefetch{})
 			}
 		}
 	}
-	t.Logf("%d kernels", tested)
+	k.MatMulTiles[f](panels, c.panels, tiles, c.tokens, got, stride, tail[byte](t, k.TilesBytes), anyPrefetch(r))
+	wantSame(t, fmt.Sprintf("%+v", c), got, want[:len(got)])
+}
+
+// part is a tile of n tokens, from one on.
+func (x *Tile) part(from, n int) *Tile {
+	p := new(Tile)
+	p.ResizeQuantized(n, x.Cols)
+	for b := range x.Cols / BlockSize {
+		for t := range n {
+			i, j := b*n+t, b*x.Tokens+from+t
+			copy(p.Q[i*BlockSize:][:BlockSize], x.Q[j*BlockSize:])
+			p.D[i], p.Bias[i], p.DSum[i] = x.D[j], x.Bias[j], x.DSum[j]
+			copy(p.Half[2*i:2*i+2], x.Half[2*j:])
+		}
+	}
+	return p
 }

@@ -25,17 +25,22 @@ func BenchmarkTilesCycles(b *testing.B) {
 						for i := range 16 {
 							copy(panels[i*len(one):], one)
 						}
-						tiles := make([]Tile, n)
+						tokens := n * TileTokens
+						tiled := k.MatMulTiles[f] != nil && tokens >= k.TilesFrom[f]
+						size := TileTokens
+						if tiled {
+							size = k.TilesTokens
+						}
+						tiles := make([]Tile, (tokens+size-1)/size)
 						for i := range tiles {
-							x, _ := newTile(b, &k, newRand(2), TileTokens, cols)
+							x, _ := newTile(b, &k, newRand(2), size, cols)
 							if k.Widen != nil {
 								k.Widen(x)
 							}
 							tiles[i] = *x
 						}
 						out := make([]float32, n*TileTokens*16*PanelRows)
-						buffer := alignedBytes(ExpandedBytes)
-						tiled := k.MatMulTiles[f] != nil && n*TileTokens >= k.TilesFrom[f]
+						buffer := alignedBytes(max(1, k.TilesBytes))
 						best := time.Hour
 						for b.Loop() {
 							for p := 0; p < 16; p += 2 {
@@ -43,9 +48,7 @@ func BenchmarkTilesCycles(b *testing.B) {
 								two := panels[p*len(one):][:2*len(one)]
 								for i := range tiles {
 									if tiled {
-										k.MatMulTiles[f](two[:len(one)], tiles, out[p*PanelRows:], 16*PanelRows, buffer,
-											Prefetch{8 << 10, len(one) / f.Steps(cols)})
-										k.MatMulTiles[f](two[len(one):], tiles, out[(p+1)*PanelRows:], 16*PanelRows, buffer,
+										k.MatMulTiles[f](two, 2, tiles, tokens, out[p*PanelRows:], 16*PanelRows, buffer,
 											Prefetch{8 << 10, len(one) / f.Steps(cols)})
 										break
 									}

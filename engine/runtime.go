@@ -10,7 +10,7 @@ import (
 // RuntimeOptions configure a [Runtime]. The zero value is the fastest choice for the machine.
 type RuntimeOptions struct {
 	Threads int    // workers, at most tensor.MaxThreads; 0 is the number of physical cores that the process may use
-	SIMD    string // kernels; "" is the best that the CPU has, else scalar, avx2, avxvnni, avx512, neon, dotprod or i8mm
+	SIMD    string // kernels: scalar, avx2, avxvnni, avx512, amx, neon, dotprod or i8mm; "" is the best that the CPU has
 }
 
 // Runtime owns the worker threads and the scratch memory of passes. Target and draft model share

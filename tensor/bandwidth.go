@@ -24,10 +24,7 @@ func (rt *Runtime) ReadBandwidth(bytes int) (float64, error) {
 	if units < 1 {
 		return 0, shapeError("%d bytes to measure with, at least %d", bytes, bandwidthUnit)
 	}
-	k, err := asm.Select("")
-	if err != nil {
-		return 0, err
-	}
+	k := asm.Vector()
 	var m memory
 	if err := m.allocate(units * bandwidthUnit); err != nil {
 		return 0, fmt.Errorf("measuring the memory: %w", err)

@@ -12,10 +12,7 @@ import (
 
 // anyKernels is a kernel set of this machine. All sets give the same bits, so results do not depend on which one it is.
 var anyKernels = sync.OnceValue(func() *asm.Kernels {
-	k, err := asm.Select("")
-	if err != nil {
-		k = asm.Scalar()
-	}
+	k := asm.Vector()
 	return &k
 })
 

@@ -14,7 +14,9 @@ type Input struct {
 	x            []float32
 	tokens, cols int
 	tiles        []asm.Tile // of 8 tokens, the last one of the rest
+	large        []asm.Tile // of a kernel set's TilesTokens tokens, where that is more
 	quantized    bool
+	enlarged     bool // large are made
 	floats       bool
 	wide         bool
 	bad          atomic.Int64 // the first token that is not finite
@@ -22,17 +24,36 @@ type Input struct {
 
 // Set makes x [tokens][cols] the contents of in. x is not copied: it must not change before the last MatMul with it.
 func (in *Input) Set(rt *Runtime, x []float32, tokens, cols int) error {
-	in.x, in.tokens, in.cols, in.quantized, in.floats, in.wide = nil, 0, 0, false, false, false
+	in.x, in.tokens, in.cols = nil, 0, 0
+	in.quantized, in.enlarged, in.floats, in.wide = false, false, false, false
 	if tokens < 1 || cols < 1 || len(x)/tokens != cols || len(x)%tokens != 0 {
 		return shapeError("%d activations for %d tokens of %d", len(x), tokens, cols)
 	}
 	in.x, in.tokens, in.cols = x, tokens, cols
-	n := (tokens + asm.TileTokens - 1) / asm.TileTokens
-	if n > cap(in.tiles) {
-		in.tiles = append(in.tiles[:cap(in.tiles)], make([]asm.Tile, n-cap(in.tiles))...)
-	}
-	in.tiles = in.tiles[:n]
+	in.tiles = resizeTiles(in.tiles, tokens, asm.TileTokens)
 	return nil
+}
+
+// resizeTiles makes as many tiles of size tokens as the tokens take, and keeps the memory of those there are.
+func resizeTiles(tiles []asm.Tile, tokens, size int) []asm.Tile {
+	n := (tokens + size - 1) / size
+	if n > cap(tiles) {
+		tiles = append(tiles[:cap(tiles)], make([]asm.Tile, n-cap(tiles))...)
+	}
+	return tiles[:n]
+}
+
+// enlarge reports whether weights of type t take the large tiles.
+func (in *Input) enlarge(rt *Runtime, t Type) bool {
+	return rt.k.TilesTokens > asm.TileTokens && rt.tiled(t, in.tokens)
+}
+
+// tilesFor are the tiles that weights of type t take, and their tokens.
+func (in *Input) tilesFor(rt *Runtime, t Type) ([]asm.Tile, int) {
+	if in.enlarge(rt, t) {
+		return in.large, rt.k.TilesTokens
+	}
+	return in.tiles, asm.TileTokens
 }
 
 // Tokens is the number of tokens of the last Set.
@@ -42,7 +63,16 @@ func (in *Input) Tokens() int { return in.tokens }
 func (in *Input) prepare(rt *Runtime, t Type) error {
 	made := &in.floats
 	unit := rt.matmul.floatUnit
-	if t.Integer() {
+	switch {
+	case in.enlarge(rt, t):
+		made, unit = &in.enlarged, rt.matmul.largeUnit
+		if !in.enlarged {
+			in.large = resizeTiles(in.large, in.tokens, rt.k.TilesTokens)
+			for i := range in.large {
+				in.large[i].ResizeQuantized(rt.k.TilesTokens, in.cols)
+			}
+		}
+	case t.Integer():
 		made, unit = &in.quantized, rt.matmul.quantizeUnit
 	}
 	if *made {
@@ -80,6 +110,16 @@ func (in *Input) quantizeTile(k *asm.Kernels, i int) {
 	for t := range tokens {
 		if !k.Quantize(in.x[(first+t)*in.cols:][:in.cols], x, t) {
 			in.reject(first + t)
+		}
+	}
+}
+
+// quantizeLarge quantizes as many tokens as a tile of the others has.
+func (in *Input) quantizeLarge(k *asm.Kernels, i int) {
+	_, first, tokens := in.tile(i)
+	for t := first; t < first+tokens; t++ {
+		if !k.Quantize(in.x[t*in.cols:][:in.cols], &in.large[t/k.TilesTokens], t%k.TilesTokens) {
+			in.reject(t)
 		}
 	}
 }

@@ -21,8 +21,8 @@ type Product struct {
 // with fewer the cost of the atomic operation would be measurable.
 const claimBytes = 16 << 10
 
-// maxGroup is the most tiles in an item.
-const maxGroup = 32
+// maxGroup is the most tokens in an item.
+const maxGroup = asm.MostTokens
 
 // matmulJob is the state of a MatMul. An item of work is a panel and a group of tiles. The items, in the order of
 // memory, are cut into one share for each thread, which goes through its own from the front, because prefetching
@@ -34,11 +34,12 @@ type matmulJob struct {
 	shares       []share
 	step         uint32    // items to claim at a time
 	cache        int       // bytes of the L2 cache
-	buffers      []byte    // [thread][asm.ExpandedBytes], for kernels that take a buffer
+	buffers      []byte    // [thread][Kernels.TilesBytes], for kernels that take a buffer
 	inflated     [][]byte  // [thread], a panel of a compact type as kernels take it
 	edges        []float32 // [thread][tokens][16 rows]: outputs of panels that are not full
 	unit         func(worker, unit int)
 	quantizeUnit func(worker, unit int)
+	largeUnit    func(worker, unit int)
 	floatUnit    func(worker, unit int)
 	widenUnit    func(worker, unit int)
 }
@@ -47,9 +48,15 @@ type matmulJob struct {
 type productItems struct {
 	Product
 	first  int // its first item
-	tiles  int // in a group; there are several groups only where panels are few
+	tiled  bool
+	tiles  []asm.Tile // of the whole input
+	size   int        // tokens of a tile
+	group  int        // tiles in a group; there are several groups only where panels are few or tokens many
 	panels int
 }
+
+// items is how many there are.
+func (p *productItems) items() int { return p.panels * ((len(p.tiles) + p.group - 1) / p.group) }
 
 // share is a run of items that nobody has claimed: the next one in the upper half, the end in the lower.
 type share struct {
@@ -84,12 +91,11 @@ func (j *matmulJob) init(rt *Runtime) {
 	j.cache = cmp.Or(asm.CPU().L2, 512<<10)
 	j.shares = make([]share, rt.Threads())
 	j.inflated = make([][]byte, rt.Threads())
-	j.edges = make([]float32, rt.Threads()*maxGroup*asm.TileTokens*asm.PanelRows)
-	if rt.k.Widen != nil {
-		j.buffers = make([]byte, rt.Threads()*asm.ExpandedBytes)
-	}
+	j.edges = make([]float32, rt.Threads()*maxGroup*asm.PanelRows)
+	j.buffers = make([]byte, rt.Threads()*rt.k.TilesBytes)
 	j.unit = j.work
 	j.quantizeUnit = func(_, unit int) { j.in.quantizeTile(&rt.k, unit) }
+	j.largeUnit = func(_, unit int) { j.in.quantizeLarge(&rt.k, unit) }
 	j.floatUnit = func(_, unit int) { j.in.floatTile(unit) }
 	j.widenUnit = func(_, unit int) { rt.k.Widen(&j.in.tiles[unit]) }
 }
@@ -149,11 +155,17 @@ func (j *matmulJob) check(in *Input, p *Product) error {
 
 // add appends a product, whose items begin with first, and returns how many it has.
 func (j *matmulJob) add(p Product, first int) int {
-	tiles, panels, threads := len(j.in.tiles), p.W.panels(), j.rt.Threads()
-	groups := max((tiles+maxGroup-1)/maxGroup, min(tiles, 4*threads/panels))
-	u := productItems{Product: p, first: first, tiles: (tiles + groups - 1) / groups, panels: panels}
+	u := productItems{Product: p, first: first, panels: p.W.panels()}
+	u.tiles, u.size = j.in.tilesFor(j.rt, p.W.t)
+	u.tiled = j.rt.tiled(p.W.t, j.in.tokens)
+	tiles, most, least := len(u.tiles), maxGroup/u.size, 1
+	if u.tiled {
+		least = max(1, j.rt.k.TilesFrom[p.W.t]/u.size)
+	}
+	groups := max((tiles+most-1)/most, min(tiles/least, 4*j.rt.Threads()/u.panels))
+	u.group = (tiles + groups - 1) / groups
 	j.products = append(j.products, u)
-	return panels * ((tiles + u.tiles - 1) / u.tiles)
+	return u.items()
 }
 
 // work does the items of a share, and then those left in the other shares.
@@ -177,11 +189,23 @@ func (j *matmulJob) work(worker, unit int) {
 // items is the number of items of all products.
 func (j *matmulJob) items() int {
 	p := &j.products[len(j.products)-1]
-	return p.first + p.panels*((len(j.in.tiles)+p.tiles-1)/p.tiles)
+	return p.first + p.items()
+}
+
+// tokenTiles are the tiles of an item. tiled: for [asm.Kernels].MatMulTiles.
+type tokenTiles struct {
+	tiles  []asm.Tile
+	tokens int
+	tiled  bool
+}
+
+// tiled reports whether a product of that many tokens is faster by the kernel for several tiles.
+func (rt *Runtime) tiled(t Type, tokens int) bool {
+	return rt.k.MatMulTiles[t] != nil && tokens >= rt.k.TilesFrom[t]
 }
 
 // multiply does an item, or several adjacent whole panels at once, and returns how many: at most most if panels are
-// read once; else two, where they and what is prefetched fit into the second-level cache.
+// read once or expanded; else two, where they and what is prefetched fit into the second-level cache.
 func (j *matmulJob) multiply(worker, item, most int, r *reader) int {
 	i := len(j.products) - 1
 	for j.products[i].first > item {
@@ -190,13 +214,14 @@ func (j *matmulJob) multiply(worker, item, most int, r *reader) int {
 	p := &j.products[i]
 	item -= p.first
 	w, rows := p.W, p.W.rows
-	firstTile := item / p.panels * p.tiles
-	tiles := j.in.tiles[firstTile:min(firstTile+p.tiles, len(j.in.tiles))]
+	firstTile := item / p.panels * p.group
+	tiles := p.tiles[firstTile:min(firstTile+p.group, len(p.tiles))]
+	tokens := min(len(tiles)*p.size, j.in.tokens-firstTile*p.size)
 	panel := item % p.panels
 	row := panel * asm.PanelRows
 	if j.rt.k.Inflate[w.t] != nil {
 		most = 1
-	} else if !j.onePass(w, tiles) {
+	} else if !p.tiled && !j.onePass(w, tiles) {
 		most = min(most, 2)
 		if fit := 4*w.panel <= j.cache || len(tiles) > 2 && j.rt.k.MatMulPair[w.t] != nil; !fit {
 			most = 1
@@ -204,13 +229,13 @@ func (j *matmulJob) multiply(worker, item, most int, r *reader) int {
 	}
 	count := max(1, min(most, (rows-row)/asm.PanelRows))
 	n := min(count*asm.PanelRows, rows-row)
-	out := p.Out[firstTile*asm.TileTokens*rows+row:]
-	tokens := (len(tiles)-1)*asm.TileTokens + tiles[len(tiles)-1].Tokens
+	out := p.Out[firstTile*p.size*rows+row:]
+	x := &tokenTiles{tiles, tokens, p.tiled}
 	if n >= asm.PanelRows {
-		j.kernel(worker, w, panel, count, tiles, out, rows, r)
+		j.kernel(worker, w, panel, count, x, out, rows, r)
 	} else {
-		edge := j.edges[worker*maxGroup*asm.TileTokens*asm.PanelRows:]
-		j.kernel(worker, w, panel, count, tiles, edge, asm.PanelRows, r)
+		edge := j.edges[worker*maxGroup*asm.PanelRows:]
+		j.kernel(worker, w, panel, count, x, edge, asm.PanelRows, r)
 		for t := range tokens {
 			copy(out[t*rows:][:n], edge[t*asm.PanelRows:])
 		}
@@ -237,23 +262,18 @@ func (j *matmulJob) onePass(w *Matrix, tiles []asm.Tile) bool {
 
 // kernel multiplies panels with tiles: any number in one pass, else one or two. A kernel for two panels is faster
 // where arithmetic is the limit: with at least two whole tiles.
-func (j *matmulJob) kernel(worker int, w *Matrix, panel, count int, tiles []asm.Tile, out []float32, stride int,
+func (j *matmulJob) kernel(worker int, w *Matrix, panel, count int, x *tokenTiles, out []float32, stride int,
 	r *reader) {
-	k := &j.rt.k
+	k, tiles := &j.rt.k, x.tiles
 	if k.Inflate[w.t] != nil {
-		j.compact(worker, w, panel, tiles, out, stride)
+		j.compact(worker, w, panel, x, out, stride)
 		return
 	}
-	one, two, many := k.MatMul[w.t], k.MatMulPair[w.t], k.MatMulTiles[w.t]
-	if many != nil && (len(tiles)-1)*asm.TileTokens+tiles[len(tiles)-1].Tokens >= k.TilesFrom[w.t] {
-		buffer := j.buffers[worker*asm.ExpandedBytes:][:asm.ExpandedBytes]
-		for p := range count {
-			many(w.panelData(panel+p, 1), tiles, out[p*asm.PanelRows:], stride, buffer,
-				asm.Prefetch{From: prefetchDistance, Step: w.step})
-			safepoint()
-		}
+	if x.tiled {
+		j.many(worker, w, w.panelData(panel, count), count, x, out, stride)
 		return
 	}
+	one, two := k.MatMul[w.t], k.MatMulPair[w.t]
 	if j.onePass(w, tiles) {
 		for p := range count {
 			one(w.panelData(panel+p, 1), &tiles[0], out[p*asm.PanelRows:], stride,
@@ -278,10 +298,18 @@ func (j *matmulJob) kernel(worker int, w *Matrix, panel, count int, tiles []asm.
 	}
 }
 
+// many multiplies panels by the kernel for several tiles.
+func (j *matmulJob) many(worker int, w *Matrix, panels []byte, count int, x *tokenTiles, out []float32, stride int) {
+	size := j.rt.k.TilesBytes
+	j.rt.k.MatMulTiles[w.t](panels, count, x.tiles, x.tokens, out, stride, j.buffers[worker*size:][:size],
+		asm.Prefetch{From: prefetchDistance, Step: w.step})
+	safepoint()
+}
+
 // compact multiplies a panel of a compact type with tiles: it is inflated once for all of them, into memory that stays
 // in the second-level cache. Inflating prefetches what comes asm.InflateDistance later; the last tile's product, which
 // reads no other memory and takes about half as long, a third of a panel after that.
-func (j *matmulJob) compact(worker int, w *Matrix, panel int, tiles []asm.Tile, out []float32, stride int) {
+func (j *matmulJob) compact(worker int, w *Matrix, panel int, x *tokenTiles, out []float32, stride int) {
 	size := w.t.ProductBytes(w.cols)
 	if len(j.inflated[worker]) < size {
 		j.inflated[worker] = allocateInHeap(size)
@@ -289,12 +317,16 @@ func (j *matmulJob) compact(worker int, w *Matrix, panel int, tiles []asm.Tile, 
 	inflated, data := j.inflated[worker][:size], w.panelData(panel, 1)
 	j.rt.k.Inflate[w.t](inflated, data, w.cols)
 	safepoint()
+	if x.tiled {
+		j.many(worker, w, inflated, 1, x, out, stride)
+		return
+	}
 	var next asm.Prefetch
-	for i := range tiles {
-		if i == len(tiles)-1 {
+	for i := range x.tiles {
+		if i == len(x.tiles)-1 {
 			next = asm.Prefetch{From: apart(inflated, data) + w.panel + asm.InflateDistance, Step: w.step / 3}
 		}
-		j.rt.k.MatMul[w.t](inflated, &tiles[i], out[i*asm.TileTokens*stride:], stride, next)
+		j.rt.k.MatMul[w.t](inflated, &x.tiles[i], out[i*asm.TileTokens*stride:], stride, next)
 		safepoint()
 	}
 }

@@ -14,9 +14,13 @@ type Options struct {
 	// physical cores (by its affinity and its cgroups' quota), at most GOMAXPROCS. More threads than cores work, slower.
 	Threads int
 
-	// SIMD names the kernels: scalar, avx2, avxvnni, avx512, neon, dotprod, i8mm. Empty is the best of this machine.
+	// SIMD names the kernels: scalar, avx2, avxvnni, avx512, amx, neon, dotprod, i8mm. Empty is the best of this machine.
 	SIMD string
 }
+
+// TileUnit says why the kernels amx are not among those of this machine although its processor has the tile unit: the
+// system refuses it. Else it is nil.
+func TileUnit() error { return asm.TileUnit() }
 
 // MaxThreads is the greatest Options.Threads.
 const MaxThreads = 1024

@@ -13,7 +13,7 @@
 //   - weights.go and type_<type>.go: what a weight type is to the loop nests, how its weights are unpacked and its sums scaled.
 //     Start with type_q8_0.go.
 //   - nest512.go (AVX-512), matmulpair512.go (two panels), nest256.go (AVX2, AVX-VNNI), expand256.go (AVX2, several tiles): the loop
-//     nests of products with integer weights. matmulfloat.go: with float weights.
+//     nests of products with integer weights. tileamx.go (AMX, many tokens). matmulfloat.go: with float weights.
 //   - attention.go, norm.go, quantize.go, noise.go, scan.go, stream.go, bench.go: the other kernels for amd64.
 //   - neonnest.go, neonplan.go, neonsums.go, neonscale.go, neonunpack.go, neontypes.go, neonq8.go: the loop nest for NEON and SDOT;
 //     neoni8mm*.go: for SMMLA; the other neon*.go files are named as those for amd64.
@@ -38,6 +38,7 @@ type output struct {
 // outputs lists the assembly files for amd64 and the functions that write them; outputsARM64 those for arm64.
 var outputs = []output{
 	{"matmul_avx512_amd64.s", matmul512},
+	{"matmultiles_amx_amd64.s", matmulAMX},
 	{"matmul_avxvnni_amd64.s", func(f *file) { matmul256(f, true) }},
 	{"matmul_avx2_amd64.s", func(f *file) { matmul256(f, false) }},
 	{"matmulexpanded_avx2_amd64.s", matmulExpanded},

@@ -141,6 +141,14 @@ func setters() []byte {
 		}
 		b.WriteString("}\n")
 	}
+	b.WriteString("\n// integerAMX sets the products of many tokens with integer weights.\nfunc integerAMX(k *Kernels) {\n")
+	for _, w := range allWeights {
+		for _, format := range w.formats() {
+			fmt.Fprintf(&b, "\tk.MatMulTiles[%s] = amxMatMulTiles(%[1]s, %sAMX, %d, %d)\n",
+				format, w.nestOf().name, w.nestOf().products, w.formAMX())
+		}
+	}
+	b.WriteString("}\n")
 	return b.Bytes()
 }
 

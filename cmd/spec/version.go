@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+
+	"github.com/specgo/spec/tensor"
 )
 
 var versionCommand = command{
@@ -34,5 +36,10 @@ func (version) run(_ context.Context, p *program) error {
 	defer rt.Close()
 	_, err = fmt.Fprintf(p.stdout, "spec %s, %s %s/%s, %s kernels, %d threads\n",
 		programVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH, rt.SIMD(), rt.Threads())
+	if p.env("SPEC_SIMD") == "" {
+		if refused := tensor.TileUnit(); err == nil && refused != nil {
+			_, err = fmt.Fprintf(p.stdout, "no amx kernels: %v\n", refused)
+		}
+	}
 	return err
 }

@@ -88,7 +88,7 @@ func (x *examination) processor() []Finding {
 
 // best are kernel sets of amd64 and arm64 with the flag of the processor that each needs most, the best first.
 var best = []struct{ set, flag string }{
-	{"avx512", "avx512_vnni"}, {"avxvnni", "avx_vnni"}, {"avx2", "avx2"},
+	{"amx", "amx_int8"}, {"avx512", "avx512_vnni"}, {"avxvnni", "avx_vnni"}, {"avx2", "avx2"},
 	{"i8mm", "i8mm"}, {"dotprod", "asimddp"}, {"neon", "asimd"},
 }
 
@@ -112,7 +112,8 @@ func (x *examination) kernels() []Finding {
 		for i, b := range best {
 			if x.has(b.flag) && i < rank(x.Kernels) {
 				f.State, f.Advice = Warning, "the processor tells of "+b.flag+", and "+b.set+" was not selected: "+
-					"features that it needs beside that are hidden; give a virtual machine the host's CPU type"
+					"features that it needs beside that are hidden, or the system refuses it (\"spec version\" says why); "+
+					"give a virtual machine the host's CPU type"
 				break
 			}
 		}

@@ -73,8 +73,10 @@ func TestWhatToChange(t *testing.T) {
 		"others":               {map[string]string{"proc/loadavg": "17.00 1 1 1/1 1"}, nil, "load", "other programs"},
 		"half of the channels": {nil, func(m *Machine) { m.Bandwidth = 200 }, "memory bandwidth", "channel"},
 		"hidden features":      {nil, func(m *Machine) { m.Kernels = "avx2" }, "kernels", "avx512_vnni"},
-		"scalar":               {nil, func(m *Machine) { m.Kernels = "scalar" }, "kernels", "several times slower"},
-		"by hand":              {nil, func(m *Machine) { m.MustBe = "avx512" }, "kernels", "SPEC_SIMD"},
+		"tiles refused": {map[string]string{"proc/cpuinfo": "model name : X\nflags : avx512_vnni amx_int8\n"}, nil,
+			"kernels", "refuses"},
+		"scalar":  {nil, func(m *Machine) { m.Kernels = "scalar" }, "kernels", "several times slower"},
+		"by hand": {nil, func(m *Machine) { m.MustBe = "avx512" }, "kernels", "SPEC_SIMD"},
 	} {
 		m := program
 		if c.change != nil {

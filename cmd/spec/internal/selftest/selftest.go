@@ -83,7 +83,7 @@ type test struct {
 }
 
 // kernels are all names of kernel sets; those that the machine lacks are skipped.
-var kernels = []string{"scalar", "avx2", "avxvnni", "avx512", "neon", "dotprod", "i8mm"}
+var kernels = []string{"scalar", "avx2", "avxvnni", "avx512", "amx", "neon", "dotprod", "i8mm"}
 
 // Run makes all checks. A check that fails is not an error: it is in the result.
 func Run(ctx context.Context, c Config) (Result, error) {
