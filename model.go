@@ -16,6 +16,7 @@ import (
 	"github.com/specgo/spec/chat"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/engine/shared"
+	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/grammar"
 	"github.com/specgo/spec/speculative"
 	"github.com/specgo/spec/speculative/lookup"
@@ -41,7 +42,8 @@ type Options struct {
 	// turns. It is all that encoder-decoder models can do.
 	Parallel int
 	Memory   Memory
-	NoCache  bool // compute the whole sequence anew for every token: the same text, slowly. With Parallel 1
+	Stored   *Stored // where computed prompts are kept beyond the Model; nil: nowhere. Not with Parallel 1
+	NoCache  bool    // compute the whole sequence anew for every token: the same text, slowly. With Parallel 1
 
 	Template string           // the chat template; "": that of the model's file
 	Clock    func() time.Time // what templates read the date from; nil: time.Now
@@ -243,6 +245,9 @@ func (m *Model) setSequences(o Options) error {
 	if own != nil && sharesCache(own) {
 		own = nil
 	}
+	if err := m.checkStored(o); err != nil {
+		return err
+	}
 	cache, draftCache := cacheShares(cmp.Or(o.Memory.Cache, DefaultCacheBytes), p.Target, own, o.KV)
 	make := func(model *engine.Model, how engine.SessionOptions, bytes int64, cache cacheShare) sequences {
 		if m.alone != nil {
@@ -250,7 +255,7 @@ func (m *Model) setSequences(o Options) error {
 		}
 		return &scheduled{shared.New(model, shared.Options{
 			KVBytes: bytes, CacheBytes: cache.bytes, Kept: o.Memory.Kept, Work: cache.work, Delay: o.Memory.PromptDelay,
-			Panicked: m.tellPanic,
+			Panicked: m.tellPanic, Stored: o.stored(model),
 		}), how}
 	}
 	m.target = make(p.Target, m.session, o.Memory.KV, cache)
@@ -413,6 +418,10 @@ type Load struct {
 	Memory int64
 	Cache  string
 
+	// Fingerprint finds the fingerprint of a model's file, as engine.Options has it; nil: engine.ReadFingerprint where
+	// Options.Stored needs it.
+	Fingerprint func(context.Context, *gguf.File) (engine.Fingerprint, error)
+
 	Progress func(done, total int64) // of weights that were read, file by file
 }
 
@@ -460,7 +469,11 @@ func Open(ctx context.Context, path string, o Options) (m *Model, err error) {
 		}
 		free = append(free, rt.Close)
 	}
-	how := engine.Options{Weights: l.Weights, Memory: l.Memory, Cache: l.Cache, Progress: l.Progress}
+	how := engine.Options{Weights: l.Weights, Memory: l.Memory, Cache: l.Cache, Progress: l.Progress,
+		Fingerprint: l.Fingerprint}
+	if how.Fingerprint == nil && o.Stored != nil {
+		how.Fingerprint = engine.ReadFingerprint
+	}
 	p := Parts{}
 	if p.Target, err = engine.Open(ctx, rt, path, how); err != nil {
 		return nil, err

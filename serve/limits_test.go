@@ -138,6 +138,15 @@ func limitTables() []struct {
 				"what is worth least is dropped, and computed again where it is asked for",
 				"engine/shared.TestPrefixesAreKeptInPart engine/shared.TestPrefixesAreKeptByWorth cmd/spec.TestServeCacheMemory",
 			},
+			{
+				"computed prompts in the folder of `--cache-dir`", "16G", "`--cache-size`",
+				"what was used longest ago is deleted; each process looks again when it has written an eighth of it",
+				"engine/promptcache.TestFoldersAreBounded",
+			},
+			{
+				"sequences of a model that wait to be written there", 16, "",
+				"further ones are not written; all give way where memory is short", "engine/shared.TestStoringGivesWay",
+			},
 		}},
 		{"Fields of a body", nil, []limit{
 			{"nesting", maxDepth, "", refused, "serve.TestBordersOfBodies"},

@@ -77,7 +77,7 @@ func TestPrefixesAreTheKeysOwn(t *testing.T) {
 
 // A salt tells neither the key nor a text, and no two of key and text give the same.
 func TestSaltsAreDifferent(t *testing.T) {
-	s := newTester(t, nil)
+	s := newTester(t, func(o *Options) { o.Keys = []Key{{Secret: "one"}} })
 	seen := map[string]bool{}
 	for _, who := range []*client{newClient("", 1), newClient("a", 1), newClient("b", 2), newClient("a ", 1)} {
 		for _, text := range []string{"", " ", "a", "b"} {

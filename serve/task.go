@@ -176,10 +176,11 @@ func (s *Server) compile(ctx context.Context, who *client, task *spec.Task, boun
 }
 
 // salt is what a request's sequences, of the target and of the draft, have in common with those that they may go on
-// from: the key that it shows, unless Options.SharePrefixes says otherwise, and its own cache_salt.
+// from: the key that it shows, if there are keys and Options.SharePrefixes does not say otherwise, and its own
+// cache_salt.
 func (r *request) salt(s *Server) string {
 	who := r.client.id
-	if s.o.SharePrefixes {
+	if s.o.SharePrefixes || len(s.o.Keys) == 0 {
 		who = ""
 	}
 	if r.cacheSalt == "" {

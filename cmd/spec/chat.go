@@ -137,7 +137,7 @@ func (f *chatFlags) templateSource(m *engine.Model, name string) (source string,
 }
 
 // converse runs a conversation.
-func (g *generate) converse(ctx context.Context, p *program) error {
+func (g *generate) converse(ctx context.Context, p *program) (err error) {
 	first, err := g.firstMessage(ctx, p)
 	if err != nil {
 		return err
@@ -160,7 +160,7 @@ func (g *generate) converse(ctx context.Context, p *program) error {
 		showDrafts: g.colorDrafts, markdown: true,
 		another: func(ctx context.Context, name string) (partner, error) { return g.another(ctx, p, rt, name) },
 	}
-	defer func() { d.Close() }() // of the model that answers last
+	defer func() { err = errors.Join(err, d.end()) }() // of the model that answers last
 	defer w.learned.abort()
 	if err := w.request.Constraint.Check(ctx, grammar.Limits{}); err != nil {
 		return err

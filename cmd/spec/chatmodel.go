@@ -27,6 +27,7 @@ func (g *generate) answering(ctx context.Context, p *program, rt *engine.Runtime
 	}
 	if a.template, err = a.Template(); err != nil {
 		a.Close()
+		a.prompts.abort()
 		return a, cmp.Or(errors.Unwrap(err), err)
 	}
 	a.request.Variables = g.variables
@@ -47,7 +48,7 @@ func (g *generate) another(ctx context.Context, p *program, rt *engine.Runtime, 
 		return a, err
 	}
 	o := *g
-	o.model, o.drafts, o.adapters, o.learned = path, nil, adapterFlags{}, ""
+	o.model, o.drafts, o.adapters, o.learned, o.promptCache = path, nil, adapterFlags{}, "", promptCache{}
 	return o.answering(ctx, p, rt)
 }
 
@@ -61,7 +62,9 @@ func (d *dialog) model(ctx context.Context, name string) error {
 		}
 		next.request.Sampling = d.request.Sampling
 		next.request.Trace = func(r *speculative.Round) { d.estimate.round(r) }
-		d.Close()
+		if err := d.end(); err != nil {
+			d.note("%v", err)
+		}
 		d.partner, d.estimate, d.last = next, estimate{}, turn{}
 	}
 	d.note("%s, %s, a context of %d tokens", terminal.Line(d.Name(), 0), size(d.Target().Bytes()), d.Context())

@@ -13,8 +13,9 @@ import (
 
 func (g *generate) cacheRows() []flag {
 	list := []flag{contextRow(&g.context, "context in tokens")}
-	return append(append(list, g.cache.rows()...), stateRow(&g.stateBytes),
-		switchFlag("--no-kv-cache", &g.noCache, true, "recompute the whole sequence for every token: the same text, slowly"))
+	list = append(append(list, g.cache.rows()...), stateRow(&g.stateBytes))
+	return append(append(list, g.promptCache.rows()...), switchFlag("--no-kv-cache", &g.noCache, true,
+		"recompute the whole sequence for every token: the same text, slowly"))
 }
 
 // textRows choose the tokens of a text and its end.

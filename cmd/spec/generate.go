@@ -34,6 +34,7 @@ type generate struct {
 	context       int
 	stateBytes    int64
 	noCache       bool
+	promptCache   promptCache
 	displayPrompt bool
 	noDisplay     bool
 
@@ -118,6 +119,9 @@ func (g *generate) check() error {
 	if err := g.checkReceipt(); err != nil {
 		return err
 	}
+	if err := g.promptCache.check(g); err != nil {
+		return err
+	}
 	return g.speculation.check(g.model, g.sampling.Temperature)
 }
 
@@ -155,7 +159,7 @@ func (g *generate) run(ctx context.Context, p *program) (err error) {
 	if err != nil {
 		return err
 	}
-	defer w.Close()
+	defer func() { err = errors.Join(err, w.end()) }()
 	defer w.learned.abort()
 	out := &writer{
 		p: p, result: result{Schema: 1, TokenIDs: []int32{}, Seed: int64(w.request.Sampling.Seed), Stats: noStats()},

@@ -19,6 +19,7 @@ type writing struct {
 	request library.Request // but for what the text is of
 	prefill *watched
 	learned *learned
+	prompts *promptFile // of --prompt-cache; nil: none
 }
 
 // open loads the models of the flags. template is where the chat template comes from; nil: none is needed.
@@ -28,6 +29,9 @@ func (g *generate) open(ctx context.Context, p *program, rt *engine.Runtime,
 	g.beside = g.drafts
 	g.sessions = engine.Sessions{Tokens: g.context, KV: kv, StateBytes: g.stateBytes, Rows: g.verifyRows(g.model),
 		Heads: true}
+	if err := g.promptCache.findPrints(p, &g.modelFlags); err != nil {
+		return nil, err
+	}
 	target, err := g.target(ctx, p, rt)
 	if err != nil {
 		return nil, err
@@ -72,7 +76,11 @@ func (g *generate) open(ctx context.Context, p *program, rt *engine.Runtime,
 	if err = g.openTexts(ctx, p, &parts, &o); err != nil {
 		return nil, err
 	}
+	if w.prompts, err = g.promptCache.open(&parts, &o); err != nil {
+		return nil, err
+	}
 	if w.Model, err = library.New(parts, o); err != nil {
+		w.prompts.abort()
 		return nil, err
 	}
 	return w, g.learn(ctx, w)

@@ -223,36 +223,56 @@ func panelCache(p *program) (string, error) {
 
 var cacheCommand = command{
 	name:  "cache",
-	does:  "the copies of weights that are read from disk",
-	usage: "[build -m FILE | clean] [flags]",
-	about: `A model that does not fit into the memory (--memory) has a copy of its weights in the cache directory, arranged as the kernels read them. Without a word, "spec cache" lists these files. "clean" deletes them; they are written again when they are needed. "build" writes the one of a model, which makes loading it as fast as reading it, also where it fits into the memory, and says where the file is; one that is there stays as it is.
+	does:  "the copies of weights that are read from disk, and computed prompts",
+	usage: "[list | clean | build -m FILE | prompt -f FILE --cache-dir DIR] [flags]",
+	about: `A model that does not fit into the memory (--memory) has a copy of its weights in the cache directory, arranged as the kernels read them. Without a word, or with "list", "spec cache" lists these files. "clean" deletes them; they are written again when they are needed. "build" writes the one of a model, which makes loading it as fast as reading it, also where it fits into the memory, and says where the file is; one that is there stays as it is.
 
-The directory is spec in the user's cache directory, or the one that the environment variable SPEC_CACHE names.`,
+The directory is spec in the user's cache directory, or the one that the environment variable SPEC_CACHE names.
+
+With --cache-dir DIR "list" and "clean" are about a folder of computed prompts, as spec serve --cache-dir keeps it. "prompt" computes a text that many prompts begin with, as it is, and keeps it in that folder: a server with the same model and options goes on from it, also one on another machine, and one with API keys if it has --share-prefixes.`,
 	new: func() job { return &caching{} },
 }
 
-// cacheBuild is the word of spec cache that needs a model.
-const cacheBuild = "build"
+// The words of spec cache.
+const (
+	cacheList   = "list"
+	cacheClean  = "clean"
+	cacheBuild  = "build"
+	cachePrompt = "prompt"
+)
 
 // caching is the command's options.
 type caching struct {
 	modelFlags
-	what string
-	json bool
+	what    string
+	json    bool
+	folder  promptFolder
+	prompt  promptFlags
+	kv      kvFlags
+	context int
 }
+
+// model reports whether the word needs one.
+func (x *caching) needsModel() bool { return x.what == cacheBuild || x.what == cachePrompt }
 
 func (x *caching) flags() []group {
 	list := x.modelFlags.rows()
 	for i := range list {
 		list[i].word = false // the word is what to do
-		list[i] = list[i].when(func() bool { return x.what == cacheBuild || list[i].names[0] == "--panels" })
+		list[i] = list[i].when(func() bool { return x.needsModel() || list[i].names[0] == "--panels" })
 	}
-	return []group{{"model", list}, {"output", []flag{jsonRow(&x.json)}}}
+	prompts := append(x.folder.rows("the folder of computed prompts"), x.prompt.rows("the text", standardInput)...)
+	prompts = append(append(prompts, contextRow(&x.context, "context in tokens")), x.kv.rows()...)
+	for i := range prompts {
+		prompts[i].word = false
+		prompts[i] = prompts[i].when(func() bool { return x.what == cachePrompt || prompts[i].names[0] == "--cache-dir" })
+	}
+	return []group{{"model", list}, {"prompts", prompts}, {"output", []flag{jsonRow(&x.json)}}}
 }
 
 func (x *caching) operand(v string) error {
-	if x.what != "" || v != "clean" && v != cacheBuild {
-		return errors.New("expected clean or build")
+	if x.what != "" || !slices.Contains([]string{cacheList, cacheClean, cacheBuild, cachePrompt}, v) {
+		return errors.New("expected list, clean, build or prompt")
 	}
 	x.what = v
 	return nil
@@ -262,13 +282,28 @@ func (x *caching) check() error {
 	if x.what == cacheBuild && x.model == "" {
 		return usagef("build -m FILE: which model?")
 	}
-	if x.what != cacheBuild && (x.model != "" || x.weights != "" || x.memory > 0) {
-		return usagef("-m, --weights and --memory go with build")
+	if !x.needsModel() && (x.model != "" || x.weights != "" || x.memory > 0) {
+		return usagef("-m, --weights and --memory go with build and prompt")
 	}
-	return nil
+	if x.what == cachePrompt && x.folder.dir == "" {
+		return usagef("prompt --cache-dir DIR: which folder?")
+	}
+	if x.what == cacheBuild && x.folder.dir != "" {
+		return usagef("--cache-dir goes with list, clean and prompt")
+	}
+	if _, err := x.kv.kvType(); err != nil {
+		return err
+	}
+	return x.prompt.check()
 }
 
 func (x *caching) run(ctx context.Context, p *program) error {
+	if x.what == cachePrompt {
+		return x.keepPrompt(ctx, p)
+	}
+	if x.folder.dir != "" {
+		return x.folder.show(p, x.what == cacheClean, x.json)
+	}
 	dir := x.panels
 	if dir == "" {
 		var err error
@@ -283,7 +318,7 @@ func (x *caching) run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	if x.what == "clean" {
+	if x.what == cacheClean {
 		return cleanPanels(p, list)
 	}
 	if x.json {

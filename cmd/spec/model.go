@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/promptcache"
+	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/internal/terminal"
 	"github.com/specgo/spec/testdata"
 )
@@ -27,6 +29,7 @@ type modelFlags struct {
 	beside     []string        // files of models that will be loaded beside the target
 	sessions   engine.Sessions // that memory is planned for; the zero value is one of keptTokens
 	keepPanels bool            // engine.Options.KeepPanels
+	prints     string          // folder of fingerprints of models whose prompts are kept; "": nobody asks for them
 
 	adapters adapterFlags // of the target
 }
@@ -83,6 +86,11 @@ func (m *modelFlags) openWith(ctx context.Context, p *program, rt *engine.Runtim
 		name = "embedded " + what
 	}
 	o.Weights, o.Name, o.RopeContext = m.weights, name, m.ropeContext
+	if m.prints != "" {
+		o.Fingerprint = func(ctx context.Context, f *gguf.File) (engine.Fingerprint, error) {
+			return promptcache.Fingerprint(ctx, m.prints, f)
+		}
+	}
 	bar := terminal.NewBar(p.stderr, filepath.Base(name))
 	defer bar.Clear()
 	if bar != nil {

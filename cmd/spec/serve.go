@@ -79,6 +79,7 @@ type capacity struct {
 	parallel, queue int
 	promptDelay     float32
 	known           load
+	prompts         promptFolder
 }
 
 // load is how many sequences there are at once and how long they get, where that is known before: 0, it is not.
@@ -156,6 +157,8 @@ func (s *serving) check() error {
 		return usagef("--ssl-cert-file and --ssl-key-file belong together")
 	case s.template != "" && s.templateFile != "":
 		return usagef("--chat-template and --chat-template-file exclude each other")
+	case s.prompts.dir != "" && s.kept < 0:
+		return usagef("--cache-dir: what is read from there is kept in memory, and --cache-ram says that nothing is")
 	case len(s.tags) > max(len(s.models), 1):
 		return usagef("--tags: there are more of them than models")
 	case len(s.aliases) > len(s.models) && !(len(s.aliases) == 1 && s.embedded()):

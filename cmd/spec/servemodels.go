@@ -29,7 +29,7 @@ func (s *serving) load(ctx context.Context, p *program, rt *engine.Runtime, f se
 	}
 	flags := modelFlags{
 		model: f.target, weights: s.weights, memory: s.weightMemory, beside: []string{f.draft},
-		sessions: s.sessions(drafts.verifyRows(f.target)), adapters: s.lorasOf(f),
+		sessions: s.sessions(drafts.verifyRows(f.target)), adapters: s.lorasOf(f), prints: s.prompts.dir,
 	}
 	flags.loaded = flags.adapters.bytes()
 	flags.sessions.Heads = !s.targetOnly && f.draft == ""
@@ -70,6 +70,9 @@ func (s *serving) load(ctx context.Context, p *program, rt *engine.Runtime, f se
 		return nil, err
 	}
 	if err := s.bound(f, m, flags.sessions); err != nil {
+		return nil, err
+	}
+	if m.Stored, err = s.prompts.stored(p); err != nil {
 		return nil, err
 	}
 	m.ToolFallback = s.toolFallback

@@ -122,7 +122,7 @@ func (s *capacity) cacheRows() []flag {
 
 // sharedRows are what all requests' keys and values, and what is kept of them, may take.
 func (s *capacity) sharedRows() []flag {
-	return []flag{
+	return append([]flag{
 		bytesFlag("--kv-memory", &s.kvBytes, "most bytes of keys and values, of a target and of a draft each, as in 4G").
 			or("no bound"),
 		valueFlag("-cram, --cache-ram", "SIZE",
@@ -132,7 +132,8 @@ func (s *capacity) sharedRows() []flag {
 				s.kept, err = cacheSize(v)
 				return err
 			}).or("what --memory leaves, at most 8G and an eighth of the machine's").env("LLAMA_ARG_CACHE_RAM"),
-	}
+	}, s.prompts.rows("keep what was computed for prompts and answers in this folder too, for later runs, other "+
+		"processes and other machines")...)
 }
 
 // parallelRow is -np.

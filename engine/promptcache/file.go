@@ -39,6 +39,7 @@ type File struct {
 	next     *os.File      // nil: nothing was put
 	w        *bufio.Writer
 	at       int64 // in next
+	size     int64 // of the old file
 	added    map[Key]place
 	order    []Key
 	failed   error
@@ -66,8 +67,8 @@ func OpenFile(path string) (*File, error) {
 		err = fmt.Errorf("%s: %w: it is not a regular file", path, ErrNotCache)
 	}
 	if err == nil && info.Size() > 0 {
-		f.old = old
-		err = f.scan(info.Size())
+		f.old, f.size = old, info.Size()
+		err = f.scan(f.size)
 	}
 	if err != nil || f.old == nil {
 		f.old = nil
@@ -179,15 +180,17 @@ func (f *File) Used(_ context.Context, keys []Key) {
 	}
 }
 
-// Commit writes the file, with these contents, and closes it. bytes is its size. Where Commit fails, the old file
-// stays.
+// Commit writes the file, with these contents, and closes it. bytes is its size. Where it fails, or nothing was put,
+// the old file stays.
 func (f *File) Commit(c Contents) (bytes int64, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err = f.failed; err == nil {
+	bytes = f.size
+	if err = f.failed; err == nil && f.next != nil {
 		err = f.commit(c)
+		bytes = f.at
 	}
-	return f.at, errors.Join(err, f.close())
+	return bytes, errors.Join(err, f.close())
 }
 
 func (f *File) commit(c Contents) error {

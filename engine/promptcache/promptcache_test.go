@@ -3,6 +3,8 @@ package promptcache
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -205,6 +207,32 @@ func TestTextsGoOnFromWhatIsStored(t *testing.T) {
 				t.Error("an entry is used twice")
 			}
 		}
+	}
+}
+
+// The bytes of entries, and their keys, are the same on every machine and with every kernel set: a folder that one has
+// written serves all. CI runs this on emulated processors too. A new version of the numeric rules may change the sum.
+func TestEntriesAreTheSameEverywhere(t *testing.T) {
+	all := newMemory()
+	for i, file := range [][]byte{randommodel.Llama().File(t), randommodel.Recipes()["qwen35"].File(t),
+		randommodel.Recipes()["gemma3"].File(t)} {
+		m := open(t, file)
+		o := engine.SessionOptions{KV: []string{"q8_0", "f16", "f32"}[i]}
+		s := computed(t, m, o, randommodel.Tokens(150, m.Config().Vocab, 3))
+		save(t, all, LineageOf(fmt.Sprint("model ", i), o, ""), s)
+	}
+	var keys []Key
+	for key := range all.entries {
+		keys = append(keys, key)
+	}
+	slices.SortFunc(keys, func(a, b Key) int { return bytes.Compare(a[:], b[:]) })
+	h := sha256.New()
+	for _, key := range keys {
+		h.Write(entryHead(key, all.entries[key]))
+	}
+	const want = "9097485b110550cbf3f8f3a1b597fef8a17255827293258408d1dcd0e8f1fb2e"
+	if got := hex.EncodeToString(h.Sum(nil)); got != want {
+		t.Errorf("%d entries have the sum %s, want %s", len(keys), got, want)
 	}
 }
 

@@ -31,6 +31,12 @@ type Lineage struct {
 	Before   int32  // of such a text: the token before the sequence; -1: none
 }
 
+// LineageOf is the lineage of a session with these options, of a model of that identity ([engine.Model.Identity]).
+func LineageOf(identity string, o engine.SessionOptions, salt string) Lineage {
+	return Lineage{Model: identity, KV: cmp.Or(o.KV, "f16"), Layers: o.Layers, Adapters: o.Adapters.Key(), Salt: salt,
+		Before: -1}
+}
+
 // Unread is what a draft head has of a text beyond its sequence: the target's states after tokens with which it has
 // not been fed.
 type Unread struct {

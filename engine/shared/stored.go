@@ -88,8 +88,9 @@ func (w *storing) cancel() bool {
 
 // lineageOf is a lineage in the store.
 func (c *Scheduler) lineageOf(l lineage) promptcache.Lineage {
-	return promptcache.Lineage{Model: c.o.Stored.Identity, KV: l.options.KV, Layers: l.options.Layers,
-		Adapters: l.options.Adapters.Key(), Salt: l.options.Salt, Read: l.read, Before: l.before}
+	x := promptcache.LineageOf(c.o.Stored.Identity, l.options.SessionOptions, l.options.Salt)
+	x.Read, x.Before = l.read, l.before
+	return x
 }
 
 // storePrompt stores the sequence of s, a prompt that has been computed, before s goes on. The caller has the lock.

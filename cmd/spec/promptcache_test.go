@@ -1,0 +1,118 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// cachedText is what spec generate --json has written.
+type cachedText struct {
+	Text  string `json:"text"`
+	Stats struct {
+		Prompt int `json:"n_prompt"`
+		Reused int `json:"n_prompt_reused"`
+	} `json:"stats"`
+}
+
+// A prompt's file is written by one run and of use to the next, greedy and sampled, with and without drafts: the text
+// stays the same. A file that is only read stays as it is, and one of other options, or of something else, is refused.
+func TestPromptCacheFiles(t *testing.T) {
+	dir := t.TempDir()
+	file, cache := filepath.Join(dir, "prompt"), filepath.Join(dir, "cache")
+	prompt := strings.Repeat("func add(a, b int) int { return a + b }\n", 6)
+	write := func(args ...string) (w cachedText) {
+		t.Helper()
+		args = append([]string{"generate", "--json", "-n", "12", "--seed", "3", "-p", prompt}, args...)
+		code, out, stderr := runWith(t, cache, args...)
+		if code != 0 {
+			t.Fatalf("%q: %s", args, stderr)
+		}
+		if err := json.Unmarshal([]byte(out), &w); err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	size := func() int64 {
+		t.Helper()
+		info, err := os.Stat(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	for i, how := range [][]string{{"--temp", "0"}, {"--temp", "0.8"}, {"--temp", "0", "--drafter", "none"}} {
+		want := write(how...)
+		for run := range 2 {
+			got := write(append(how, "--prompt-cache", file)...)
+			reused := got.Stats.Prompt - 1
+			if i+run == 0 {
+				reused = 0
+			}
+			if got.Text != want.Text || got.Stats.Reused != reused {
+				t.Errorf("%q, run %d: %q with %d of %d tokens reused, want %q", how, run, got.Text, got.Stats.Reused,
+					got.Stats.Prompt, want.Text)
+			}
+		}
+	}
+	before := size()
+	prompt += "func main() {"
+	if got := write("--prompt-cache", file, "--prompt-cache-ro"); got.Stats.Reused < 64 || size() != before {
+		t.Errorf("%d tokens reused, %d bytes of %d", got.Stats.Reused, size(), before)
+	}
+	first := write("--prompt-cache", file, "--prompt-cache-all", "--temp", "0")
+	prompt += first.Text
+	if got := write("--prompt-cache", file); got.Stats.Reused < got.Stats.Prompt-3 {
+		t.Errorf("%d of %d tokens of prompt and answer are reused", got.Stats.Reused, got.Stats.Prompt)
+	}
+	junk := filepath.Join(dir, "junk")
+	if err := os.WriteFile(junk, []byte(strings.Repeat("junk ", 100)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"--prompt-cache", file, "--kv", "q8_0"}, {"--prompt-cache", junk},
+		{"--prompt-cache", file, "--no-kv-cache"}, {"--prompt-cache-all"}, {"--prompt-cache", filepath.Join(dir, "no", "x")}} {
+		args = append([]string{"generate", "-n", "1", "-p", prompt}, args...)
+		if code, _, stderr := runWith(t, cache, args...); code == 0 || !strings.Contains(stderr, "--prompt-cache") {
+			t.Errorf("%q: %d, %s", args[5:], code, stderr)
+		}
+	}
+}
+
+// A prompt that was computed ahead is in the folder, which is listed and emptied by itself.
+func TestPromptsAreComputedAhead(t *testing.T) {
+	dir := t.TempDir()
+	folder, cache := filepath.Join(dir, "prompts"), filepath.Join(dir, "cache")
+	text := filepath.Join(dir, "system.txt")
+	if err := os.WriteFile(text, []byte(strings.Repeat("// Copy returns a copy.\n", 20)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{", 0 of them were there; ", "141 of them were there; 0 bytes written"} {
+		code, out, stderr := runWith(t, cache, "cache", "prompt", "-f", text, "--cache-dir", folder)
+		if code != 0 || !strings.Contains(out, want) {
+			t.Errorf("run %d: %q%s", i, out, stderr)
+		}
+	}
+	_, listed, _ := runWith(t, cache, "cache", "list", "--cache-dir", folder)
+	_, found, _ := runWith(t, cache, "cache", "list", "--cache-dir", folder, "--json")
+	var all struct {
+		Entries int   `json:"n_entries"`
+		Bytes   int64 `json:"bytes"`
+	}
+	if err := json.Unmarshal([]byte(found), &all); err != nil || all.Entries < 2 || all.Bytes < 1000 ||
+		!strings.Contains(listed, "entries of computed prompts") {
+		t.Errorf("%q, %q, %v", listed, found, err)
+	}
+	code, out, _ := runWith(t, cache, "cache", "clean", "--cache-dir", folder)
+	_, left, _ := runWith(t, cache, "cache", "list", "--cache-dir", folder)
+	if code != 0 || !strings.HasPrefix(out, "deleted ") || !strings.HasPrefix(left, "0 entries") {
+		t.Errorf("%d: %q, then %q", code, out, left)
+	}
+	for _, args := range [][]string{{"prompt", "-f", text}, {"list", "--cache-dir", filepath.Join(dir, "no")},
+		{"build", "--cache-dir", folder}, {"prompt", "-f", text, "--cache-dir", folder, "-c", "8"}} {
+		if code, _, stderr := runWith(t, cache, append([]string{"cache"}, args...)...); code == 0 || stderr == "" {
+			t.Errorf("%q: %d, %s", args, code, stderr)
+		}
+	}
+}
