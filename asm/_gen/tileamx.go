@@ -22,7 +22,7 @@ import (
 //
 // Block b is multiplied, b-late stored, b-4 scaled: the unit's latency is hidden.
 //
-//	AX buffer  CX activations  DX their scales  SI their sums  DI groups left  R8 64  R9 32  R11 scratch  R15 prefetch  BX its step
+//	AX buffer  CX activations  DX their scales  SI their sums  DI groups left  R8 64  R9 32  R12 0  R11 scratch  R15 prefetch  BX its step
 //	Z0-15 sums of 16 tokens  Z16-23 scratch  Z24, Z25 scales, minimums  Z26-31 constants of conversions
 //	TMM0-3 sums  TMM4-5 activations  TMM6-7 weights
 //
@@ -93,9 +93,10 @@ func (w *weights) offset() int {
 // Scratch memory: the configuration of the tiles, a row of the constant of conversions, the sums in flight, the buffer, and the
 // float sums of all tiles between chunks. Package asm has the same numbers.
 const (
-	sumsAMX    = 1 << 10
-	bufferAMX  = 12 << 10
-	partialAMX = 52 << 10
+	constantAMX = 64
+	sumsAMX     = 1 << 10
+	bufferAMX   = 12 << 10
+	partialAMX  = 52 << 10
 )
 
 // A block in the buffer: 512 bytes of weights for each product, then float32 numbers of 16 rows.
@@ -247,9 +248,15 @@ func (f *file) constantsAMX(n *nestAMX) {
 	f.ins("MOVQ", "$64", "R8")
 	f.broadcast512(magic23, 30)
 	f.broadcast512(minus23, 31)
-	if n.digits {
-		f.broadcast512(magic29, 28)
-		f.broadcast512(minusBoth, 29)
+	if n.products == 2 { // sums of the second product start at the constant: an addition less, 16 loads more
+		second := 30
+		if n.digits {
+			second = 28
+			f.broadcast512(magic29, second)
+			f.broadcast512(minusBoth, 29)
+		}
+		f.ins("VMOVUPS", z(second), at("R11", constantAMX))
+		f.ins("XORQ", "R12", "R12")
 	}
 	f.ins("MOVQ", "$32", "R9")
 }
@@ -363,7 +370,11 @@ func (f *file) multiplyAMX(n *nestAMX, i int) {
 	}
 	for p := range 2 {
 		f.tileload(6+p, "AX", "R8", w+512*p)
-		f.tilezero(i%2 + 2*p)
+		if p == 0 {
+			f.tilezero(i % 2)
+		} else {
+			f.tileload(2+i%2, "R11", "R12", constantAMX)
+		}
 		f.tdpbssd(i%2+2*p, 4+i%2, 6+p)
 	}
 }
@@ -397,8 +408,7 @@ func (f *file) scaleAMX(n *nestAMX, i, T int) {
 		a, b := 16+t%4, 20+t%4
 		f.ins("VPADDD", at("R11", c), z(30), z(a))
 		if n.digits {
-			f.ins("VPADDD", at("R11", c+4096), z(28), z(b))
-			f.ins("VADDPS", z(b), z(29), z(b))
+			f.ins("VADDPS", at("R11", c+4096), z(29), z(b))
 			f.ins("VADDPS", z(b), z(a), z(a))
 		} else {
 			f.ins("VADDPS", z(a), z(31), z(a))
@@ -409,8 +419,7 @@ func (f *file) scaleAMX(n *nestAMX, i, T int) {
 		case n.min:
 			f.ins("VFMADD231PS.BCST", at("SI", 4*tokensAMX*i+4*t), z(25), z(t))
 		case n.products == 2 && !n.digits:
-			f.ins("VPADDD", at("R11", c+4096), z(30), z(a))
-			f.ins("VADDPS", z(a), z(31), z(a))
+			f.ins("VADDPS", at("R11", c+4096), z(31), z(a))
 			f.ins("VMULPS.BCST", d, z(25), z(b))
 			f.ins("VFMADD231PS", z(b), z(a), z(t))
 		}
