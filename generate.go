@@ -193,6 +193,7 @@ func (g *generation) run(ctx context.Context, put func(Event) bool) (last Event,
 		return last, err
 	}
 	ended := false // by its lines
+	var written []int32
 	for token, err := range g.decoder.Generate(ctx, g.Prompt(g.index), g.Sampling(g.index)) {
 		if err != nil {
 			if g.left {
@@ -206,6 +207,9 @@ func (g *generation) run(ctx context.Context, put func(Event) bool) (last Event,
 			err = g.bannedError(err)
 			return g.read.end(err, false), err
 		}
+		if g.m.own != nil && token.ID >= 0 {
+			written = append(written, token.ID)
+		}
 		var e Event
 		if e, ended = g.read.token(token); g.left || !g.show(e) {
 			return g.read.end(errLeft, false), errLeft
@@ -213,6 +217,9 @@ func (g *generation) run(ctx context.Context, put func(Event) bool) (last Event,
 		if ended {
 			break
 		}
+	}
+	if g.m.own != nil {
+		g.m.own.Add(g.r.Salt, written)
 	}
 	if g.r.Written != nil {
 		if err := g.r.Written(g.decoder); err != nil {
@@ -300,6 +307,9 @@ func (g *generation) chosenDrafter(ctx context.Context, target Sequence) (specul
 			Adapters: g.adapters}}
 		for _, x := range m.texts {
 			p.Sources = append(p.Sources, speculative.IndexSource(x))
+		}
+		if m.own != nil {
+			p.Sources = append(p.Sources, speculative.RecentSource(m.own, g.r.Salt))
 		}
 		if c.Needs().Draft() {
 			seq, done, err := m.openDraft(ctx, m.drafts[i], target, g.r.Salt, &g.adapters)

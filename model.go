@@ -58,6 +58,9 @@ type Options struct {
 	// Texts are indexes of other texts, of the target's vocabulary, which drafts look up in. They are the caller's to
 	// close, when the model is closed.
 	Texts []*lookup.Index
+	// Own is how many bytes of what the model wrote itself drafts look up in: of the answers of requests with the same
+	// Salt, each Salt by itself, the oldest dropped first. 0: none is kept.
+	Own int64
 
 	Limits Limits
 
@@ -150,6 +153,7 @@ type Model struct {
 	panicked   atomic.Pointer[func(any, []byte)]
 
 	texts []*lookup.Index
+	own   *lookup.Recent // nil: it is not kept
 }
 
 // draft is a model that drafts.
@@ -176,7 +180,7 @@ func New(p Parts, o Options) (*Model, error) {
 	if p.Target == nil {
 		return nil, fmt.Errorf("%w: no target", ErrOptions)
 	}
-	if o.Memory.KV < 0 || o.Memory.DraftKV < 0 || o.Context < 0 || o.Parallel < 0 || o.StateBytes < 0 {
+	if o.Own < 0 || o.Memory.KV < 0 || o.Memory.DraftKV < 0 || o.Context < 0 || o.Parallel < 0 || o.StateBytes < 0 {
 		return nil, fmt.Errorf("%w: a negative bound", ErrOptions)
 	}
 	if err := o.Speculation.Check(0); err != nil { // requests have their own temperatures
@@ -195,7 +199,9 @@ func New(p Parts, o Options) (*Model, error) {
 			return nil, err
 		}
 	}
-	m.texts = o.Texts
+	if m.texts = o.Texts; o.Own > 0 {
+		m.own = lookup.NewRecent(o.Own)
+	}
 	if o.Context > 0 {
 		m.context = min(m.context, o.Context)
 	}

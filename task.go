@@ -121,7 +121,7 @@ func (m *Model) choose(choice speculative.Choice, temperature float32) (
 	}
 	for i, d := range drafts {
 		one := open.Complete(d.model, d.foreign)
-		if len(m.texts) > 0 {
+		if len(m.texts) > 0 || m.own != nil {
 			one = open.WithTexts(one)
 		}
 		if i > 0 && (one.Drafter == "splice" || one.Drafter == "tree") {
@@ -130,7 +130,7 @@ func (m *Model) choose(choice speculative.Choice, temperature float32) (
 		if err = one.Check(temperature); err == nil {
 			err = one.Fits(m.parts.Target, d.model, d.foreign)
 		}
-		if err == nil && one.Needs()&speculative.NeedsTexts != 0 && len(m.texts) == 0 {
+		if err == nil && one.Needs()&speculative.NeedsTexts != 0 && len(m.texts) == 0 && m.own == nil {
 			err = &speculative.ChoiceError{Field: "drafter", Reason: "lookup needs other texts to look up in"}
 		}
 		if e := (*speculative.ChoiceError)(nil); errors.As(err, &e) {

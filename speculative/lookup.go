@@ -107,3 +107,40 @@ func (s *indexSource) Next(path []int32, branch int) (id int32, match int) {
 	}
 	return id, max(1, s.at.Length()*count/places)
 }
+
+// RecentSource is what followed the latest of the longest matches of the path's end in what a key wrote lately.
+func RecentSource(r *lookup.Recent, key string) CandidateSource {
+	return &recentSource{recent: r, key: key}
+}
+
+type recentSource struct {
+	recent   *lookup.Recent
+	key      string
+	at       lookup.Place
+	skipped  int // drafted tokens in front of it
+	searches int // that are left in this draft
+}
+
+func (*recentSource) Reset() {}
+
+func (s *recentSource) Begin(sequence []int32) {
+	s.at, s.skipped, s.searches = s.recent.Match(s.key, sequence), 0, mostSearches
+}
+
+func (s *recentSource) Next(path []int32, branch int) (id int32, match int) {
+	for {
+		behind := branch - s.skipped
+		if behind >= 0 && s.recent.Follows(&s.at, path[len(path)-behind:]) {
+			if id, ok := s.recent.Next(&s.at, behind); ok {
+				return id, s.at.Length() + behind
+			}
+		}
+		if branch == 0 || s.searches == 0 {
+			return 0, 0
+		}
+		s.searches--
+		if s.at, s.skipped = s.recent.Match(s.key, path), branch; s.at.Length() == 0 {
+			return 0, 0
+		}
+	}
+}

@@ -283,6 +283,12 @@ func lookupRow(list *[]string) flag {
 		"directory")
 }
 
+// lookupOwnRow is --lookup-own.
+func lookupOwnRow(bytes *int64) flag {
+	return bytesFlag("--lookup-own", bytes, "drafts look up in the answers of the same key, too, of which so many bytes "+
+		"are kept for each model, 16 a token").or("none are kept")
+}
+
 // openIndexes opens the indexes of --lookup.
 func openIndexes(ctx context.Context, p *program, tok *bpe.Tokenizer, paths []string) (list []*lookup.Index,
 	err error) {
@@ -323,6 +329,7 @@ func closeIndexes(list []*lookup.Index) {
 
 // openTexts opens the indexes of --lookup for a target, to be closed with its parts.
 func (s *speculation) openTexts(ctx context.Context, p *program, to *library.Parts, o *library.Options) (err error) {
+	o.Own = s.own
 	if o.Texts, err = openIndexes(ctx, p, to.Target.Tokenizer(), s.texts); err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ type speculation struct {
 	learned string   // file of what schedule and drafter learned
 	earlier string   // file of an earlier answer
 	texts   []string // paths of other texts to look up in
+	own     int64    // bytes of the program's own texts to look up in
 }
 
 // usualOfPair is how the embedded pair speculates where nothing else is said. Its target is so small that auto would
@@ -138,7 +139,7 @@ func (s *speculation) check(model string, temperature float32) error {
 		return usagef("%v: -md FILE", flagError(s.choice.Fits(nil, nil, nil)))
 	case s.choice.Drafter == "none" && s.earlier != "":
 		return usagef("--drafter none drafts nothing, also not from --draft-from")
-	case needs&speculative.NeedsTexts != 0 && len(s.texts) == 0:
+	case needs&speculative.NeedsTexts != 0 && len(s.texts) == 0 && s.own == 0:
 		return usagef("--drafter lookup needs other texts: --lookup PATH")
 	case len(s.texts) > 0 && s.choice.Drafter != "" && needs&(speculative.NeedsTexts|speculative.TakesTexts) == 0:
 		return usagef("--drafter %s does not look up in the texts of --lookup", s.choice.Drafter)
