@@ -128,7 +128,15 @@ func TestCommandLineAndServerSpeculateAlike(t *testing.T) {
 		}
 	}
 	requests, heads := serve("", fields), serve("--drafter eagle", []string{`"drafter":"eagle"`, `"drafter":"eagle-tree"`})
-	named := map[string]bool{}
+	named := map[string]bool{"lookup": true}
+	t.Setenv("SPEC_CACHE", dir)
+	other := filepath.Join(dir, "other.go")
+	write(t, other, prompt+strings.Repeat("\tr.items = append(r.items, x)\n", 3)+"}\n")
+	looks := "--drafter lookup --schedule constant --lookup " + other
+	compare("as flags of a server", looks, false, serve(looks, []string{""})[0])
+	if r := generate(looks); r.drafted == 0 {
+		t.Errorf("%s drafts nothing", looks)
+	}
 	for _, c := range choices {
 		i := slices.Index(fields, c.field)
 		switch {

@@ -142,5 +142,6 @@ func TestDefaultsAreAsTold(t *testing.T) {
 	}
 }
 
-// toldByOthers are flags without which packages below choose. In compare it is the preset that does, in selftest --quick.
-var toldByOthers = []string{"--grammar-memory", "--prompt-delay", "--type", "--kv", "--schedule", "--draft-p-min"}
+// toldByOthers are flags without which packages below choose, or what opens their folder. In compare it is the preset that does, in selftest --quick.
+var toldByOthers = []string{"--grammar-memory", "--prompt-delay", "--type", "--kv", "--schedule", "--draft-p-min",
+	"--cache-size"}

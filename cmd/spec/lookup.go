@@ -30,7 +30,7 @@ var lookupCommand = command{
 Without a word, or with list, the indexes in the cache directory are listed; "rm" deletes those of these names, "check" reads an index and its sums. An index of files that have changed since is made anew.
 
 The directory is lookup in that of spec cache.`,
-	new: func() job { return &lookingUp{} },
+	new: func() job { return &lookingUp{memory: lookup.UsualMemory} },
 }
 
 // lookingUp is the command's options.
@@ -71,7 +71,7 @@ func (l *lookingUp) check() error {
 		return usagef("list takes no names")
 	case l.what != "" && l.what != "list" && len(l.list) == 0:
 		return usagef("%s: of what?", l.what)
-	case l.what != "build" && (l.model != "" || l.output != "" || l.memory > 0):
+	case l.what != "build" && (l.model != "" || l.output != "" || l.memory != lookup.UsualMemory):
 		return usagef("-m, -o and --memory go with build")
 	case l.output != "" && l.json:
 		return usagef("--json is for the list")

@@ -80,7 +80,7 @@ func spec(t *testing.T, stdin string, args ...string) (stdout, stderr string, co
 	t.Helper()
 	var out, errs bytes.Buffer
 	p := &program{stdin: strings.NewReader(stdin), stdout: &out, stderr: &errs, measured: 4 << 20, env: func(key string) string {
-		if key == "SPEC_SIMD" {
+		if key == "SPEC_SIMD" || key == "SPEC_CACHE" {
 			return os.Getenv(key)
 		}
 		return ""

@@ -23,13 +23,16 @@ type Options struct {
 	Encode     func(text string) []int32 // token ids of a text, called by several goroutines at once
 	Vocab      int                       // ids are below it
 	Vocabulary [sha256.Size]byte         // sum of the vocabulary
-	Memory     int64                     // bytes for sorting; 0: 192 MiB. The tokens are mapped beside it
+	Memory     int64                     // bytes for sorting; 0: [UsualMemory]. The tokens are mapped beside it
 	Threads    int                       // 0: as many as processors
 	Progress   func(done, total int64)   // half of total is bytes of text that are read, half suffixes in order
 }
 
+// UsualMemory is the memory for sorting, in bytes, where none is given: two sorts of it and the tokens of a gigabyte of
+// text stay below a gigabyte.
+const UsualMemory = 192 << 20
+
 const (
-	usualMemory = 192 << 20
 	recordBytes = 2 * 16 // of a suffix that is being sorted
 	fewRecords  = 48     // that are sorted by insertion
 )
@@ -41,7 +44,7 @@ func Build(ctx context.Context, path string, paths []string, o Options) (err err
 		return fmt.Errorf("lookup: an encoder and a vocabulary of 1 to %d tokens are needed, not %d", 1<<20, o.Vocab)
 	}
 	if o.Memory <= 0 {
-		o.Memory = usualMemory
+		o.Memory = UsualMemory
 	}
 	if o.Threads <= 0 {
 		o.Threads = runtime.GOMAXPROCS(0)
