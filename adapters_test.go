@@ -56,9 +56,10 @@ func TestAdaptersOfRequests(t *testing.T) {
 		parallel int
 		draft    *engine.Model
 		drafters []string
-	}{{0, p.Draft, []string{"none", "tree", "early-exit", "ngram"}}, {1, p.Draft, []string{"none", "model", "early-exit"}},
+	}{{0, p.Draft, []string{"none", "tree", "self", "ngram"}}, {1, p.Draft, []string{"none", "early-exit", "self"}},
 		{0, head, []string{"eagle"}}, {1, head, []string{"eagle"}}} {
-		m, err := New(Parts{Target: p.Target, Draft: how.draft, Adapters: list}, Options{Parallel: how.parallel})
+		m, err := New(Parts{Target: p.Target, Draft: how.draft, Adapters: list}, Options{Parallel: how.parallel,
+			Memory: Memory{DraftForm: 1 << 30}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -304,12 +304,17 @@ func (g *generation) chosenDrafter(ctx context.Context, target Sequence) (specul
 	for i, c := range g.each {
 		p := speculative.Parts{Target: m.parts.Target, Session: engine.SessionOptions{
 			Context: m.context, KV: m.session.KV, NoCache: m.session.NoCache,
-			Adapters: g.adapters}}
+			Adapters: g.adapters}, Form: m.form.get}
 		for _, x := range m.texts {
 			p.Sources = append(p.Sources, speculative.IndexSource(x))
 		}
 		if m.own != nil {
 			p.Sources = append(p.Sources, speculative.RecentSource(m.own, g.r.Salt))
+		}
+		if c.Needs()&speculative.NeedsForm != 0 {
+			if err := m.form.make(ctx); err != nil {
+				return nil, err
+			}
 		}
 		if c.Needs().Draft() {
 			seq, done, err := m.openDraft(ctx, m.drafts[i], target, g.r.Salt, &g.adapters)

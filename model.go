@@ -80,6 +80,10 @@ type Memory struct {
 	Cache int64
 	// Kept bounds what is kept together with what other models keep; nil: Cache does by itself.
 	Kept *Kept
+	// DraftForm is the most bytes that the target's draft form may take, the model in fewer bits with which the drafter
+	// "self" drafts. It is made when a text first drafts with it; where it would take more that drafter is refused. 0 is
+	// no bound if Options.Speculation chooses that drafter, else nothing: a request cannot ask for the memory.
+	DraftForm int64
 	// PromptDelay is how many passes longer than usual a pass may take for parts of long prompts while others generate;
 	// 0 is 2.
 	PromptDelay float64
@@ -141,6 +145,7 @@ type Model struct {
 	target  sequences
 	drafts  []*draft
 	alone   *alone // where texts take turns; nil: they do not
+	form    draftForm
 	session engine.SessionOptions
 	around  func(Sequence) Sequence
 
@@ -209,6 +214,9 @@ func New(p Parts, o Options) (*Model, error) {
 		if m.tok.IsEOG(id) {
 			m.ends = append(m.ends, id)
 		}
+	}
+	if err := m.form.of(p.Target, o); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
 	m.adapters.list = slices.Clone(p.Adapters)
 	if set, err := m.adapterSet(nil); err != nil {
@@ -341,6 +349,7 @@ func (m *Model) tellPanic(v any, stack []byte) {
 // Close ends the sequences and frees the models. No request may be under way.
 func (m *Model) Close() {
 	m.closeSequences()
+	m.form.close()
 	if m.parts.Close != nil {
 		m.parts.Close()
 	}
@@ -404,6 +413,9 @@ func (m *Model) Bytes() int64 {
 	}
 	for _, d := range m.drafts {
 		n += d.model.Bytes()
+	}
+	if f := m.form.get(); f != nil {
+		n += f.Bytes()
 	}
 	return n
 }

@@ -13,7 +13,10 @@ type Room struct {
 	Limit    int64           // of all of it; 0: none
 	Machine  int64           // the machine's memory, which says what is kept where nothing else does; 0: not known
 	Sessions engine.Sessions // that are computed at once; its Heads are not looked at
-	Kept     int64           // most of finished sequences; 0: see MostKept, math.MaxInt64: what is left, negative: none
+	// DraftForm: a draft form of the target is among what takes memory. Without it requests may ask for one where there is
+	// room besides all that may be kept.
+	DraftForm bool
+	Kept      int64 // most of finished sequences; 0: see MostKept, math.MaxInt64: what is left, negative: none
 }
 
 const (
@@ -57,6 +60,11 @@ func (r Room) Divide(target, draft *engine.Model) (m Memory, err error) {
 		}
 		all += draft.Bytes() + draftKV
 	}
+	form := target.PlanDraftForm().Bytes
+	if r.DraftForm {
+		m.DraftForm = form
+		all += form
+	}
 	left := int64(math.MaxInt64)
 	switch {
 	case r.Limit > 0 && all+r.asked() > r.Limit:
@@ -65,6 +73,9 @@ func (r Room) Divide(target, draft *engine.Model) (m Memory, err error) {
 		left = r.Limit - all
 	case r.Machine > 0 && r.Kept == 0:
 		left = engine.MostMemory(r.Machine) - all
+	}
+	if !r.DraftForm && left-form >= max(r.MostKept(), 0) { // where nothing is kept less for it
+		m.DraftForm = form
 	}
 	if m.Cache = min(r.MostKept(), left); m.Cache <= 0 {
 		m.Cache = -1

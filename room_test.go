@@ -29,15 +29,16 @@ func TestRoomIsDivided(t *testing.T) {
 	s := engine.Sessions{Count: 3, Tokens: 300, Rows: 5}
 	kv, draftKV := s.Bytes(target.Describe()), s.Bytes(draft.Describe())
 	all := target.Bytes() + draft.Bytes() + kv + draftKV + s.Logits(target.Describe())
+	form := target.PlanDraftForm().Bytes // which requests may ask for where nothing is kept less for it
 	const gib = 1 << 30
 	for name, c := range map[string]struct {
 		room spec.Room
 		want spec.Memory
 	}{
-		"no limit":            {spec.Room{Machine: 64 * gib}, spec.Memory{Cache: 8 * gib}},
-		"a small machine":     {spec.Room{Machine: 8 * gib}, spec.Memory{Cache: gib}},
+		"no limit":            {spec.Room{Machine: 64 * gib}, spec.Memory{Cache: 8 * gib, DraftForm: form}},
+		"a small machine":     {spec.Room{Machine: 8 * gib}, spec.Memory{Cache: gib, DraftForm: form}},
 		"a machine too small": {spec.Room{Machine: all}, spec.Memory{Cache: -1}},
-		"unknown machine":     {spec.Room{}, spec.Memory{Cache: 8 * gib}},
+		"unknown machine":     {spec.Room{}, spec.Memory{Cache: 8 * gib, DraftForm: form}},
 		"none is kept":        {spec.Room{Limit: all, Kept: -1}, spec.Memory{KV: kv, DraftKV: draftKV, Cache: -1}},
 		"no bound": {spec.Room{Limit: all + kv + draftKV, Kept: math.MaxInt64},
 			spec.Memory{KV: 2 * kv, DraftKV: 2 * draftKV, Cache: kv + draftKV}},

@@ -133,6 +133,11 @@ func (m *Model) choose(choice speculative.Choice, temperature float32) (
 		if err == nil && one.Needs()&speculative.NeedsTexts != 0 && len(m.texts) == 0 && m.own == nil {
 			err = &speculative.ChoiceError{Field: "drafter", Reason: "lookup needs other texts to look up in"}
 		}
+		if err == nil && one.Needs()&speculative.NeedsForm != 0 {
+			if why := m.form.refuses(); why != "" {
+				err = &speculative.ChoiceError{Field: "drafter", Reason: one.Drafter + " " + why}
+			}
+		}
 		if e := (*speculative.ChoiceError)(nil); errors.As(err, &e) {
 			return one, nil, &RequestError{Field: "speculation." + e.Field, Err: err,
 				Reason: fmt.Sprintf("%s (model %s)", e.Reason, m.name)}

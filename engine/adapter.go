@@ -331,6 +331,8 @@ type site struct {
 	dims     []int            // of the tensor: columns, rows, and how many of those lie one after the other
 	matrices []*tensor.Matrix // of its rows, in order; once more from the first row on where it was read again
 	lookup   bool             // single rows are looked up
+	products bool             // it is multiplied with
+	exact    bool             // it keeps the type that it has in the file
 }
 
 // count is how many matrices of dims[0] columns and dims[1] rows the tensor has.

@@ -17,6 +17,9 @@ func (m *Model) admit(p *pass, i int, g *Segment) error {
 	if s.closed {
 		return fmt.Errorf("session: %w", ErrClosed)
 	}
+	if s.form != nil && s.form.closed {
+		return fmt.Errorf("draft form: %w", ErrClosed)
+	}
 	if m.encoder != nil && s.input == nil {
 		return fmt.Errorf("%w: a %s model reads one before it writes (Encode)", ErrInput, m.config.Architecture)
 	}

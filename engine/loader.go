@@ -222,6 +222,8 @@ func (l *loader) read(r request) (list []linear) {
 		l.sites[r.name] = at
 	}
 	at.lookup = at.lookup || r.use != panels.Products
+	at.products = at.products || r.use != panels.Rows
+	at.exact = at.exact || r.exact
 	factors := l.factors(r)
 	for i, n := range r.rows {
 		p.Rows = n

@@ -114,9 +114,9 @@ type Model struct {
 	caches    []cache           // of its layers' keys and values
 	recurrent []recurrent.Layer // ascending by layer
 
-	sites       sites
-	store       *panels.Store // of a model with a panel file
-	memory      MemoryPlan
+	sites sites
+	store *panels.Store // of a model with a panel file
+	plans
 	target      *Model // of a draft head, whose weights it may share
 	closed      atomic.Bool
 	costs       passCosts
@@ -131,6 +131,12 @@ type Model struct {
 type origin struct {
 	weights     string      // Options.Weights
 	fingerprint Fingerprint // of the file, as Options.Fingerprint said; the zero value: nobody asked
+}
+
+// plans are where a model's weights are, and what its draft form would take.
+type plans struct {
+	memory   MemoryPlan
+	formPlan DraftFormPlan
 }
 
 // Close frees the weights now instead of when the Model is collected. It waits for the
@@ -307,6 +313,9 @@ func (m *Model) opens(o SessionOptions) error {
 		}
 	}
 	if err := o.Adapters.fits(m); err != nil {
+		return err
+	}
+	if err := o.Form.fits(m); err != nil {
 		return err
 	}
 	return m.borrows(o.Target)

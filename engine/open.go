@@ -60,6 +60,7 @@ func load(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*Model, er
 		m.Close()
 		return nil, l.err
 	}
+	m.formPlan = m.planDraftForm(m.sites.shapes)
 	l.progress.finish()
 	return m, nil
 }

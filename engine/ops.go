@@ -74,7 +74,7 @@ func (p *pass) matmul(x []float32, cols int, products ...product) {
 	defer p.held.Release()
 	p.products = p.products[:0]
 	for _, m := range products {
-		p.products = append(p.products, tensor.Product{W: m.w, Scale: m.scale, Bias: m.b, Out: m.out})
+		p.products = append(p.products, tensor.Product{W: p.form.of(m.w), Scale: m.scale, Bias: m.b, Out: m.out})
 	}
 	if err = p.in.Set(p.t, x, len(x)/cols, cols); err == nil {
 		err = p.t.MatMul(&p.in, p.products...)

@@ -90,6 +90,7 @@ type pass struct {
 	queue
 	roundRows
 	layers    int                       // that the round goes through
+	form      *DraftForm                // that it is computed with; nil: the model as it is
 	current   int                       // the layer that it is in
 	part      []int32                   // the rows that an expert computes; nil: all
 	blockRows blockRows                 // the rows that one of several MTP blocks computes
@@ -137,7 +138,7 @@ func (p *pass) end() {
 	clear(p.products)
 	p.recurrent.Abandon() // what a panic has left
 	p.chunks, p.wanted, p.products, p.ctx = p.chunks[:0], p.wanted[:0], p.products[:0], nil
-	p.hidden, p.fed = p.hidden[:0], p.fed[:0]
+	p.hidden, p.fed, p.form = p.hidden[:0], p.fed[:0], nil
 	p.results, p.projected, p.part, p.crossed, p.texts = nil, nil, nil, p.crossed[:0], nil
 }
 
@@ -147,8 +148,8 @@ func (p *pass) push(c chunk) {
 	}
 }
 
-// fill takes up to p.most rows off the chunks, all of which go through as many layers. It reports false
-// when there are none left. Chains are cut where they must be, trees stay whole.
+// fill takes up to p.most rows off the chunks, all of which go through as many layers of one form of the model. It
+// reports false when there are none left. Chains are cut where they must be, trees stay whole.
 func (p *pass) fill() bool {
 	p.tokens, p.positions, p.wanted = p.tokens[:0], p.positions[:0], p.wanted[:0]
 	p.owner, p.hidden, p.fed, p.crossed = p.owner[:0], p.hidden[:0], p.fed[:0], p.crossed[:0]
@@ -162,7 +163,8 @@ func (p *pass) fill() bool {
 			continue
 		}
 		n := min(len(c.tokens)-p.done, p.most-len(p.tokens))
-		if c.parents != nil && n < len(c.tokens) || len(p.tokens) > 0 && c.s.layers != p.layers {
+		if c.parents != nil && n < len(c.tokens) ||
+			len(p.tokens) > 0 && (c.s.layers != p.layers || c.s.form != p.form) {
 			break
 		}
 		row, start := len(p.tokens), c.start+p.done
@@ -170,7 +172,7 @@ func (p *pass) fill() bool {
 			p.results[c.segment].Err = err
 			continue
 		}
-		p.layers = c.s.layers
+		p.layers, p.form = c.s.layers, c.s.form
 		for len(p.segments) < len(c.s.kv) {
 			p.segments = append(p.segments, nil)
 		}

@@ -19,7 +19,19 @@ func (m *Model) Costs(layers int) *costs.Costs {
 	if layers <= 0 || layers > m.config.Layers {
 		layers = m.config.Layers
 	}
-	p := &m.costs
+	return m.costs.of(layers)
+}
+
+// costsOf is what passes of a form of the model take; nil: of the model itself.
+func (m *Model) costsOf(f *DraftForm, layers int) *costs.Costs {
+	if f == nil {
+		return m.Costs(layers)
+	}
+	return f.costs.of(layers)
+}
+
+// of is what passes through so many layers take.
+func (p *passCosts) of(layers int) *costs.Costs {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c := p.byLayers[layers]

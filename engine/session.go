@@ -35,6 +35,9 @@ type SessionOptions struct {
 	// the weights.
 	Adapters AdapterSet
 
+	// Form computes the session with a draft form of the model instead of the model; nil: the model.
+	Form *DraftForm
+
 	// NoCache recomputes the whole sequence in every pass. The logits are the same bit for bit; only
 	// the time differs. Tests use it to check that.
 	NoCache bool
@@ -52,7 +55,8 @@ type Session struct {
 	rec *recurrent.State // of its recurrent layers; nil: none
 
 	adapters AdapterSet
-	watch    *watch // of what goes into the matrices; nil: nobody asked
+	form     *DraftForm // whose matrices take the place of the model's; nil: none do
+	watch    *watch     // of what goes into the matrices; nil: nobody asked
 
 	lender  *Session      // whose keys and values the passes look at; nil: they have their own
 	input   *input        // of the encoder; nil: none yet, or no encoder
@@ -132,8 +136,8 @@ func (m *Model) NewSession(o SessionOptions) (*Session, error) {
 		return nil, err
 	}
 	return &Session{m: m, kv: kv, rec: recurrent.New(m.recurrent, o.Layers, o.StateBytes), layers: o.Layers,
-		context: o.Context, noCache: o.NoCache, lender: o.Target, storage: t, adapters: o.Adapters,
-		costs: m.Costs(o.Layers)}, nil
+		context: o.Context, noCache: o.NoCache, lender: o.Target, storage: t, adapters: o.Adapters, form: o.Form,
+		costs: m.costsOf(o.Form, o.Layers)}, nil
 }
 
 // Len is the number of tokens of the sequence. Nodes of a tree that waits for Commit do not count.
@@ -279,7 +283,7 @@ func (s *Session) ExitAt(n, layers int) (*Session, error) {
 	}
 	f := &Session{m: s.m, kv: make([]*tensor.KV, len(s.kv)), layers: layers, context: s.context, noCache: s.noCache,
 		tokens: slices.Clone(s.tokens[:n]), fed: min(s.fed, n), storage: s.storage, adapters: s.adapters, lender: s.lender,
-		input: s.input.share(), costs: s.m.Costs(layers)}
+		input: s.input.share(), form: s.form, costs: s.m.costsOf(s.form, layers)}
 	if !s.noCache {
 		f.valid = s.Restorable(n)
 	}

@@ -76,7 +76,7 @@ func entryOf(name string, p spec.Parts, change func(*spec.Options)) Entry {
 	return Entry{Name: name, Bytes: 100, Modified: time.Unix(1700000000, 0),
 		Load: func(context.Context) (*spec.Model, error) {
 			h := &hook{}
-			o := spec.Options{Name: name, Around: h.around}
+			o := spec.Options{Name: name, Around: h.around, Memory: spec.Memory{DraftForm: 1 << 30}}
 			change(&o)
 			m, err := spec.New(p, o)
 			hooks.Store(m, h)

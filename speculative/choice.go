@@ -111,6 +111,9 @@ func (c Choice) Fits(target, draft *engine.Model, foreign error) error {
 	if err := c.Needs().missing(draft, foreign); err != "" {
 		return &ChoiceError{"drafter", c.Drafter + " needs " + err}
 	}
+	if c.Needs()&NeedsForm != 0 && target != nil && target.PlanDraftForm().Bytes == 0 {
+		return &ChoiceError{"drafter", c.Drafter + " needs a model in memory with matrices of more than 4.5 bits a weight"}
+	}
 	if target != nil && c.ExitLayer > target.Config().Layers {
 		return &ChoiceError{"exit_layer", fmt.Sprintf("%d: the model has %d layers", c.ExitLayer, target.Config().Layers)}
 	}

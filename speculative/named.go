@@ -31,13 +31,15 @@ const (
 	NeedsText                      // the text that plain decoding writes
 	NeedsTexts                     // other texts to look up in
 	TakesTexts                     // nothing more, and it looks up in other texts where there are any
+	NeedsForm                      // a draft form of the target's model
 )
 
 // Parts are what [Named] makes its values of. Each uses what it needs.
 type Parts struct {
-	Target  *engine.Model         // of NeedsTarget
-	Session engine.SessionOptions // of sessions that drafters make by themselves
-	Draft   Sequence              // of the draft model or head; a foreign one's is [Modeled]
+	Target  *engine.Model            // of NeedsTarget
+	Session engine.SessionOptions    // of sessions that drafters make by themselves
+	Draft   Sequence                 // of the draft model or head; a foreign one's is [Modeled]
+	Form    func() *engine.DraftForm // of NeedsForm: that of Target, nil while there is none yet
 
 	Sources []CandidateSource // of other texts, for this drafter; tree, splice and lookup ask them
 
@@ -79,6 +81,9 @@ func Drafters() []Named[Drafter] {
 			}
 			return Lookup(p.sources()...), nil
 		},
+	}, {
+		Name: "self", About: "the model itself in fewer bits", Needs: NeedsTarget | NeedsForm,
+		New: func(p Parts) (Drafter, error) { return Self(p.Target, p.Form, p.Session) },
 	}, {
 		Name: "early-exit", About: "the model's own first layers", Needs: NeedsTarget,
 		New: func(p Parts) (Drafter, error) { return EarlyExit(p.Target, p.Session) },

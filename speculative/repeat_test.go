@@ -39,6 +39,7 @@ func openRepeating(t *testing.T, rt *engine.Runtime) map[string]*repeating {
 	block := openRandom(t, rt, recipe.File(t), engine.Options{Target: hybrid, MTP: true})
 	treeOf := func(s Sequence) Drafter { return Tree(s, TreeOptions{}) }
 	spliceOf := func(s Sequence) Drafter { return Splice(s, TreeOptions{}) }
+	form := formOf(t, target)
 	of := func(f func(Sequence) Drafter) func(*engine.Model, Sequence) (Drafter, error) {
 		return func(_ *engine.Model, s Sequence) (Drafter, error) { return f(s), nil }
 	}
@@ -54,6 +55,9 @@ func openRepeating(t *testing.T, rt *engine.Runtime) map[string]*repeating {
 		"mtp":        {target: hybrid, draft: block, drafter: of(Model)},
 		"early-exit": {target: target, drafter: func(m *engine.Model, _ Sequence) (Drafter, error) {
 			return EarlyExit(m, engine.SessionOptions{Layers: 1})
+		}},
+		"self": {target: target, drafter: func(m *engine.Model, _ Sequence) (Drafter, error) {
+			return Self(m, form, engine.SessionOptions{})
 		}},
 	}
 }

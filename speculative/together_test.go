@@ -31,8 +31,9 @@ import (
 type togetherModels struct {
 	name                string
 	target, draft, head *engine.Model
-	adapters            []engine.AdapterSet // of the target; the first is none
-	slack               int                 // tokens of a prompt that may be computed again: not everywhere can a sequence be restored
+	form                func() *engine.DraftForm // of the target
+	adapters            []engine.AdapterSet      // of the target; the first is none
+	slack               int                      // tokens of a prompt that may be computed again: not everywhere can a sequence be restored
 
 	index func(text []int32) *lookup.Index
 
@@ -133,6 +134,7 @@ func openTogether(t testing.TB) []*togetherModels {
 			references: map[string][]int32{}, least: map[string]int64{}},
 	}
 	for _, m := range all {
+		m.form = formOf(t, m.target)
 		m.index = func(text []int32) *lookup.Index { return indexOf(t, m.target.Config().Vocab, text) }
 	}
 	return all
@@ -192,8 +194,9 @@ func (c *together) String() string {
 
 // drawTogether draws case n of a seed.
 func drawTogether(models []*togetherModels, seed, n uint64) *together {
-	rng, sets := rand.New(rand.NewPCG(seed, n)), rand.New(rand.NewPCG(^seed, n)) // cases found before had no sets
-	earlier := rand.New(rand.NewPCG(seed, ^n))                                   // likewise, and no earlier answers
+	// Cases found before had no sets, no earlier answers and no draft forms.
+	rng, sets := rand.New(rand.NewPCG(seed, n)), rand.New(rand.NewPCG(^seed, n))
+	earlier, forms := rand.New(rand.NewPCG(seed, ^n)), rand.New(rand.NewPCG(^seed, ^n))
 	pick := func(all ...string) string { return all[rng.IntN(len(all))] }
 	c := &together{m: models[rng.IntN(len(models))], kv: pick("f16", "f16", "f32", "q8_0"), noCache: rng.IntN(8) == 0}
 	if rng.IntN(2) == 0 {
@@ -236,6 +239,9 @@ func drawTogether(models []*togetherModels, seed, n uint64) *together {
 			}
 			if rng.IntN(6) == 0 {
 				x.leave = 1 + rng.IntN(10)
+			}
+			if forms.IntN(6) == 0 || x.drafter == "early-exit" && forms.IntN(2) == 0 {
+				x.drafter = "self"
 			}
 			if sets.IntN(3) == 0 {
 				x.adapters = sets.IntN(len(c.m.adapters))
@@ -326,6 +332,10 @@ func (c *together) drafterOf(ctx context.Context, x togetherText, all [3]*shared
 		return Suffix(SuffixOptions{}), done, nil
 	case "merge":
 		return Merge(Model(seq), NGram(NGramOptions{})), done, nil
+	}
+	if x.drafter == "self" {
+		d, err := Self(c.m.target, c.m.form, engine.SessionOptions{})
+		return d, done, err
 	}
 	d, err := EarlyExit(c.m.target, engine.SessionOptions{Layers: 1, KV: c.kv, Adapters: c.m.adapters[x.adapters]})
 	return d, done, err

@@ -71,6 +71,28 @@ func FromFloats(rt *Runtime, t Type, rows, cols int, x []float32) (*Matrix, erro
 	})
 }
 
+// Recode makes a matrix of type to of the values of another one, encoded as [Encode] does. When ctx is done it returns
+// its error. m must not be closed meanwhile.
+func Recode(ctx context.Context, rt *Runtime, m *Matrix, to Type) (*Matrix, error) {
+	if err := checkMatrix(to, m.rows, m.cols); err != nil {
+		return nil, err
+	}
+	size := to.RowBytes(m.cols)
+	return load(ctx, rt, to, m.rows, m.cols, to, func(s *loadScratch, row, n int) ([]byte, error) {
+		s.raw, s.floats = grow(s.raw, n*size), grow(s.floats, m.cols)
+		for i := range n {
+			err := m.Row(row+i, s.floats)
+			if err == nil {
+				err = encodeRows(to, s.raw[i*size:][:size], s.floats, row+i, m.cols)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		return s.raw, nil
+	})
+}
+
 // encodeRows encodes rows of cols numbers; first is the number of the first one, for the error.
 func encodeRows(t Type, dst []byte, x []float32, first, cols int) error {
 	size := t.RowBytes(cols)

@@ -46,6 +46,7 @@ var choices = []struct {
 	{"--drafter splice", `"drafter":"splice"`, true},
 	{"--drafter ngram", `"drafter":"ngram"`, false},
 	{"--drafter suffix", `"drafter":"suffix"`, false},
+	{"--drafter self", `"drafter":"self"`, false},
 	{"--drafter early-exit", `"drafter":"early-exit"`, false},
 	{"--drafter early-exit --exit-layer 5", `"drafter":"early-exit","exit_layer":5`, false},
 	{"--drafter reencode", `"drafter":"reencode"`, false},

@@ -51,7 +51,7 @@ func TestCompare(t *testing.T) {
 	dir := t.TempDir()
 	prompts, page := filepath.Join(dir, "two.jsonl"), filepath.Join(dir, "page.html")
 	write(t, prompts, `{"id":"a","prompt":"func (r *Ring) Push("}`+"\n"+`{"id":"b","prompt":"// A Reader reads"}`+"\n")
-	drafters, schedules := []string{"model", "ngram", "tree", "early-exit", "suffix", "splice", "merge"},
+	drafters, schedules := []string{"model", "ngram", "tree", "early-exit", "suffix", "splice", "self", "merge"},
 		[]string{"constant", "heuristic", "dynamic", "adaptive", "auto"}
 	switch {
 	case testing.Short():

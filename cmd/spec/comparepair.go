@@ -66,7 +66,7 @@ func (c *comparison) pair(ctx context.Context, p *program, rt *engine.Runtime, p
 	if texts, err = openIndexes(ctx, p, tok, c.texts); err != nil {
 		return nil, "", err
 	}
-	team := &team{context: size, kv: kv, target: session, texts: texts}
+	team := &team{context: size, kv: kv, target: session, texts: texts, own: map[string]speculative.Drafter{}}
 	// The block in the model's own file drafts where it is asked for, and where there is no other draft model.
 	own := slices.ContainsFunc(plan.Settings, func(s compare.Setting) bool {
 		needs := speculative.Choice{Drafter: s.Drafter}.Needs()
@@ -128,11 +128,11 @@ type team struct {
 	context int
 	kv      string
 	target  *engine.Session
-	drafts  []*engine.Session   // of draft models
-	heads   []*engine.Session   // of draft heads
-	mtp     *engine.Session     // of the target's MTP block; nil if no drafter needs it
-	texts   []*lookup.Index     // to look up in
-	early   speculative.Drafter // one for all runs: it has a cache of its own
+	drafts  []*engine.Session              // of draft models
+	heads   []*engine.Session              // of draft heads
+	mtp     *engine.Session                // of the target's MTP block; nil if no drafter needs it
+	texts   []*lookup.Index                // to look up in
+	own     map[string]speculative.Drafter // those of the target alone, one for all runs: they have caches of their own
 }
 
 // drafter makes a drafter by name. Merge verifies the drafts of all draft models together, or of the one there is and
@@ -163,8 +163,8 @@ func (t *team) drafter(name string) (speculative.Drafter, error) {
 func (t *team) make(name string, n int) (d speculative.Drafter, err error) {
 	choice := speculative.Choice{Drafter: name}
 	needs := choice.Needs()
-	if needs&speculative.NeedsTarget != 0 && t.early != nil {
-		return t.early, nil
+	if d := t.own[name]; d != nil {
+		return d, nil
 	}
 	var draft *engine.Session
 	switch {
@@ -192,9 +192,15 @@ func (t *team) make(name string, n int) (d speculative.Drafter, err error) {
 	if err := choice.Fits(parts.Target, model, foreign); err != nil {
 		return nil, flagError(err)
 	}
-	d, err = choice.NewDrafter(parts)
-	if needs&speculative.NeedsTarget != 0 {
-		t.early = d
+	if needs&speculative.NeedsForm != 0 {
+		form, err := parts.Target.NewDraftForm(context.Background(), 0)
+		if err != nil {
+			return nil, err
+		}
+		parts.Form = func() *engine.DraftForm { return form }
+	}
+	if d, err = choice.NewDrafter(parts); err == nil && needs&speculative.NeedsTarget != 0 {
+		t.own[name] = d
 	}
 	return d, err
 }

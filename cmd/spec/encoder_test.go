@@ -101,7 +101,7 @@ func TestEncoderDecoder(t *testing.T) {
 			for k, how := range [][]string{nil, {"--drafter", "early-exit", "--exit-layer", "1"}, {"-md", draft},
 				{"-md", draft, "--drafter", "model", "--schedule", "constant"},
 				{"-md", draft, "--drafter", "splice", "--verify", "stairs"}, {"-md", draft, "-md", model},
-				{"--no-kv-cache", "--drafter", "suffix"}} {
+				{"--no-kv-cache", "--drafter", "suffix"}, {"--drafter", "self"}} {
 				if (i+j+k)%2 > 0 && !testkit.IsLong(t) { // each way meets every prompt
 					continue
 				}

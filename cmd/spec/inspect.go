@@ -194,6 +194,9 @@ func (s *summary) lines() (list [][2]string) {
 		memory += fmt.Sprintf("; %s of recurrent state, up to %s with what a session keeps to go back (at least %s, with "+
 			"--state-memory 1)", size(s.StateBytes), size(s.StateMost), size(s.StateLeast))
 	}
+	if s.DraftForm > 0 {
+		memory += fmt.Sprintf("; %s more where it drafts for itself (--drafter self)", size(s.DraftForm))
+	}
 	if s.Parameters > 0 {
 		add("memory", "%s", memory)
 	}

@@ -79,6 +79,7 @@ func (g *generate) open(ctx context.Context, p *program, rt *engine.Runtime,
 	if w.prompts, err = g.promptCache.open(&parts, &o); err != nil {
 		return nil, err
 	}
+	o.Memory.DraftForm = g.draftFormRoom(target)
 	if w.Model, err = library.New(parts, o); err != nil {
 		w.prompts.abort()
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -66,6 +67,20 @@ func (m *modelFlags) memoryLimit() int64 {
 		return m.memory
 	}
 	return engine.MostMemory(machineMemory())
+}
+
+// draftFormRoom is the most bytes that a draft form of the target may take beside what is loaded and the sessions;
+// negative: none.
+func (m *modelFlags) draftFormRoom(target *engine.Model) int64 {
+	limit := m.memoryLimit()
+	if limit == 0 {
+		return math.MaxInt64
+	}
+	s, d := planned(m.sessions), target.Describe()
+	if left := limit - m.loaded - s.Bytes(d) - s.Logits(d); left > 0 {
+		return left
+	}
+	return -1
 }
 
 // setMemory says how much of the memory the model of a file may take, and where what does not fit goes. beside are

@@ -29,7 +29,7 @@ var planCommand = command{
 	usage: "-m TARGET [-md DRAFT] [-p TEXT | -f FILE | --prompts FILE] [flags]",
 	about: `Measures for a few seconds how long the draft model's steps and the target's passes over 1 to 17 tokens take (up to 256 where those of 17 take little longer than those of one, as when weights are read from disk), and how often the two agree on your prompts. From that it predicts the speedup of each draft length: by the formula of Leviathan et al., which takes acceptances to be independent, and over the measured texts, where they come in clusters. It advises whether to use the draft model.
 
--md may be a draft head; without -md, a model that has an MTP block in its file is tried with that.`,
+-md may be a draft head; without -md, a model that has an MTP block in its file is tried with that, and any other one with itself in fewer bits (--drafter self), where that is enough smaller.`,
 	new: func() job { return newPlanning() },
 }
 
@@ -70,9 +70,6 @@ func (x *planning) check() error {
 	if holds(x.model, engine.KindEncoder) {
 		return usagef("-m %s: an encoder, which writes no text to draft; spec bench measures it", x.model)
 	}
-	if x.model != "" && x.draft == "" && !hasMTP(x.model) {
-		return usagef("a pair needs a draft model or head: -md FILE")
-	}
 	if (x.text.given || x.text.file != "") && x.prompts != "" {
 		return usagef("--prompts excludes -p and -f")
 	}
@@ -111,8 +108,15 @@ func (x *planning) run(ctx context.Context, p *program) error {
 	switch {
 	case x.model == "" || x.draft != "":
 		c.Draft, err = x.openDraft(ctx, p, rt, c.Target, x.draft, "draft", testdata.Draft())
-	default:
+	case c.Target.HasMTP():
 		c.Draft, err = x.openMTP(ctx, p, rt, c.Target)
+	default:
+		if form := c.Target.PlanDraftForm(); !form.Gains() {
+			return usagef("a pair needs a draft model or head: -md FILE; the model in fewer bits (--drafter self) would " +
+				"not be enough smaller")
+		}
+		c.Draft = c.Target
+		c.Form, err = c.Target.NewDraftForm(ctx, max(x.draftFormRoom(c.Target), 1))
 	}
 	if err != nil {
 		return err
@@ -202,9 +206,13 @@ func printPlan(w io.Writer, c plan.Config, r plan.Prediction, width int) error {
 	size := func(m *engine.Model) string {
 		return units.Count(m.Parameters()) + " weights, " + units.Bytes(m.Bytes())
 	}
+	drafting := size(c.Draft)
+	if r.Self {
+		draft, drafting = "draft form", units.Bytes(c.Form.Bytes())+" more memory"
+	}
 	for _, line := range [][2]string{
 		{"target", fmt.Sprintf("%s, %.2f ms per token", size(c.Target), ms*r.Plain)},
-		{draft, fmt.Sprintf("%s, %.2f ms per token, %.1f times smaller", size(c.Draft), ms*r.Step, r.SizeRatio)},
+		{draft, fmt.Sprintf("%s, %.2f ms per token, %.1f times smaller", drafting, ms*r.Step, r.SizeRatio)},
 		{"acceptance", fmt.Sprintf("%.2f over %d tokens, each after the target's own text", r.Acceptance, r.Tokens)},
 	} {
 		io.WriteString(w, terminal.Columns(line[0], line[1], 14, width))

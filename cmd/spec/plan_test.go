@@ -1,6 +1,7 @@
 package main
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -19,6 +20,23 @@ func TestPlan(t *testing.T) {
 	r := decode[plan.Prediction](t, done(t, "", "plan", "--seconds", "0.2", "--json"))
 	if r.Schema != 1 || len(r.Lengths) < plan.Longest || r.Acceptance <= 0 || r.Advice == "" {
 		t.Errorf("%+v", r)
+	}
+}
+
+// A model without a draft model is tried with itself in fewer bits, unless it has as few already.
+func TestPlanOfAModelByItself(t *testing.T) {
+	file := filepath.Join("..", "..", "testdata", "go-target.q8_0.gguf")
+	out := done(t, "", "plan", "-m", file, "--seconds", "0.2", "-p", ring, "--temp", "0")
+	if !strings.Contains(out, "draft form") || !strings.Contains(out, "more memory") || strings.Contains(out, "Warning") {
+		t.Error(out)
+	}
+	r := decode[plan.Prediction](t, done(t, "", "plan", "-m", file, "--seconds", "0.2", "-p", ring, "--temp", "0", "--json"))
+	if !r.Self || r.SizeRatio < 1.8 || r.SizeRatio > 1.95 || r.Acceptance < 0.8 {
+		t.Errorf("%+v", r)
+	}
+	if _, errs, code := spec(t, "", "plan", "-m", file, "--weights", "q4_0"); code != exitUsage ||
+		!strings.Contains(errs, "-md FILE") {
+		t.Errorf("exit %d, %s", code, errs)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/internal/terminal"
+	"github.com/specgo/spec/speculative"
 )
 
 // sessions are those that memory is planned for: --kv-memory, or as much as --parallel sequences of so many tokens as
@@ -82,7 +83,9 @@ func (s *capacity) room(f servedFile, sessions engine.Sessions) library.Room {
 // bound gives a loaded model its budgets of keys and values, so that what --memory says holds while requests are
 // answered. It refuses a limit that the models and their budgets do not fit in.
 func (s *serving) bound(f servedFile, m *servedModel, sessions engine.Sessions) (err error) {
-	m.Memory, err = s.room(f, sessions).Divide(m.Target, m.Draft)
+	r := s.room(f, sessions)
+	r.DraftForm = m.Speculation.Needs()&speculative.NeedsForm != 0
+	m.Memory, err = r.Divide(m.Target, m.Draft)
 	var low *library.MemoryError
 	if errors.As(err, &low) {
 		return fmt.Errorf("--memory %s: %w for %s: with its draft, their keys and values and --cache-ram it takes %s",

@@ -128,7 +128,9 @@ type memorySummary struct {
 	Window int `json:"n_window,omitempty"`
 	// in f16, of the MTP blocks together, where they draft
 	MTPKVBytes float64 `json:"mtp_kv_bytes_per_token,omitempty"`
-	StateBytes int64   `json:"state_bytes"` // of recurrent layers
+	// of the draft form, where it reads enough less for a draft
+	DraftForm  int64 `json:"draft_form_bytes,omitempty"`
+	StateBytes int64 `json:"state_bytes"` // of recurrent layers
 	// with the copies and the journal that a session may have
 	StateMost  int64 `json:"state_bytes_most"`
 	StateLeast int64 `json:"state_bytes_least"` // the same with the least --state-memory
@@ -192,6 +194,9 @@ func summarize(f *gguf.File) *summary {
 	s.types(f)
 	if s.Files = f.Parts; s.Kind != engine.KindAssistant { // which has none of its own
 		s.KVBytes = kvBytesPerToken(f, s)
+	}
+	if p, err := engine.DescribeDraftForm(f, ""); err == nil && p.Gains() {
+		s.DraftForm = p.Bytes
 	}
 	if d, err := engine.Describe(f); err == nil {
 		s.memory(d)

@@ -9,8 +9,10 @@ import (
 	"github.com/specgo/spec/engine"
 )
 
-// ExitSession computes the first layers of a model alone, for drafts of a [Session] by the same model. It takes over
-// what the session has computed of these layers: it computes the tokens that are drafted, never a text. Its passes are
+// ExitSession computes the first layers of a model alone, or all layers with its draft form, for drafts of a [Session]
+// by the same model. It takes over what the session has computed of these layers: it computes the tokens that are
+// drafted, never a text. With a draft form every draft begins with all that the session has computed: what the form
+// computes differs, and shall depend on nothing but the text and the draft. Its passes are
 // not shared, but run between those of schedulers. Its memory counts in the Scheduler's budget, which takes it back
 // before anything else, and which gives up for it what is worth less alone: passes then wrap [engine.ErrKVBudget] until
 // there is more. It belongs to the goroutine of its
@@ -18,16 +20,29 @@ import (
 type ExitSession struct {
 	target  *Session
 	layers  int
-	tokens  []int32         // the sequence, of which own has the first ones
-	own     *engine.Session // guarded by the Scheduler's mu while no pass runs; nil: it has no memory
-	running bool            // guarded likewise
-	need    int64           // bytes that the pass that runs may allocate
+	form    *engine.DraftForm // nil: the model as it is
+	from    int               // with a form: tokens at the beginning of own that the session has computed
+	tokens  []int32           // the sequence, of which own has the first ones
+	own     *engine.Session   // guarded by the Scheduler's mu while no pass runs; nil: it has no memory
+	running bool              // guarded likewise
+	need    int64             // bytes that the pass that runs may allocate
 	one     [1]engine.Segment
 	spent   time.Duration
 }
 
 // Exit is the session's first layers, at least one.
-func (s *Session) Exit(layers int) (*ExitSession, error) {
+func (s *Session) Exit(layers int) (*ExitSession, error) { return s.exits(layers, nil) }
+
+// Draft is the session's layers in a draft form of its model.
+func (s *Session) Draft(f *engine.DraftForm) (*ExitSession, error) {
+	if s == nil || f == nil || f.Model() != s.c.m {
+		return nil, fmt.Errorf("%w: no session, or a draft form of another model", engine.ErrUsage)
+	}
+	return s.exits(s.options.Layers, f)
+}
+
+// exits is the session of so many layers and that form: the one that there is, or a new one in its place.
+func (s *Session) exits(layers int, f *engine.DraftForm) (*ExitSession, error) {
 	if s == nil {
 		return nil, fmt.Errorf("%w: no session", engine.ErrUsage)
 	}
@@ -43,9 +58,9 @@ func (s *Session) Exit(layers int) (*ExitSession, error) {
 		return nil, fmt.Errorf("%s: %w: an exit after %d layers of %d", c.m.Name(), engine.ErrUsage, layers,
 			s.options.Layers)
 	}
-	if s.exit == nil || s.exit.layers != layers {
+	if s.exit == nil || s.exit.layers != layers || s.exit.form != f {
 		s.exit.drop()
-		s.exit = &ExitSession{target: s, layers: layers}
+		s.exit = &ExitSession{target: s, layers: layers, form: f}
 	}
 	return s.exit, nil
 }
@@ -152,17 +167,19 @@ func (e *ExitSession) take(rows int) (missing int, err error) {
 	}
 	if t := e.target.session; t != nil {
 		n := t.Restorable(min(common(t.Tokens(), e.tokens), upTo))
-		if have == 0 && n > 0 || n >= have+leastShared {
+		if have == 0 && n > 0 || n >= have+leastShared || e.form != nil && n > min(have, e.from) {
 			e.drop()
 			if need := t.ForkBytes(); !e.spare(need, len(e.tokens)-n) {
 				return 0, c.full(c.m, need)
 			}
-			if e.own, err = t.ExitAt(n, e.layers); err != nil {
+			if e.own, err = e.fork(t, n); err != nil {
 				return 0, err
 			}
-			have = n
+			have, e.from = n, n
 			c.exits = append(c.exits, e)
 		}
+	} else if e.form != nil {
+		have = 0
 	}
 	if have == 0 || upTo-have >= leastRows {
 		return 0, c.full(c.m, 0) // a text is not computed again for drafts
@@ -170,6 +187,7 @@ func (e *ExitSession) take(rows int) (missing int, err error) {
 	if err := e.own.Truncate(have); err != nil {
 		return 0, err
 	}
+	e.from = min(e.from, have)
 	missing = len(e.tokens) - have
 	e.need = e.own.Need(missing, min(rows, engine.MostBack))
 	e.running = true // it does not give up its own
@@ -180,6 +198,14 @@ func (e *ExitSession) take(rows int) (missing int, err error) {
 	c.reserved += e.need
 	c.lent++
 	return missing, nil
+}
+
+// fork is a session for the tokens after the first n of t.
+func (e *ExitSession) fork(t *engine.Session, n int) (*engine.Session, error) {
+	if e.form != nil {
+		return t.DraftAt(n, e.form)
+	}
+	return t.ExitAt(n, e.layers)
 }
 
 // giveBack ends a pass.

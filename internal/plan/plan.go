@@ -40,6 +40,7 @@ var farLengths = []int{32, 64, 128, Farthest}
 // Config says what is measured.
 type Config struct {
 	Target, Draft *engine.Model
+	Form          *engine.DraftForm // Draft is Target, in this form; nil: Draft is another model, or a head
 	Prompts       [][]int32
 	Sampling      engine.Sampling
 	Tokens        int // generated after each, at most, and asked about
@@ -65,6 +66,7 @@ type Prediction struct {
 	Advice     string   `json:"advice"`
 	Warning    string   `json:"warning,omitempty"`
 	Head       bool     `json:"draft_head"` // the draft model is a draft head
+	Self       bool     `json:"self"`       // it is the target in fewer bits
 	Seconds    float64  `json:"total_seconds"`
 
 	autoMax int // longest draft of auto
@@ -146,7 +148,10 @@ func (s *sample) at(i, n int) step {
 func Run(ctx context.Context, c Config) (Prediction, error) {
 	begin := time.Now()
 	p := Prediction{Schema: 1, SizeRatio: float64(c.Target.Memory().Weights) / float64(c.Draft.Memory().Weights),
-		Head: c.Draft.Head() != nil}
+		Head: c.Draft.Head() != nil, Self: c.Form != nil}
+	if p.Self {
+		p.SizeRatio = 1 / c.Target.PlanDraftForm().Reads
+	}
 	var draft, verify [Farthest + 1][]float64
 	var samples []sample
 	over := func() bool { return time.Since(begin).Seconds() >= c.Seconds }
@@ -259,11 +264,18 @@ func (c Config) measure(ctx context.Context, prompt []int32, turn int, more func
 		return s, err
 	}
 	defer target.Close()
-	draft, err := c.Draft.NewSession(engine.SessionOptions{KV: c.KV})
+	draft, err := c.Draft.NewSession(engine.SessionOptions{KV: c.KV, Form: c.Form})
 	if err != nil {
 		return s, err
 	}
 	defer draft.Close()
+	drafter := speculative.Model(draft)
+	if c.Form != nil {
+		form := func() *engine.DraftForm { return c.Form }
+		if drafter, err = speculative.Self(c.Target, form, engine.SessionOptions{}); err != nil {
+			return s, err
+		}
+	}
 
 	going, rounds := true, 0
 	o := speculative.Options{MaxTokens: c.Tokens, Schedule: &cycle{turn * 5}, Trace: func(r *speculative.Round) {
@@ -272,7 +284,7 @@ func (c Config) measure(ctx context.Context, prompt []int32, turn int, more func
 		}
 	}}
 	text := slices.Clone(prompt)
-	for token, err := range speculative.New(target, speculative.Model(draft), o).Generate(ctx, prompt, c.Sampling) {
+	for token, err := range speculative.New(target, drafter, o).Generate(ctx, prompt, c.Sampling) {
 		if err != nil {
 			return s, fmt.Errorf("measuring: %w", err)
 		}
@@ -460,12 +472,16 @@ func (p *Prediction) advise() {
 		if p.autoMax > speculative.DefaultDraftMax {
 			most = fmt.Sprintf(" --draft-max %d", p.autoMax)
 		}
-		p.Advice = fmt.Sprintf("use it: predicted speedup %.2fx with --schedule auto%s, %.2fx with --schedule constant "+
+		use := "use it"
+		if p.Self {
+			use += " (--drafter self)"
+		}
+		p.Advice = fmt.Sprintf(use+": predicted speedup %.2fx with --schedule auto%s, %.2fx with --schedule constant "+
 			"--draft-max %d", max(p.Auto, 1), most, p.BestGain, max(p.Best, 1))
 	default:
 		p.Advice = "do not use it: no speedup is predicted on such texts (--schedule auto turns drafting off by itself)"
 	}
-	if p.SizeRatio < 10 && !p.Head {
+	if p.SizeRatio < 10 && !p.Head && !p.Self {
 		p.Warning = fmt.Sprintf("the draft model is only %.1f times smaller than the target; less than ten times is "+
 			"seldom faster", p.SizeRatio)
 	}

@@ -84,14 +84,14 @@ func openPair(ctx context.Context, rt *engine.Runtime, k pairKey) (m *models, er
 		sessions = append(sessions, s)
 	}
 	target, draft := sessions[0], sessions[1]
-	var early speculative.Drafter // one for all runs: it has a cache of its own
-	var head *engine.Session      // likewise
+	own := map[string]speculative.Drafter{} // those of the target alone, one for all runs: they have caches of their own
+	var head *engine.Session                // likewise
 	m.pair = &compare.Pair{Target: target, Tokenizer: m.target.Tokenizer(), Close: closeAll,
 		Drafter: func(name string) (speculative.Drafter, error) {
 			choice := speculative.Choice{Drafter: name}
 			needs := choice.Needs()
-			if early != nil && needs&speculative.NeedsTarget != 0 {
-				return early, nil
+			if d := own[name]; d != nil {
+				return d, nil
 			}
 			if m.head == nil && needs&speculative.NeedsHead != 0 {
 				var err error
@@ -107,9 +107,16 @@ func openPair(ctx context.Context, rt *engine.Runtime, k pairKey) (m *models, er
 			if needs&speculative.NeedsHead != 0 {
 				parts.Draft = head
 			}
+			if needs&speculative.NeedsForm != 0 {
+				form, err := m.target.NewDraftForm(ctx, 0)
+				if err != nil {
+					return nil, err
+				}
+				parts.Form = func() *engine.DraftForm { return form }
+			}
 			d, err := choice.NewDrafter(parts)
-			if needs&speculative.NeedsTarget != 0 {
-				early = d
+			if err == nil && needs&speculative.NeedsTarget != 0 {
+				own[name] = d
 			}
 			return d, err
 		}}

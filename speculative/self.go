@@ -1,0 +1,205 @@
+package speculative
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/shared"
+)
+
+// Self drafts with the target itself in fewer bits: a draft form of its model ([engine.Model.NewDraftForm]). It needs
+// no second model and reads no prompt: every draft begins with the keys, values and states that the target has
+// computed, and what the form computes is dropped after it. form returns the draft form, nil while there is none yet:
+// then nothing is drafted, and asked again some rounds later. o is for targets whose sequences cannot be taken over,
+// those that are neither an [*engine.Session] nor a [*shared.Session] of the form's model: the text is then read by the
+// form.
+func Self(m *engine.Model, form func() *engine.DraftForm, o engine.SessionOptions) (Drafter, error) {
+	if m == nil || form == nil {
+		return nil, fmt.Errorf("self: %w: no model, or no draft form of it", ErrOptions)
+	}
+	seq := &selfSequence{m: m, form: form, options: o}
+	return &self{newModelDrafter(seq), seq}, nil
+}
+
+type self struct {
+	modelDrafter
+	own *selfSequence
+}
+
+// Start looks where the target's sequence can be taken over.
+func (d *self) Start(ctx context.Context, s Setup) error {
+	if err := d.own.begin(s.Target); err != nil {
+		return err
+	}
+	return d.modelDrafter.Start(ctx, s)
+}
+
+// forkable is a sequence whose state a draft form can go on from: an [*engine.Session].
+type forkable interface {
+	Modeled
+	Listed
+	Restorable(n int) int
+	DraftAt(n int, f *engine.DraftForm) (*engine.Session, error)
+}
+
+// lending is a sequence that makes sequences of a draft form by itself: a [*shared.Session].
+type lending interface {
+	Modeled
+	Draft(f *engine.DraftForm) (*shared.ExitSession, error)
+}
+
+// selfSequence is what a draft form computes after what the target has. Tokens are computed when logits are wanted.
+type selfSequence struct {
+	m       *engine.Model
+	form    func() *engine.DraftForm
+	options engine.SessionOptions
+	context int
+	tokens  []int32
+
+	target Sequence        // forkable, lending, or nil: the form reads the text
+	from   int             // tokens at the beginning of own that the target has computed
+	own    *engine.Session // nil: none yet
+}
+
+// begin begins a text of a target.
+func (s *selfSequence) begin(target Sequence) error {
+	s.close()
+	s.target, s.context, s.tokens = nil, target.Context(), s.tokens[:0]
+	if t, ok := target.(Modeled); ok && !absent(t) && t.Model() == s.m {
+		switch t.(type) {
+		case forkable, lending:
+			s.target = target
+		}
+	}
+	if s.target == nil && s.m.Encodes() {
+		return fmt.Errorf("self: %w: an encoder-decoder model whose sequence cannot be taken over", ErrOptions)
+	}
+	return nil
+}
+
+// close drops what has been computed.
+func (s *selfSequence) close() {
+	s.own.Close()
+	s.own, s.from = nil, 0
+}
+
+// Len is the number of tokens of the sequence.
+func (s *selfSequence) Len() int { return len(s.tokens) }
+
+// Tokens is the sequence.
+func (s *selfSequence) Tokens() []int32 { return s.tokens }
+
+// Context is the most tokens that the sequence can have.
+func (s *selfSequence) Context() int { return s.context }
+
+// Vocab is the number of logits in a row.
+func (s *selfSequence) Vocab() int { return s.m.Config().Vocab }
+
+// MaxTree is 0: drafts are computed as chains.
+func (s *selfSequence) MaxTree() int { return 0 }
+
+// Model is the model that drafts for itself.
+func (s *selfSequence) Model() *engine.Model { return s.m }
+
+// Truncate shortens the sequence to its first n tokens.
+func (s *selfSequence) Truncate(n int) error {
+	if n < 0 || n > len(s.tokens) {
+		return fmt.Errorf("self: %w: Truncate(%d) of %d tokens", engine.ErrUsage, n, len(s.tokens))
+	}
+	s.tokens = s.tokens[:n]
+	return nil
+}
+
+// Commit fails: there are no trees.
+func (s *selfSequence) Commit([]int32) error {
+	return fmt.Errorf("self: %w: a tree of a draft form", engine.ErrUsage)
+}
+
+// Eval feeds tokens to the sequence. While there is no draft form, or no memory for what it computes, it wraps
+// engine.ErrKVBudget.
+func (s *selfSequence) Eval(ctx context.Context, tokens, parents []int32, want engine.Rows) (engine.Logits, error) {
+	if parents != nil {
+		return engine.Logits{}, s.Commit(nil)
+	}
+	had := len(s.tokens)
+	if had+len(tokens) > s.context {
+		return engine.Logits{}, fmt.Errorf("self: %w: %d tokens and %d more, room for %d", engine.ErrContextFull, had,
+			len(tokens), s.context)
+	}
+	s.tokens = append(s.tokens, tokens...)
+	rows := int(want)
+	if want == engine.All {
+		rows = len(tokens)
+	}
+	if rows == 0 {
+		return engine.Logits{Vocab: s.Vocab()}, nil
+	}
+	logits, err := s.pass(ctx, rows)
+	if err != nil {
+		s.tokens = s.tokens[:had]
+	}
+	return logits, err
+}
+
+// pass computes what there is not of the sequence, and logits of its last rows.
+func (s *selfSequence) pass(ctx context.Context, rows int) (engine.Logits, error) {
+	form := s.form()
+	if form == nil {
+		return engine.Logits{}, fmt.Errorf("self: no draft form of %s yet: %w", s.m.Name(), engine.ErrKVBudget)
+	}
+	upTo := len(s.tokens) - rows
+	if t, ok := s.target.(lending); ok {
+		x, err := t.Draft(form)
+		if err != nil {
+			return engine.Logits{}, err
+		}
+		if err := x.Truncate(min(common(x.Tokens(), s.tokens), upTo)); err != nil {
+			return engine.Logits{}, err
+		}
+		return x.Eval(ctx, s.tokens[x.Len():], nil, engine.Rows(rows))
+	}
+	have := 0
+	if s.own != nil {
+		have = s.own.Restorable(min(common(s.own.Tokens(), s.tokens), upTo))
+	}
+	switch t := s.target.(type) {
+	case forkable:
+		n := t.Restorable(min(common(t.Tokens(), s.tokens), upTo))
+		if s.own != nil && n <= min(have, s.from) {
+			break
+		}
+		s.close()
+		own, err := t.DraftAt(n, form)
+		if err != nil {
+			return engine.Logits{}, err
+		}
+		s.own, s.from, have = own, n, n
+	default:
+		if s.own == nil {
+			o := s.options
+			o.Form = form
+			own, err := s.m.NewSession(o)
+			if err != nil {
+				return engine.Logits{}, err
+			}
+			s.own, have = own, 0
+		}
+	}
+	if err := s.own.Truncate(have); err != nil {
+		return engine.Logits{}, err
+	}
+	s.from = min(s.from, have)
+	return s.own.Eval(ctx, s.tokens[have:], nil, engine.Rows(rows))
+}
+
+// common is the number of tokens that a and b have in common at their beginning.
+func common(a, b []int32) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return n
+}

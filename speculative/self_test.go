@@ -1,0 +1,118 @@
+package speculative
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/specgo/spec/bpe"
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/shared"
+	"github.com/specgo/spec/internal/randommodel"
+)
+
+// formOf is a model's draft form, as [Self] takes it.
+func formOf(t testing.TB, m *engine.Model) func() *engine.DraftForm {
+	t.Helper()
+	f, err := m.NewDraftForm(context.Background(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.Close)
+	return func() *engine.DraftForm { return f }
+}
+
+// hiddenSession is a session of which nothing can be taken over.
+type hiddenSession struct{ Sequence }
+
+// TestSelf: a model that drafts for itself in fewer bits writes the text of plain decoding, where its sequence is a
+// session, one of shared passes, or cannot be taken over; with windows, recurrent layers and experts. What it drafts
+// depends on the text alone: where texts follow from drafts they are the same in each, and when they are written again.
+func TestSelf(t *testing.T) {
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 2})
+	target, _ := pair(t)
+	models := map[string]*engine.Model{"pair": target}
+	names := []string{"qwen35moe", "lfm2 windows"}
+	if !testing.Short() {
+		names = append(names, "gemma4", "falcon-h1", "granitehybrid")
+	}
+	for _, name := range names {
+		models[name] = openRandom(t, rt, randommodel.Recipes()[name].File(t), engine.Options{})
+	}
+	code := target.Tokenizer().Encode("func (r *Ring) Push(", bpe.EncodeOptions{AddSpecial: true})
+	for name, m := range models {
+		form, n := formOf(t, m), 24
+		prompt := code
+		if name != "pair" {
+			prompt, n = plain(t, m.Config().Vocab, random(3), []int32{1}, 250, engine.Sampling{}), 16 // across a page
+		}
+		c := shared.New(m, shared.Options{})
+		defer c.Close()
+		plainSession := session(t, m, 0)
+		for i, o := range []struct {
+			s engine.Sampling
+			v Verifier
+		}{{}, {s: engine.Sampling{Temperature: 0.8, Seed: 3}}, {s: penalties(engine.Sampling{Temperature: 0.8, Seed: 4})},
+			{s: engine.Sampling{Temperature: 0.9, Seed: 5}, v: Rejection()},
+			{s: engine.Sampling{Temperature: 0.9, Seed: 6}, v: Block()}, {v: Stairs(StairsOptions{})},
+			{s: engine.Sampling{Constraint: records(m.Config().Vocab)}}} {
+			want, _ := collect(t, New(plainSession, nil, Options{MaxTokens: n}), prompt, o.s)
+			if o.v != nil && i < 5 {
+				want = nil // what the first one writes
+			}
+			one, err := c.NewSession(context.Background(), shared.SessionOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer one.Close()
+			own := session(t, m, 0)
+			for j, seq := range []Sequence{own, one, own, hiddenSession{session(t, m, 0)}} {
+				d, err := Self(m, form, engine.SessionOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				decoder := New(seq, d, Options{MaxTokens: n, Verifier: o.v, Schedule: Constant(ConstantOptions{Length: 4})})
+				got, _ := collect(t, decoder, prompt, o.s)
+				if want == nil {
+					want = got
+				}
+				follows := o.v != nil && i < 5 && j == 3 // what the form has read itself is not what the model has
+				if !slices.Equal(got, want) && !follows {
+					t.Errorf("%s, %d, sequence %d:\n got %v\nwant %v", name, i, j, got, want)
+				}
+				st := decoder.Stats()
+				if st.Drafted == 0 || name == "pair" && i == 0 && float64(st.Accepted) < 0.8*float64(st.Drafted) {
+					t.Errorf("%s, %d, sequence %d: %d of %d accepted", name, i, j, st.Accepted, st.Drafted)
+				}
+			}
+		}
+	}
+}
+
+// Until there is a draft form nothing is drafted; then drafting begins in the text.
+func TestSelfBeginsWhenThereIsAForm(t *testing.T) {
+	m := randomModel(t, newRuntime(t, engine.RuntimeOptions{}), 0)
+	form, asked := formOf(t, m), 0
+	d, err := Self(m, func() *engine.DraftForm {
+		if asked++; asked < 3 {
+			return nil
+		}
+		return form()
+	}, engine.SessionOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, _ := collect(t, New(session(t, m, 0), nil, Options{MaxTokens: 60}), []int32{1, 2, 3}, engine.Sampling{})
+	decoder := New(session(t, m, 0), d, Options{MaxTokens: 60, Schedule: Constant(ConstantOptions{Length: 2})})
+	got, _ := collect(t, decoder, []int32{1, 2, 3}, engine.Sampling{})
+	if st := decoder.Stats(); !slices.Equal(got, want) || asked < 3 || st.Drafted == 0 {
+		t.Errorf("asked %d times, %d drafted:\n got %v\nwant %v", asked, st.Drafted, got, want)
+	}
+	if _, err := Self(nil, form, engine.SessionOptions{}); !errors.Is(err, ErrOptions) {
+		t.Errorf("no model: %v", err)
+	}
+	if _, err := Self(m, nil, engine.SessionOptions{}); !errors.Is(err, ErrOptions) {
+		t.Errorf("no form: %v", err)
+	}
+}
