@@ -96,7 +96,7 @@ func (t *Task) bannedError(err error) error {
 func (t *Task) constraintKey(calls *callsConstraint) string {
 	content := &t.r.Constraint
 	h := sha256.New() // whose Write does not fail
-	fmt.Fprintf(h, "%s %v %v %d:", content.Kind, t.reasoning, t.format != nil, len(content.Source))
+	fmt.Fprintf(h, "%s %v %v %v %d:", content.Kind, content.AnyOrder, t.reasoning, t.format != nil, len(content.Source))
 	h.Write(content.Source)
 	if calls.tools != nil {
 		fmt.Fprint(h, calls.required, calls.parallel)
@@ -135,7 +135,7 @@ func (c *Constraint) parse(b *grammar.Budget) (*grammar.Grammar, error) {
 	case AnyJSON:
 		return grammar.ParseJSON(b, grammar.SchemaOptions{Blanks: true})
 	case JSONSchema:
-		return grammar.ParseSchema(b, c.Source, grammar.SchemaOptions{Spaces: true, Narrow: true})
+		return grammar.ParseSchema(b, c.Source, grammar.SchemaOptions{Spaces: true, Narrow: true, AnyOrder: c.AnyOrder})
 	case GBNF:
 		return grammar.ParseGBNF(b, string(c.Source))
 	case Regex:

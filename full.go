@@ -125,5 +125,32 @@ func (t *Task) shortened(ids []int32) []int32 {
 	return slices.Concat(ids[:keep], ids[len(ids)-(half-keep):])
 }
 
-// Cut reports whether something was dropped from a prompt, see [Request].WhenFull.
+// truncate leaves the last tokens of the prompts, where the request says how many.
+func (t *Task) truncate() error {
+	n := t.r.Truncate
+	switch {
+	case n == 0:
+		return nil
+	case t.r.Infill != nil:
+		return bad("truncate_prompt_tokens", "a gap's text is not cut")
+	case t.input != nil:
+		return bad("truncate_prompt_tokens", "an encoder's text is not cut")
+	case n < 0:
+		n = max(1, t.m.context-max(1, t.r.MaxTokens))
+	}
+	for i, ids := range t.prompts {
+		if len(ids) <= n {
+			continue
+		}
+		t.cut = true
+		rest := ids[len(ids)-n:]
+		if tok := t.m.tok; tok.AddsBOS() && ids[0] == tok.BOS() {
+			rest = append([]int32{ids[0]}, rest[1:]...)
+		}
+		t.prompts[i] = rest
+	}
+	return nil
+}
+
+// Cut reports whether something was dropped from a prompt, see WhenFull and Truncate of [Request].
 func (t *Task) Cut() bool { return t.cut }

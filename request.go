@@ -26,11 +26,15 @@ type Request struct {
 	ToolChoice ToolChoice
 	OneCall    bool // at most one call
 
-	N         int      // answers of each prompt; 0 is 1. Answer i has the seed Sampling.Seed + i
-	MaxTokens int      // of an answer; 0: as many as fit the context
-	WhenFull  Full     // what becomes of a prompt that leaves the context too little room
-	Keep      int      // with FullDrop, of a text: its first tokens that stay; negative: all, which is refused then
+	N         int  // answers of each prompt; 0 is 1. Answer i has the seed Sampling.Seed + i
+	MaxTokens int  // of an answer; 0: as many as fit the context
+	WhenFull  Full // what becomes of a prompt that leaves the context too little room
+	Keep      int  // with FullDrop, of a text: its first tokens that stay; negative: all, which is refused then
+	// Truncate leaves so many tokens of each prompt, the last ones, behind the one with which the vocabulary begins
+	// texts; negative: as many as leave room for MaxTokens, or for one; 0: all.
+	Truncate  int
 	Stop      []string // texts that end an answer and are not part of it
+	ShowStop  bool     // but they are
 	IgnoreEOS bool     // the model's own tokens that end a text are never chosen; Ends and Stop hold
 	Lines     Lines    // ends an answer of several lines early
 	MinTokens int      // the answer does not end before so many, but by its constraint and Stop
@@ -134,6 +138,8 @@ type Constraint struct {
 	Kind   ConstraintKind
 	Source []byte
 	Field  string // what errors call it; "": constraint
+	// AnyOrder lets the keys of objects that follow a JSONSchema come in any order, instead of the schema's.
+	AnyOrder bool `json:",omitempty"`
 }
 
 // ConstraintKind is the notation of a constraint.

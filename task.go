@@ -12,6 +12,7 @@ import (
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/chat"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/sampling"
 	"github.com/specgo/spec/grammar"
 	"github.com/specgo/spec/speculative"
 )
@@ -47,6 +48,9 @@ func (m *Model) Count(ctx context.Context, r Request) (int, error) {
 	if err := t.setPrompts(ctx); err != nil {
 		return 0, err
 	}
+	if err := t.truncate(); err != nil {
+		return 0, err
+	}
 	return len(t.prompts[0]), nil
 }
 
@@ -79,6 +83,9 @@ func (m *Model) Prepare(ctx context.Context, r Request) (*Task, error) {
 		return nil, err
 	}
 	if err := t.setPrevious(); err != nil {
+		return nil, err
+	}
+	if err := t.truncate(); err != nil {
 		return nil, err
 	}
 	t.setEnds()
@@ -186,7 +193,7 @@ func (t *Task) checkSampling() error {
 	return t.m.checkIDs("stop_token_ids", t.r.Ends)
 }
 
-// setEnds says in the sampling which tokens that end answers are not chosen, and until when.
+// setEnds says in the sampling which tokens end answers, which of them are not chosen, and until when.
 func (t *Task) setEnds() {
 	s := &t.r.Sampling
 	if t.r.IgnoreEOS {
@@ -194,6 +201,9 @@ func (t *Task) setEnds() {
 	}
 	if t.r.MinTokens > 0 {
 		s.MinTokens, s.Ends = t.r.MinTokens, append(slices.Clone(t.m.ends), t.moreEnds()...)
+	}
+	if slices.Contains(s.Order, sampling.StepInfill) {
+		s.Infill = sampling.Infill{Pieces: t.m.tok, Ends: append(slices.Clone(t.m.ends), t.moreEnds()...)}
 	}
 }
 
@@ -432,6 +442,9 @@ func (t *Task) decoderOptions() speculative.Options {
 	o.MaxTokens, o.Tokenizer, o.Stop, o.LogProbs, o.EOG = t.max, t.m.tok, t.r.Stop, t.r.LogProbs, t.isEnd()
 	if t.r.LogProbs {
 		o.Top, o.Chosen = t.r.Top, t.r.Chosen
+	}
+	if t.r.ShowStop {
+		o.ShownStop = len(o.Stop)
 	}
 	if t.format != nil {
 		o.Stop = append(slices.Clone(o.Stop), t.m.stops...)

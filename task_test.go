@@ -198,9 +198,11 @@ func TestContinue(t *testing.T) {
 	r.Continue = true
 	tools := []Tool{{Name: "f", Strict: true}}
 	for field, change := range map[string]func(*Request){
-		"constraint":  func(r *Request) { r.Constraint = Constraint{Kind: AnyJSON} },
-		"json_schema": func(r *Request) { r.Constraint = Constraint{JSONSchema, []byte("{}"), "json_schema"} },
-		"tools":       func(r *Request) { r.Tools = tools },
+		"constraint": func(r *Request) { r.Constraint = Constraint{Kind: AnyJSON} },
+		"json_schema": func(r *Request) {
+			r.Constraint = Constraint{Kind: JSONSchema, Source: []byte("{}"), Field: "json_schema"}
+		},
+		"tools": func(r *Request) { r.Tools = tools },
 	} {
 		r := r
 		change(&r)

@@ -73,9 +73,10 @@ func parseByte(s string) (b byte, ok bool) {
 
 // Bytes returns the bytes of text that id stands for: none for control and unknown
 // tokens and for ids outside the vocabulary.
-func (t *Tokenizer) Bytes(id int32) []byte { return []byte(t.bytesOf(id)) }
+func (t *Tokenizer) Bytes(id int32) []byte { return []byte(t.Piece(id)) }
 
-func (t *Tokenizer) bytesOf(id int32) string {
+// Piece is Bytes as a string, which need not be UTF-8. It does not allocate.
+func (t *Tokenizer) Piece(id int32) string {
 	if !t.has(id) {
 		return ""
 	}
@@ -93,7 +94,7 @@ func (t *Tokenizer) Decode(ids []int32) string {
 	afterSpecial := t.spacePrefix
 	begins := t.trimsBeginning()
 	for _, id := range ids {
-		text := t.bytesOf(id)
+		text := t.Piece(id)
 		switch {
 		case begins:
 			text, begins = t.beginning(id, text)
@@ -148,7 +149,7 @@ func (t *Tokenizer) NewDecoder() *Decoder {
 // Next returns the text up to the last character that id completes: the empty string
 // while a character is incomplete.
 func (d *Decoder) Next(id int32) string {
-	text := d.t.bytesOf(id)
+	text := d.t.Piece(id)
 	if d.begins {
 		text, d.begins = d.t.beginning(id, text)
 	}

@@ -26,6 +26,12 @@ type Options struct {
 	// length.
 	RopeContext int
 
+	// Rope changes how positions are rotated.
+	Rope Rope
+	// Override are values of the file's keys that count instead of its own: int64, float64, bool or string, of the
+	// architecture (ARCH.…) or the tokenizer (tokenizer.ggml.…). One that the model does not read is an error.
+	Override []gguf.KV
+
 	// Target is the model that a draft head drafts for: the head may share its embeddings and its output matrix. It must
 	// not be closed before the head. Other models do without.
 	Target *Model

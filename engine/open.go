@@ -42,7 +42,10 @@ func load(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*Model, er
 		return nil, err
 	}
 	if o.Fingerprint != nil {
-		if m.fingerprint, err = o.Fingerprint(ctx, f); err != nil {
+		if m.fingerprint, err = o.Fingerprint(ctx, f); err == nil {
+			m.fingerprint.Model = o.identified(m.fingerprint.Model)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -68,6 +71,10 @@ func load(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*Model, er
 // newModel is a model of which nothing but the tokenizer has been read, and what reads the rest. Without a Runtime it
 // reads no weights.
 func newModel(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*loader, *Model, error) {
+	f, err := o.Overridden(f)
+	if err != nil {
+		return nil, nil, err
+	}
 	kind, err := kindOf(f, o)
 	if err != nil {
 		return nil, nil, err
@@ -125,6 +132,7 @@ func (m *Model) read(l *loader) {
 		m.encoder, _ = m.net.(encoder)
 		m.vectors = l.vectorParts(m)
 		l.unread()
+		l.overridden()
 	}
 	m.caches, m.recurrent = l.caches, l.recurrent
 	m.sites, m.bytes, m.parameters, m.weightTypes = l.sites, l.vectors, l.parameters, l.typeNames()

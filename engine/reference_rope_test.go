@@ -84,7 +84,7 @@ func (r *reference) rotate(x []float64, headDim, position, layer int) {
 	low, high := 0.0, 0.0
 	if kind == "yarn" {
 		fast, slow, multiplier := 32.0, 1.0, 0.0
-		if r.arch == "mistral3" {
+		if r.arch == "mistral3" || r.f.Has(r.arch+".rope.scaling.yarn_beta_fast") {
 			fast, slow = r.number("rope.scaling.yarn_beta_fast", 32), r.number("rope.scaling.yarn_beta_slow", 1)
 			multiplier = r.number("rope.scaling.yarn_log_multiplier", 0)
 		}

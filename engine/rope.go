@@ -137,7 +137,7 @@ func (l *loader) ropeScaling(c *Config, keys ropeKeys, o *tensor.RopeOptions) (f
 	case kind == "linear":
 	case kind == "yarn":
 		o.Yarn = tensor.Yarn{Original: float64(original), Fast: 32, Slow: 1}
-		if keys&yarnBounds != 0 {
+		if r := &l.options.Rope; keys&yarnBounds != 0 || r.Fast != 0 || r.Slow != 0 {
 			o.Yarn.Fast = float64(l.positive("rope.scaling.yarn_beta_fast", 32))
 			o.Yarn.Slow = float64(l.positive("rope.scaling.yarn_beta_slow", 1))
 			o.Yarn.LogMultiplier = float64(l.floatOr("rope.scaling.yarn_log_multiplier", 0))

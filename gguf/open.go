@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"math/bits"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -173,6 +175,21 @@ func (f *File) Close() error {
 		return nil
 	}
 	return f.closer.Close()
+}
+
+// With is the file with these values of keys, instead of its own or beside them. It reads from the same source.
+func (f *File) With(kvs []KV) *File {
+	g := *f
+	g.KVs, g.keys = slices.Clone(f.KVs), maps.Clone(f.keys)
+	for _, kv := range kvs {
+		if i, ok := g.keys[kv.Key]; ok {
+			g.KVs[i].Value = kv.Value
+			continue
+		}
+		g.keys[kv.Key] = len(g.KVs)
+		g.KVs = append(g.KVs, kv)
+	}
+	return &g
 }
 
 // Reader returns the source that the file is read from. [Tensor].Offset is an

@@ -93,6 +93,10 @@ func (c *compiler) include(g *Grammar, next int32) int32 {
 		} else {
 			offset, lazies := int32(len(c.code)), int32(len(c.lazies))
 			c.lazies = append(c.lazies, g.lazies...)
+			orders := int32(len(c.orders))
+			for _, o := range g.orders {
+				c.orders = append(c.orders, o.moved(func(at int32) int32 { return at + offset }))
+			}
 			for _, i := range g.code {
 				i.next += offset
 				switch i.op {
@@ -100,6 +104,8 @@ func (c *compiler) include(g *Grammar, next int32) int32 {
 					i.other += offset
 				case opLazy:
 					i.other += lazies
+				case opMembers:
+					i.other += orders
 				}
 				c.emit(i)
 			}

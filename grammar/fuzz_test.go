@@ -88,7 +88,8 @@ func FuzzSchema(f *testing.F) {
 		f.Add(randomSchema(random, 2), byte(0))
 	}
 	f.Fuzz(func(t *testing.T, source string, how byte) {
-		o := []SchemaOptions{{}, {Spaces: true}, {Blanks: true}, gemma, python, {Notation: Notation{Quote: "''"}}}[how%6]
+		o := []SchemaOptions{{}, {Spaces: true}, {Blanks: true}, gemma, python, {Notation: Notation{Quote: "''"}},
+			{AnyOrder: true}}[how%7]
 		fuzzed(t, fuzzVocabulary(), func(b *Budget) (*Grammar, error) { return ParseSchema(b, []byte(source), o) })
 	})
 }

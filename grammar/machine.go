@@ -13,6 +13,9 @@ type machine struct {
 	lazies []lazy
 	parts  *restriction          // of lazies, with their terms; nil: there are none
 	termAt map[instruction]int32 // where an opTerm is, by it
+	orders []order
+	hads   []had // of opHad
+	hadAt  map[had]int32
 	limits Limits
 	charge func(bytes int) bool // asks for memory; a negative number gives it back
 
@@ -69,8 +72,9 @@ func newMachine(ctx context.Context, g *Grammar, letters *alphabet, l Limits, ch
 	m := &machine{code: g.code, limits: l, charge: charge, stacks: []frame{{}},
 		stackOf: map[frame]int32{}, stateOf: map[string]int32{}, forced: map[int32][]int32{}}
 	m.work.renew(ctx, l)
-	if len(g.lazies) > 0 {
+	if len(g.lazies) > 0 || len(g.orders) > 0 {
 		m.code, m.lazies, m.termAt = slices.Clone(m.code), g.lazies, map[instruction]int32{}
+		m.orders, m.hadAt = g.orders, map[had]int32{}
 		m.parts = newRestriction(&m.work, letters)
 	}
 	if !m.owe(len(g.code)*instructionBytes/2 + owedBytes) {
@@ -157,9 +161,12 @@ func (m *machine) close(from []thread) int32 {
 	return m.intern(final)
 }
 
-// expand puts the instructions of a term in the place of its opLazy or opTerm: the bytes of each first character, then
-// the term that follows; and the next instruction, if the string may end.
+// expand puts instructions in the place of one that becomes some. Those of an opLazy or opTerm are of a term: the bytes
+// of each first character, then the term that follows; and the next instruction, if the string may end.
 func (m *machine) expand(at int32) bool {
+	if m.code[at].op >= opMembers {
+		return m.expandMembers(at)
+	}
 	i, before := m.code[at], len(m.code)
 	x := term(i.other)
 	if i.op == opLazy && m.lazies[i.other].raw {

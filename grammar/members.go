@@ -292,8 +292,12 @@ func (s *schema) otherName(text both, names []string, at *place, call bool) expr
 }
 
 // members is an object's inside: rule i is what may stand from member i on, once with and once without a member
-// before it. Behind them come others, and one that must be there.
+// before it. Behind them come others, and one that must be there. In any order they are an expression of their own.
 func (s *schema) members(at *place, list []property, other, must expression) expression {
+	if s.AnyOrder && must == nil && (len(list) > 1 || len(list) == 1 && other != nil) {
+		comma := s.shared("comma", func() expression { return s.comma() })
+		return s.add(at.at("members"), anyOrder{list, comma, other})
+	}
 	first, later := expression(sequence{}), expression(sequence{})
 	if other == nil {
 		other = choice{}

@@ -12,6 +12,7 @@ type Grammar struct {
 	code    []instruction
 	start   int32      // first instruction
 	lazies  []lazy     // of opLazy
+	orders  []order    // of opMembers
 	made    expression // of a grammar made of others, which has no code yet; nil: it has
 	ignored []string   // of a schema
 
@@ -33,12 +34,14 @@ type instruction struct {
 type opcode uint8
 
 const (
-	opByte   opcode = iota // accepts one byte lo … hi
-	opSplit                // continues at next and at other
-	opCall                 // pushes next, continues at other
-	opReturn               // pops an address; with an empty stack the text is complete
-	opLazy                 // becomes instructions when a text gets there: a string of lazies[other], then next
-	opTerm                 // the same of a term of the machine
+	opByte    opcode = iota // accepts one byte lo … hi
+	opSplit                 // continues at next and at other
+	opCall                  // pushes next, continues at other
+	opReturn                // pops an address; with an empty stack the text is complete
+	opLazy                  // becomes instructions when a text gets there: a string of lazies[other], then next
+	opTerm                  // the same of a term of the machine
+	opMembers               // the same of the members of orders[other], then next
+	opHad                   // the same behind some of them, hads[other] of the machine
 )
 
 // expression is what a rule's body is made of.
@@ -67,7 +70,9 @@ type compiler struct {
 	calls    []int32            // opCall instructions whose other is still a rule's index
 	included map[*Grammar]int32 // where other grammars begin
 	lazies   []lazy
-	controls bool // a control token was named
+	orders   []order
+	open     []int // of them those whose addresses are still rules
+	controls bool  // a control token was named
 }
 
 // compile makes a grammar of rules; the text is rule first. Where the budget fails its error counts.
@@ -83,8 +88,11 @@ func compile(b *Budget, bodies []expression, first int) *Grammar {
 	for _, i := range c.calls {
 		c.code[i].other = c.starts[c.code[i].other]
 	}
-	return &Grammar{code: slices.Clip(c.code), start: c.starts[first], lazies: c.lazies, bodies: bodies, first: first,
-		controls: c.controls}
+	for _, i := range c.open {
+		c.orders[i] = c.orders[i].moved(func(rule int32) int32 { return c.starts[rule] })
+	}
+	return &Grammar{code: slices.Clip(c.code), start: c.starts[first], lazies: c.lazies, orders: c.orders,
+		bodies: bodies, first: first, controls: c.controls}
 }
 
 // emit appends an instruction and returns its address.
@@ -137,6 +145,10 @@ func (c *compiler) expression(x expression, next int32) int32 {
 	case lazy:
 		c.lazies = append(c.lazies, x)
 		return c.emit(instruction{op: opLazy, next: next, other: int32(len(c.lazies) - 1)})
+	case anyOrder:
+		c.orders = append(c.orders, newOrder(x))
+		c.open = append(c.open, len(c.orders)-1)
+		return c.emit(instruction{op: opMembers, next: next, other: int32(len(c.orders) - 1)})
 	}
 	panic(fmt.Sprintf("grammar: expression %T", x)) // a bug of this package: sources are parsed to the types above
 }
@@ -216,6 +228,16 @@ func leftRecursion(b *Budget, name func(rule int) string, bodies []expression) e
 				return nullable[x]
 			case repeat:
 				return visit(x.x) || x.least == 0
+			case anyOrder:
+				empty := true
+				for _, p := range x.list {
+					empty = empty && !p.required
+					visit(p.body)
+				}
+				if x.other != nil {
+					visit(x.other)
+				}
+				return empty
 			}
 			return false
 		}
@@ -298,6 +320,10 @@ func nullableRules(b *Budget, bodies []expression) []bool {
 				break
 			}
 			add(x.x, at)
+		case anyOrder:
+			if !slices.ContainsFunc(x.list, func(p property) bool { return p.required }) {
+				empty = append(empty, at)
+			}
 		}
 	}
 	for i, body := range bodies {

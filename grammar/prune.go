@@ -109,6 +109,15 @@ func (p *pruning) add(x expression, around int) {
 		if has = x.least == 0; !has {
 			p.add(x.x, at)
 		}
+	case anyOrder:
+		p.parts[at].needs = 0
+		for _, m := range x.list {
+			if m.required {
+				p.parts[at].needs++
+				p.add(m.body, at)
+			}
+		}
+		has = p.parts[at].needs == 0
 	default:
 		_, has = p.without(x)
 	}
@@ -160,6 +169,8 @@ func (p *pruning) without(x expression) (expression, bool) {
 			return sequence{}, x.least == 0
 		}
 		return repeat{y, x.least, x.most}, true
+	case anyOrder:
+		return p.anyOrder(x)
 	case lazy:
 		t := p.quoted
 		if x.raw {

@@ -22,14 +22,18 @@ type SchemaOptions struct {
 	// Relaxed leaves out assertions that a grammar cannot hold, instead of refusing the schema. [Grammar.Ignored] lists
 	// them; texts may then be invalid by the schema.
 	Relaxed bool
+	// AnyOrder lets the members of an object come in any order, those that the schema lists among others. Objects whose
+	// number of members is bounded, or that demand one that is not named, keep the order of the schema. Fewer tokens are
+	// forced. It excludes Notation.Sorted.
+	AnyOrder bool
 	// Notation is how values are written where that is not JSON; it excludes Blanks.
 	Notation Notation
 }
 
 // ParseSchema compiles a JSON Schema of the drafts 4 to 2020-12. Every text of the grammar is valid by the schema; not
-// every valid text is in the grammar: listed members come in the order of the schema, and names have no escapes. See
-// docs/GRAMMAR.md for the keywords. An assertion that a grammar cannot hold is an error that names the keyword and its
-// place; [Grammar.Ignored] lists annotations. A nil budget has the default limits and no end.
+// every valid text is in the grammar: listed members come in the order of the schema, unless AnyOrder is set, and
+// names have no escapes. See docs/GRAMMAR.md for the keywords. An assertion that a grammar cannot hold is an error that
+// names the keyword and its place; [Grammar.Ignored] lists annotations. A nil budget has the default limits and no end.
 func ParseSchema(b *Budget, source []byte, o SchemaOptions) (*Grammar, error) {
 	b = b.orDefault()
 	v, err := parseJSON(b, source)
@@ -38,6 +42,8 @@ func ParseSchema(b *Budget, source []byte, o SchemaOptions) (*Grammar, error) {
 		return nil, err
 	case o.Blanks && o.Spaces:
 		return nil, fmt.Errorf("%w: Blanks and Spaces exclude each other", ErrGrammar)
+	case o.AnyOrder && o.Notation.Sorted:
+		return nil, fmt.Errorf("%w: AnyOrder and a Notation that is Sorted exclude each other", ErrGrammar)
 	case o.Blanks && o.Notation != (Notation{}):
 		return nil, fmt.Errorf("%w: Blanks and a Notation exclude each other", ErrGrammar)
 	}

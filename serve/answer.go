@@ -49,6 +49,17 @@ type answer struct {
 	ids      []int32 // if asked for
 	length   int     // of the text in bytes, with what is withheld
 	scored   int     // bytes of the prompt's text whose tokens' probabilities are known
+	prompt   []promptToken
+}
+
+// promptToken is what prompt_logprobs tells of a token: it and alternatives by their ids, as vLLM does. nil: the first
+// of a prompt.
+type promptToken map[int32]rankedToken
+
+type rankedToken struct {
+	LogProb jsonFloat `json:"logprob"`
+	Rank    int       `json:"rank"` // how many tokens are at least as likely
+	Text    string    `json:"decoded_token"`
 }
 
 // reading reads the events of a request's answers.
@@ -107,6 +118,12 @@ func (r *reading) read(e *spec.Event) (d delta, ok bool) {
 		return d, true
 	}
 	if e.Scored != nil {
+		if r.promptTop > 0 {
+			a.prompt = append(a.prompt, r.promptToken(e.Scored))
+		}
+		if !r.echo || !r.logprobs {
+			return d, false
+		}
 		d.logprob = r.ofPrompt(a, e.Answer, e.Scored)
 		return d, true
 	}
@@ -145,9 +162,29 @@ func (r *reading) read(e *spec.Event) (d delta, ok bool) {
 
 // logprob describes a token.
 func (r *reading) logprob(token *speculative.Token, at int) *tokenLogprob {
-	t := &tokenLogprob{id: token.ID, p: token.LogProb, top: token.Top, at: at}
+	t := &tokenLogprob{id: token.ID, p: token.LogProb, top: token.Top[:min(len(token.Top), r.top)], at: at}
 	t.text, t.bytes = tokenText(r.m.Tokenizer(), t.id)
 	return t
+}
+
+// promptToken describes a token of the prompt.
+func (r *reading) promptToken(token *speculative.Token) promptToken {
+	tok, out := r.m.Tokenizer(), promptToken{}
+	for i, p := range token.Top[:min(len(token.Top), r.promptTop-1)] {
+		text, _ := tokenText(tok, p.ID)
+		out[p.ID] = rankedToken{jsonFloat(p.P), i + 1, text}
+	}
+	text, _ := tokenText(tok, token.ID)
+	out[token.ID] = rankedToken{jsonFloat(token.LogProb), token.Rank, text}
+	return out
+}
+
+// promptTokens are those of an answer's prompt, the first without a probability; nil where they were not asked for.
+func (r *reading) promptTokens(answer int) []promptToken {
+	if r.promptTop == 0 {
+		return nil
+	}
+	return append([]promptToken{nil}, r.answers[answer].prompt...)
 }
 
 // tokenText is a token's text and bytes; a control token has its spelling.

@@ -324,3 +324,26 @@ func TestBannedStrings(t *testing.T) {
 		t.Errorf("%q, expected %q", got, plain)
 	}
 }
+
+// Keys of objects come in the schema's order, or in any where a request or the server's options say so; a grammar that
+// was compiled for one is not the other's.
+func TestKeysInAnyOrder(t *testing.T) {
+	begin := func(s *tester, more string) string {
+		o := decode(t, s.post("/v1/completions", `{"prompt":"x","max_tokens":6,"temperature":0,"logit_bias":[["func",60]],`+
+			`"json_schema":{"type":"object","properties":{"zz":{"const":1},"func":{"const":2}},"required":["zz","func"]}`+
+			more+`}`, 200))
+		return o.get(t, "choices", 0, "text").(string)[:4]
+	}
+	s, loose := newTester(t, nil), newTester(t, func(o *Options) { o.AnyOrder = true })
+	for _, c := range []struct {
+		s          *tester
+		more, want string
+	}{
+		{s, "", `{"zz`}, {s, `,"json_any_order":true`, `{"fu`}, {s, `,"json_any_order":false`, `{"zz`}, {loose, "", `{"fu`},
+		{loose, `,"json_any_order":false`, `{"zz`},
+	} {
+		if got := begin(c.s, c.more); got != c.want {
+			t.Errorf("%q: %s, expected %s", c.more, got, c.want)
+		}
+	}
+}

@@ -139,14 +139,11 @@ var fields = append([]field{
 	{"reasoning_format", honored, formChat, "only auto and deepseek: reasoning is apart from content, in " +
 		"reasoning_content",
 		func(r *request, v value) *Error { _, err := v.oneOf("auto", "deepseek"); return err }},
-	{"thinking_budget", honored, formChat, "most tokens of reasoning, which is ended then; 0: enable_thinking is false",
-		func(r *request, v value) *Error {
-			n, err := v.whole(0, anyNumber)
-			if r.budget = int(n); err == nil && n == 0 {
-				r.setKwarg("enable_thinking", false)
-			}
-			return err
-		}},
+	{"thinking_budget", honored, formChat, "most tokens of reasoning, which is ended then; 0: enable_thinking is false; " +
+		"-1: any number", readThinkingBudget},
+	{"thinking_budget_tokens", honored, formChat, "the same, llama.cpp's name", readThinkingBudget},
+	{"reasoning_budget_tokens", honored, formChat, "the same", readThinkingBudget},
+	{"reasoning_budget", honored, formChat, "the same", readThinkingBudget},
 	{"continue_final_message", honored, formChat | formTemplate, "true: the answer goes on with the last message; " +
 		"false: it is a new one (default: it goes on where that is a text of the assistant)",
 		func(r *request, v value) (e *Error) {
@@ -289,10 +286,24 @@ var fields = append([]field{
 		}},
 	{"stop_token_ids", honored, formChat | formCompletion, "tokens that end the answer beside the model's own",
 		func(r *request, v value) (e *Error) { r.ends, e = v.ids(); return }},
-	{"include_stop_str_in_output", honored, formChat | formCompletion, "only false", onlyFalse},
+	{"include_stop_str_in_output", honored, formChat | formCompletion, "true: the text of stop that ended the answer is " +
+		"the end of it", func(r *request, v value) (e *Error) { r.showStop, e = v.boolean(); return }},
+	{"truncate_prompt_tokens", honored, formChat | formCompletion, "only so many tokens of the prompt, the last ones, " +
+		"behind the one that begins texts; -1: as many as leave room for max_tokens", func(r *request, v value) *Error {
+		n, err := v.whole(-1, anyNumber)
+		if r.truncate = int(n); err == nil && n == 0 {
+			return v.bad("must be at least 1, or -1")
+		}
+		return err
+	}},
 	{"skip_special_tokens", honored, formChat | formCompletion, "only true", onlyTrue},
 	{"spaces_between_special_tokens", accepted, formChat | formCompletion, "special tokens are not shown", nil},
-	{"prompt_logprobs", honored, formChat | formCompletion, "only 0", onlyNumber(0)},
+	{"prompt_logprobs", honored, formChat | formCompletion, "log-probability and rank of each token of the prompt, with " +
+		"so many alternatives, up to 20, in vLLM's form; not of streams", func(r *request, v value) *Error {
+		n, err := v.whole(0, maxTop)
+		r.promptTop = int(n) + 1
+		return err
+	}},
 	{"use_beam_search", honored, formChat | formCompletion, "only false", onlyFalse},
 	{"length_penalty", honored, formChat | formCompletion, "only 1", onlyNumber(1)},
 	{"logprobs", honored, formChat | formOllama, "true: the log-probability of each token under the model",
@@ -326,6 +337,10 @@ var fields = append([]field{
 	{"guided_choice", honored, formText, "texts, one of which is the answer", readGuidedChoice},
 	{"structured_outputs", honored, formText, "vLLM's newer form: json, grammar, regex, choice, or json_object: true",
 		readStructured},
+
+	{"json_any_order", honored, formText | formResponses | formOllama | formMessages, "true: keys of objects that " +
+		"follow a JSON Schema come in any order; false: in the schema's (default: --json-any-order)",
+		func(r *request, v value) (e *Error) { r.anyOrder, e = v.boolean(); return }},
 
 	{"speculation", honored, formText | formResponses | formOllama | formMessages, "drafter, schedule, verify, max, " +
 		"min, p_min, exit_layer, draft_sampling, previous, off, trace: see Speculation", readSpeculation},
@@ -362,8 +377,8 @@ var fields = append([]field{
 	{"name", honored, formOllamaShow | formManage, "older name of model",
 		func(r *request, v value) (e *Error) { r.model, e = v.text(); return }},
 	{"verbose", accepted, formOllamaShow, "tensors and vocabularies are never listed", nil},
-	{"keep_alive", honored, formOllama, "0: the model is unloaded behind the answer, see Models that come and go; " +
-		"otherwise models are unloaded when memory is needed", readKeepAlive},
+	{"keep_alive", honored, formOllama | formChat, "0: the model is unloaded behind the answer, see Models that come " +
+		"and go; otherwise models are unloaded when memory is needed", readKeepAlive},
 	{"keep_alive", accepted, formOllamaEmbed | formOllamaEmbeddings, "models are unloaded when memory is needed", nil},
 	{"insecure", honored, formOllamaPull, "only false", onlyFalse},
 	{"source", honored, formOllamaCopy, "the model's name",

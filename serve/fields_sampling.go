@@ -33,6 +33,7 @@ func samplingFields(in forms) []field {
 	typical := number(0, 1, func(r *request, x float32) { r.sampling.TypicalP = x })
 	repeat := number(1e-6, maxSampling, func(r *request, x float32) { r.sampling.RepeatPenalty = x })
 	llama := in &^ formOllamaOptions
+	const newline = "false: penalties leave the newline as it is"
 	return []field{
 		{"temperature", honored, in | formResponses, "0 is greedy", temperature},
 		{"top_p", honored, in | formResponses,
@@ -61,7 +62,8 @@ func samplingFields(in forms) []field {
 		{"mirostat_eta", honored, in, "how fast it is followed (default 0.1)",
 			number(0, maxSampling, func(r *request, x float32) { r.sampling.Mirostat.Eta = x })},
 		{"samplers", honored, llama, "the steps of the choice in their order; a step that is not listed is off: penalties, " +
-			"dry, top_n_sigma, top_k, typ_p, top_p, min_p, xtc, temperature; or their letters edskypmxt", readSamplers},
+			"dry, top_n_sigma, top_k, typ_p, top_p, min_p, xtc, temperature; or their letters edskypmxt, and infill (i), off " +
+			"unless listed: the text that fills a gap ends where no continuation is probable", readSamplers},
 
 		{"repeat_penalty", honored, in, "divides the logits of recent tokens; 1 is off", repeat},
 		{"repetition_penalty", honored, llama, "the same, vLLM's name", repeat},
@@ -90,8 +92,16 @@ func samplingFields(in forms) []field {
 				return err
 			}},
 		{"tfs_z", honored, in, "only the value that switches it off", onlyNumber(1)},
-		{"penalize_newline", honored, formOllamaOptions, "only true", onlyTrue},
+		{"penalize_newline", honored, formOllamaOptions, newline, readNewline},
+		{"penalize_nl", honored, llama, newline, readNewline},
 	}
+}
+
+// readNewline reads whether penalties are for newlines too.
+func readNewline(r *request, v value) *Error {
+	penalized, err := v.boolean()
+	r.freeNewline = !penalized
+	return err
 }
 
 // readSamplers reads the order of steps: names, or a text of letters.

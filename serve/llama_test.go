@@ -481,10 +481,14 @@ func TestBudgetOfReasoning(t *testing.T) {
 	if e.get(t, "error", "param") != "thinking_budget" {
 		t.Error(e)
 	}
-	for budget, want := range map[string]string{"0": "Truex", "9": "Falsex"} {
-		o := decode(t, s.post("/v1/chat/completions", talk+budget+"}", 200))
-		if got := o.get(t, "__verbose", "prompt").(string); !strings.Contains(got, want) {
-			t.Errorf("%s: %q", budget, got)
+	for budget, want := range map[string]string{"0": "Truex", "9": "Falsex", "-1": "Falsex"} {
+		for _, name := range []string{"thinking_budget", "thinking_budget_tokens", "reasoning_budget_tokens",
+			"reasoning_budget"} {
+			body := strings.Replace(talk+budget+"}", "thinking_budget", name, 1)
+			o := decode(t, s.post("/v1/chat/completions", body, 200))
+			if got := o.get(t, "__verbose", "prompt").(string); !strings.Contains(got, want) {
+				t.Errorf("%s %s: %q", name, budget, got)
+			}
 		}
 	}
 }
@@ -509,5 +513,27 @@ func TestPromptAheadOfTime(t *testing.T) {
 	streamed := s.post("/completion", `{"prompt":"func","n_predict":0,"stream":true}`, 200)
 	if list := events(t, streamed); len(list) != 1 || decode(t, list[0]).get(t, "content") != "" {
 		t.Errorf("%s", streamed)
+	}
+}
+
+// What llama.vim and llama.vscode send is answered, with and without drafts the same text, and ends where no
+// continuation is probable: before the text without the step infill does.
+func TestInfillEndsTheGap(t *testing.T) {
+	s := newTester(t, nil)
+	withInfill(t, s)
+	text := func(samplers, speculation string) string {
+		o := decode(t, s.post("/infill", `{"input_prefix":"package main\n\nfunc (r *Ring) ","prompt":"Push(","input_suffix":`+
+			`"\n}\n","input_extra":[],"n_predict":64,"top_k":40,"top_p":0.99,"temperature":0,"seed":3,"samplers":`+samplers+
+			`,"cache_prompt":true,"t_max_prompt_ms":500,"n_indent":1,"id_slot":0,"response_fields":["content","stop_type"],`+
+			`"speculation":`+speculation+`}`, 200))
+		return o.get(t, "stop_type").(string) + ": " + o.get(t, "content").(string)
+	}
+	with, without := text(`["top_k","top_p","infill"]`, `{}`), text(`["top_k","top_p"]`, `{}`)
+	content, ok := strings.CutPrefix(with, "eos: ")
+	if !ok || content == "" || len(content) >= len(without) || !strings.HasPrefix(without, "limit: "+content) {
+		t.Errorf("with infill %q, without %q", with, without)
+	}
+	if got := text(`["top_k","top_p","infill"]`, `{"off":true}`); got != with {
+		t.Errorf("without drafts %q, with them %q", got, with)
 	}
 }

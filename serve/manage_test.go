@@ -146,6 +146,11 @@ func TestModelsLeaveBehindTheirUsers(t *testing.T) {
 	if slot.model != nil {
 		t.Error("not unloaded behind an answer")
 	}
+	s.post("/v1/chat/completions", `{"model":"new","messages":[{"role":"user","content":"x"}],"max_tokens":1,`+
+		`"keep_alive":0}`, 200)
+	if slot.model != nil {
+		t.Error("not unloaded behind an answer in a conversation")
+	}
 	s.post("/api/copy", `{"source":"new","destination":"new"}`, 200)
 	if s.models.named("new") == slot || len(s.models.slots) != 2 {
 		t.Error("a model is not replaced")

@@ -11,17 +11,18 @@ import (
 
 // chatAnswer is the object of /v1/chat/completions, whole or a chunk.
 type chatAnswer struct {
-	ID          string       `json:"id"`
-	Object      string       `json:"object"`
-	Created     int64        `json:"created"`
-	Model       string       `json:"model"`
-	Fingerprint string       `json:"system_fingerprint"`
-	Choices     []any        `json:"choices"`
-	Usage       any          `json:"usage,omitempty"` // *usage; see noUsage
-	Timings     *timings     `json:"timings,omitempty"`
-	Speculation *speculation `json:"speculation,omitempty"`
-	Verbose     any          `json:"__verbose,omitempty"` // the answer as /completion has it
-	Progress    *progress    `json:"prompt_progress,omitempty"`
+	ID          string        `json:"id"`
+	Object      string        `json:"object"`
+	Created     int64         `json:"created"`
+	Model       string        `json:"model"`
+	Fingerprint string        `json:"system_fingerprint"`
+	Choices     []any         `json:"choices"`
+	Prompt      []promptToken `json:"prompt_logprobs,omitempty"`
+	Usage       any           `json:"usage,omitempty"` // *usage; see noUsage
+	Timings     *timings      `json:"timings,omitempty"`
+	Speculation *speculation  `json:"speculation,omitempty"`
+	Verbose     any           `json:"__verbose,omitempty"` // the answer as /completion has it
+	Progress    *progress     `json:"prompt_progress,omitempty"`
 }
 
 // speculation is what a chunk tells about who wrote it.
@@ -177,7 +178,7 @@ func (f *chatForm) whole() any {
 		out.Choices = append(out.Choices, c)
 	}
 	total := f.totals()
-	out.Usage, out.Timings = f.usage(), f.timings(&total)
+	out.Prompt, out.Usage, out.Timings = f.promptTokens(0), f.usage(), f.timings(&total)
 	if f.verbose {
 		out.Verbose = f.verboseAnswer(0)
 	}

@@ -19,6 +19,7 @@ type completionChoice struct {
 	Text     string             `json:"text"`
 	Index    int                `json:"index"`
 	Logprobs *completionLogprob `json:"logprobs"`
+	Prompt   []promptToken      `json:"prompt_logprobs,omitempty"`
 	Finish   *spec.Finish       `json:"finish_reason"`
 }
 
@@ -69,7 +70,7 @@ func (f *completionForm) whole() any {
 	out := f.head
 	for i := range f.answers {
 		a := &f.answers[i]
-		c := completionChoice{Text: a.Text, Index: i, Finish: &a.Finish}
+		c := completionChoice{Text: a.Text, Index: i, Prompt: f.promptTokens(i), Finish: &a.Finish}
 		if f.logprobs {
 			c.Logprobs = &completionLogprob{Tokens: []string{}, Each: []jsonFloat{}, Top: []map[string]jsonFloat{},
 				Offsets: []int{}}

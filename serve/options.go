@@ -71,6 +71,7 @@ type Options struct {
 	NoSlots  bool      // /slots is answered with 501
 	Verbose  bool      // answers of /v1/chat/completions have __verbose
 	WhenFull spec.Full // of requests that do not say
+	AnyOrder bool      // of keys of objects that follow a JSON Schema, likewise
 	// Reasoning is "on" or "off" where a request says nothing of enable_thinking; "" and "auto": as the template has it.
 	Reasoning string
 }

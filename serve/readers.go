@@ -338,3 +338,12 @@ func readKeep(r *request, v value) *Error {
 	r.keep = int(n)
 	return err
 }
+
+// readThinkingBudget reads the most tokens of reasoning.
+func readThinkingBudget(r *request, v value) *Error {
+	n, err := v.whole(-1, anyNumber)
+	if r.budget = max(0, int(n)); err == nil && n == 0 {
+		r.setKwarg("enable_thinking", false)
+	}
+	return err
+}

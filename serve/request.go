@@ -112,6 +112,8 @@ type bounds struct {
 	minTokens int
 	ends      []int32 // tokens that end an answer, too
 	lines     spec.Lines
+	showStop  bool // the text of stop that ended the answer is part of it
+	truncate  int  // tokens of a prompt that are left; 0: all
 	whenFull  spec.Full
 	keep      int // tokens
 }
@@ -123,6 +125,7 @@ type delivery struct {
 	top               int  // alternatives of each token
 	chosen            bool // of probabilities after filters
 	topField          string
+	promptTop         int      // alternatives of each token of the prompt, and 1; 0: none is told
 	wantTokens        bool     // ids with the texts
 	returnTokens      bool     // in the whole answer too
 	wantTimings       bool     // with each chunk
@@ -134,15 +137,17 @@ type delivery struct {
 
 // tokenChoice says how a token is chosen, and what it must follow.
 type tokenChoice struct {
-	sampling   engine.Sampling
-	seeded     bool
-	window     bool // the penalty window was given as 0: penalties are off
-	greedy     bool // top_p was 0
-	breakers   []string
-	textBias   []textBias // in the order of the request: the last one counts
-	textBans   []string
-	bans       []int32
-	constraint spec.Constraint
+	sampling    engine.Sampling
+	anyOrder    bool // of keys, with a schema
+	seeded      bool
+	freeNewline bool // penalties leave it as it is
+	window      bool // the penalty window was given as 0: penalties are off
+	greedy      bool // top_p was 0
+	breakers    []string
+	textBias    []textBias // in the order of the request: the last one counts
+	textBans    []string
+	bans        []int32
+	constraint  spec.Constraint
 }
 
 // textBias is the bias of all tokens of a text.
@@ -162,7 +167,7 @@ type tool struct {
 func (s *Server) newRequest() *request {
 	r := &request{tables: s.tables, client: s.anyone}
 	r.n, r.sampling, r.genTail, r.parse, r.verbose = 1, s.o.Sampling, true, true, s.o.Verbose
-	r.whenFull = s.o.WhenFull
+	r.whenFull, r.anyOrder = s.o.WhenFull, s.o.AnyOrder
 	return r
 }
 

@@ -64,7 +64,7 @@ func (s *Server) translate(m *loaded, r *request) (q spec.Request, e *Error) {
 		}
 	}
 	q.Messages, q.Variables, q.Clock, q.Constraint = r.messages, r.kwargs, r.clock, r.constraint
-	q.ThinkingBudget = r.budget
+	q.ThinkingBudget, q.Constraint.AnyOrder = r.budget, r.anyOrder
 	q.ToolChoice, q.OneCall, q.CallID = r.choice, r.single, func() string { return s.newID("call_") }
 	for i := range r.tools {
 		r.tools[i].flatten()
@@ -83,6 +83,7 @@ func (s *Server) translate(m *loaded, r *request) (q spec.Request, e *Error) {
 			q.Prompts[i].Text = r.inputPrefix + q.Prompts[i].Text
 		}
 	}
+	q.ShowStop, q.Truncate = r.showStop, r.truncate
 	q.N, q.Stop, q.IgnoreEOS, q.Sampling, q.Speculation = r.n, r.stop, r.ignoreEOS, r.settled(m.Tokenizer()), r.spec
 	if q.Breakers = r.breakers; q.Breakers == nil {
 		q.Breakers = spec.DefaultBreakers()
@@ -92,6 +93,12 @@ func (s *Server) translate(m *loaded, r *request) (q spec.Request, e *Error) {
 	q.Adapters = r.lora
 	q.Scored = r.echo && r.logprobs && r.messages == nil
 	q.Previous = r.previous
+	if r.promptTop > 0 {
+		if r.stream {
+			return q, badField("prompt_logprobs", "not of streams")
+		}
+		q.Scored, q.LogProbs, q.Top = true, true, max(q.Top, r.promptTop-1)
+	}
 	q.Salt, q.Progress = r.salt(s), r.progress && r.stream
 	return q, nil
 }
@@ -141,6 +148,11 @@ func (r *tokenChoice) settled(tok *bpe.Tokenizer) engine.Sampling {
 	}
 	if r.greedy {
 		x.Temperature, x.TopP = 0, 1
+	}
+	if r.freeNewline {
+		if ids := encode("\n"); len(ids) > 0 {
+			x.Unpenalized = ids[len(ids)-1:]
+		}
 	}
 	if r.window {
 		x.SetLastN(0)

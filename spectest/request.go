@@ -21,9 +21,9 @@ const (
 
 // requestParts are the fields of [spec.Request].
 var requestParts = map[string]part{
-	"Messages": inIDs, "Prompts": inIDs, "Infill": inIDs, "Keep": inIDs, "Clock": option,
+	"Messages": inIDs, "Prompts": inIDs, "Infill": inIDs, "Keep": inIDs, "Clock": option, "Truncate": inIDs,
 	"Variables": option, "Continue": option, "ThinkingBudget": option, "Tools": option, "ToolChoice": option,
-	"OneCall": option, "MaxTokens": option, "WhenFull": option, "Stop": option, "IgnoreEOS": option,
+	"OneCall": option, "MaxTokens": option, "WhenFull": option, "Stop": option, "ShowStop": option, "IgnoreEOS": option,
 	"MinTokens": option, "Ends": option, "Breakers": option, "Constraint": option, "Adapters": option,
 	"Lines": refused, "Drafter": refused, "Written": refused, "CallID": refused,
 	"Trace": nothing, "Costs": nothing, "Previous": nothing, "Salt": nothing, "Timings": nothing, "Rounds": nothing,

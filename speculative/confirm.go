@@ -58,6 +58,9 @@ func Confirm(ctx context.Context, m *engine.Model, file engine.Fingerprint, r *R
 		return c, err
 	}
 	s.ConstraintFrom = len(r.Prompt)
+	if tok != nil && slices.Contains(s.Order, sampling.StepInfill) {
+		s.Infill.Pieces = tok
+	}
 	sampler, err := sampling.New(m.Config().Vocab, s)
 	if err != nil {
 		return c, fmt.Errorf("%w: %w", ErrReceipt, err)
@@ -148,7 +151,7 @@ type ending struct {
 func (r *Receipt) replay(tok *bpe.Tokenizer) (x ending) {
 	var print printer
 	if tok != nil {
-		print = printer{decoder: tok.NewDecoder(), stops: r.Stop}
+		print = printer{decoder: tok.NewDecoder(), stops: r.Stop, shown: r.Shown}
 	}
 	var text strings.Builder
 	for i, id := range r.Tokens {

@@ -30,7 +30,8 @@ type Options struct {
 
 	MaxTokens int              // most tokens to generate; 0 or less: until the text or the context ends
 	Tokenizer *bpe.Tokenizer   // for Token.Text and Stop; nil: token ids only
-	Stop      []string         // strings that end the text; they are not part of it
+	Stop      []string         // strings that end the text; they are not part of it,
+	ShownStop int              // but for so many of them, from the first
 	EOG       func(int32) bool // end-of-text tokens; nil: the tokenizer's
 	LogProbs  bool             // fill Token.LogProb
 	Top       int              // fill Token.Top with so many
@@ -52,6 +53,8 @@ type Token struct {
 	// Top are the most likely tokens in its place, Options.Top of them, with log-softmaxes of the target's raw logits as
 	// P: the greatest first, the lower id of equals.
 	Top []sampling.Prob
+	// Rank is how many tokens are at least as likely, itself included. Only what Options.Scored is given has it.
+	Rank int
 }
 
 // Decoder generates text with a target model and a drafter. It belongs to one goroutine. Between texts it keeps
@@ -221,7 +224,7 @@ func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) 
 		}
 	}
 	if d.o.Tokenizer != nil {
-		d.print = printer{decoder: d.o.Tokenizer.NewDecoder(), stops: d.o.Stop}
+		d.print = printer{decoder: d.o.Tokenizer.NewDecoder(), stops: d.o.Stop, shown: d.o.ShownStop}
 	}
 
 	longest := min(d.o.DraftMax, room)
@@ -361,7 +364,13 @@ func (d *Decoder) score(ctx context.Context, prompt []int32) (passes int, err er
 		}
 		for i := range logits.Rows() {
 			t := Token{ID: prompt[at+i+1], Position: at + i + 1, Source: SourceTarget}
-			d.o.raw(&t, logits.Row(i))
+			row := logits.Row(i)
+			d.o.raw(&t, row)
+			for _, x := range row {
+				if x >= row[t.ID] {
+					t.Rank++
+				}
+			}
 			d.o.Scored(t)
 		}
 		if at += len(chunk); d.target.prefilled != nil {

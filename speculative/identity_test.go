@@ -3,6 +3,7 @@ package speculative
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/specgo/spec/engine"
@@ -131,6 +132,7 @@ func TestMatchIsPlainSampling(t *testing.T) {
 		testMatrix(t, loops(seed), penalties(s), lengths)
 		testMatrix(t, loops(seed), steps(s), lengths[len(lengths)-2:])
 		testMatrix(t, random(seed), mirostat(s), lengths[len(lengths)-2:])
+		testMatrix(t, random(seed), infill(s), lengths[len(lengths)-2:])
 	}
 }
 
@@ -162,6 +164,18 @@ func steps(s engine.Sampling) engine.Sampling {
 // mirostat turns on the filter that has a state: it follows the text.
 func mirostat(s engine.Sampling) engine.Sampling {
 	s.Mirostat = sampling.Mirostat{Version: 1 + int(s.Seed)%2, Tau: 3, Eta: 0.4}
+	return s
+}
+
+// matrixPieces are texts that begin with each other: the digits of an id in base 3.
+type matrixPieces struct{}
+
+func (matrixPieces) Piece(id int32) string { return strconv.FormatInt(int64(id), 3) }
+
+// infill turns on the step for text that fills a gap.
+func infill(s engine.Sampling) engine.Sampling {
+	s.TopK, s.TopP, s.Order = 12, 0.97, []sampling.Step{sampling.StepTopK, sampling.StepTopP, sampling.StepInfill}
+	s.Infill = sampling.Infill{Pieces: matrixPieces{}, Ends: []int32{7, 30}}
 	return s
 }
 

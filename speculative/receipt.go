@@ -39,7 +39,8 @@ type Receipt struct {
 	Context  int             `json:"n_context"`  // most tokens of the sequence
 	Max      int             `json:"max_tokens"` // most tokens of the text; 0: no bound
 	Stop     []string        `json:"stop"`
-	EOG      []int32         `json:"end_token_ids"` // tokens that end the text
+	Shown    int             `json:"n_shown_stops,omitempty"` // so many of Stop, from the first, are part of the text
+	EOG      []int32         `json:"end_token_ids"`           // tokens that end the text
 	Sampling ReceiptSampling `json:"sampling"`
 
 	Input  []int32 `json:"encoder_token_ids,omitempty"` // of an encoder-decoder model's encoder
@@ -81,11 +82,13 @@ type ReceiptSampling struct {
 	LogitBias        []TokenBias `json:"logit_bias"`
 	Banned           []int32     `json:"banned_token_ids"`
 	BannedSequences  [][]int32   `json:"banned_sequences"`
+	Unpenalized      []int32     `json:"unpenalized_token_ids,omitempty"`
 
 	Dynatemp  sampling.Dynatemp `json:"dynatemp,omitzero"`
 	TypicalP  float32           `json:"typical_p,omitempty"`
 	TopNSigma float32           `json:"top_n_sigma,omitempty"`
 	XTC       sampling.XTC      `json:"xtc,omitzero"`
+	Infill    []int32           `json:"infill_end_token_ids,omitempty"` // the texts of tokens are the model's
 	Mirostat  sampling.Mirostat `json:"mirostat,omitzero"`
 	DRY       sampling.DRY      `json:"dry,omitzero"`
 	Order     []sampling.Step   `json:"samplers,omitzero"` // left out: the usual order
@@ -111,8 +114,9 @@ func newReceiptSampling(s engine.Sampling) (ReceiptSampling, error) {
 		RepeatPenalty: s.RepeatPenalty, FrequencyPenalty: s.FrequencyPenalty, PresencePenalty: s.PresencePenalty,
 		PenaltyLastN: s.PenaltyLastN,
 		Dynatemp:     s.Dynatemp, TypicalP: s.TypicalP, TopNSigma: s.TopNSigma, XTC: s.XTC, Mirostat: s.Mirostat, DRY: s.DRY,
-		Order: slices.Clone(s.Order), MinTokens: s.MinTokens, Ends: slices.Clone(s.Ends),
-		LogitBias: []TokenBias{}, Banned: append([]int32{}, s.Banned...), BannedSequences: [][]int32{}, Seed: s.Seed,
+		Order: slices.Clone(s.Order), MinTokens: s.MinTokens, Ends: slices.Clone(s.Ends), Infill: slices.Clone(s.Infill.Ends),
+		Unpenalized: slices.Clone(s.Unpenalized),
+		LogitBias:   []TokenBias{}, Banned: append([]int32{}, s.Banned...), BannedSequences: [][]int32{}, Seed: s.Seed,
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.LogitBias)) {
 		if x := s.LogitBias[id]; math.IsInf(float64(x), -1) {
@@ -142,8 +146,9 @@ func (r *ReceiptSampling) sampling() (engine.Sampling, error) {
 		RepeatPenalty: r.RepeatPenalty, FrequencyPenalty: r.FrequencyPenalty, PresencePenalty: r.PresencePenalty,
 		PenaltyLastN: r.PenaltyLastN,
 		Dynatemp:     r.Dynatemp, TypicalP: r.TypicalP, TopNSigma: r.TopNSigma, XTC: r.XTC, Mirostat: r.Mirostat, DRY: r.DRY,
-		Order: r.Order, MinTokens: r.MinTokens, Ends: r.Ends,
-		Banned: r.Banned, BannedSequences: r.BannedSequences, Seed: r.Seed,
+		Order: r.Order, MinTokens: r.MinTokens, Ends: r.Ends, Infill: sampling.Infill{Ends: r.Infill},
+		Unpenalized: r.Unpenalized,
+		Banned:      r.Banned, BannedSequences: r.BannedSequences, Seed: r.Seed,
 	}
 	if len(r.LogitBias) > 0 {
 		s.LogitBias = make(map[int32]float32, len(r.LogitBias))
@@ -205,6 +210,7 @@ func (d *Decoder) Receipt(o ReceiptOptions) (*Receipt, error) {
 			Adapters: receiptAdapters(adapted.Adapters()),
 		},
 		Context: d.target.Context(), Max: max(0, d.o.MaxTokens), Stop: append([]string{}, d.o.Stop...), EOG: []int32{},
+		Shown:    d.o.ShownStop,
 		Sampling: s,
 		Input:    input, Prompt: slices.Clone(d.sequence[:d.stats.Prompt]),
 		Tokens: append([]int32{}, d.sequence[d.stats.Prompt:]...), End: d.stats.End,
@@ -222,6 +228,9 @@ func (d *Decoder) Receipt(o ReceiptOptions) (*Receipt, error) {
 	tok := m.Tokenizer()
 	if d.o.Tokenizer != nil && d.o.Tokenizer != tok {
 		return nil, fmt.Errorf("%w: a tokenizer that is not the model's", ErrReceipt)
+	}
+	if slices.Contains(s.Order, sampling.StepInfill) && d.sampling.Infill.Pieces != sampling.Pieces(tok) {
+		return nil, fmt.Errorf("%w: the step infill with texts of tokens that are not the model's", ErrReceipt)
 	}
 	r.Text = r.replay(tok).text
 	return r, nil
@@ -308,6 +317,8 @@ func (r *Receipt) check() error {
 		return fmt.Errorf("%w: max_tokens %d", ErrReceipt, r.Max)
 	case slices.Contains(r.Stop, ""):
 		return fmt.Errorf("%w: empty stop string", ErrReceipt)
+	case r.Shown < 0 || r.Shown > len(r.Stop):
+		return fmt.Errorf("%w: %d shown stop strings of %d", ErrReceipt, r.Shown, len(r.Stop))
 	}
 	return nil
 }

@@ -55,7 +55,8 @@ func everyPenalty() engine.Sampling {
 		Temperature: 0.9, TopK: 30, TopP: 0.93, MinP: 0.01, RepeatPenalty: 1.15, FrequencyPenalty: 0.1,
 		PresencePenalty: 0.2, PenaltyLastN: 24,
 		LogitBias: map[int32]float32{8: 4, 11: float32(math.Inf(-1))}, Banned: []int32{15, 16},
-		BannedSequences: [][]int32{{264, 13}}, Seed: 1 << 63,
+		BannedSequences: [][]int32{{264, 13}}, Seed: 1 << 63, Infill: sampling.Infill{Ends: []int32{5}},
+		Unpenalized: []int32{13},
 	}
 }
 
@@ -77,8 +78,12 @@ var receiptCases = []struct {
 	{"everything", everyPenalty(), "f32", EndLength, true, nil},
 	{"steps", steps(engine.Sampling{Temperature: 0.9, Seed: 8}), "", EndLength, true, nil},
 	{"mirostat", mirostat(engine.Sampling{Temperature: 0.9, Seed: 9}), "", EndLength, true, nil},
+	{"infill", engine.Sampling{Temperature: 0.9, Seed: 2, Order: []sampling.Step{sampling.StepInfill,
+		sampling.StepTemperature}, Infill: sampling.Infill{Ends: []int32{198, 266}}}, "", EndLength, true, nil},
 	{"stop string", engine.Sampling{Temperature: 0.8, Seed: 4}, "", EndStop, true,
 		func(o *Options) { o.Stop, o.MaxTokens = []string{"}\n"}, 0 }},
+	{"shown stop string", engine.Sampling{Temperature: 0.8, Seed: 4}, "", EndStop, true,
+		func(o *Options) { o.Stop, o.ShownStop, o.MaxTokens = []string{"}\n", "never"}, 1, 0 }},
 	{"end of text", engine.Sampling{Temperature: 0.8, Seed: 5}, "", EndOfText, true, func(o *Options) {
 		o.EOG, o.MaxTokens = func(id int32) bool { return id == 198 || id == 266 }, 0
 	}},
@@ -109,6 +114,9 @@ func writeReceipts(t *testing.T, simd string) (all []*Receipt) {
 		o := Options{MaxTokens: 70, Tokenizer: m.Tokenizer()}
 		if c.options != nil {
 			c.options(&o)
+		}
+		if c.sampling.Infill.Ends != nil {
+			c.sampling.Infill.Pieces = m.Tokenizer()
 		}
 		var drafter Drafter
 		if c.drafts {
@@ -265,6 +273,7 @@ func TestReceiptTampering(t *testing.T) {
 		"no bias":            func(s *ReceiptSampling) { s.LogitBias = nil },
 		"no banned sequence": func(s *ReceiptSampling) { s.BannedSequences = nil },
 		"another ban":        func(s *ReceiptSampling) { s.Banned = append(s.Banned, index("everything").Tokens[60]) },
+		"unpenalized":        func(s *ReceiptSampling) { s.Unpenalized = nil },
 		"no bans":            func(s *ReceiptSampling) { s.Banned = nil },
 	} {
 		tamper("everything", what, "token_ids", -1, func(r *Receipt) { change(&r.Sampling) })
@@ -278,6 +287,8 @@ func TestReceiptTampering(t *testing.T) {
 	} {
 		tamper("steps", what, "token_ids", -1, func(r *Receipt) { change(&r.Sampling) })
 	}
+	tamper("infill", "ends", "token_ids", -1, func(r *Receipt) { r.Sampling.Infill = []int32{4095} })
+	tamper("infill", "samplers", "token_ids", -1, func(r *Receipt) { r.Sampling.Order = r.Sampling.Order[1:] })
 	tamper("mirostat", "tau", "token_ids", -1, func(r *Receipt) { r.Sampling.Mirostat.Tau = 0.1 })
 	tamper("mirostat", "version", "token_ids", -1, func(r *Receipt) { r.Sampling.Mirostat.Version = 0 })
 	tamper("greedy with drafts", "banned sequence", "token_ids", -1, func(r *Receipt) { r.Sampling.BannedSequences = nil })
@@ -286,6 +297,7 @@ func TestReceiptTampering(t *testing.T) {
 	tamper("match", "smaller budget", "token_ids", -1, func(r *Receipt) { r.Max-- })
 	tamper("stop string", "other stop string", "end_reason", -1, func(r *Receipt) { r.Stop = []string{"never"} })
 	tamper("stop string", "earlier stop string", "token_ids", -1, func(r *Receipt) { r.Stop = append(r.Stop, r.Text[:3]) })
+	tamper("shown stop string", "not shown", "text", -1, func(r *Receipt) { r.Shown = 0 })
 	tamper("end of text", "end tokens", "end_reason", -1, func(r *Receipt) { r.EOG = []int32{4095} })
 	tamper("end of text", "more end tokens", "token_ids", -1, func(r *Receipt) { r.EOG = append(r.EOG, r.Tokens[1]) })
 	tamper("context", "larger context", "end_reason", -1, func(r *Receipt) { r.Context++ })
@@ -426,6 +438,11 @@ func TestReceiptRefusals(t *testing.T) {
 		!strings.Contains(err.Error(), "Sampling.Constraint ") {
 		t.Errorf("a constraint: %v", err)
 	}
+	d := New(session(t, m, 0), nil, Options{MaxTokens: 4})
+	collect(t, d, prompt, infill(engine.Sampling{}))
+	if r, err := d.Receipt(ReceiptOptions{Fingerprint: file}); r != nil || !errors.Is(err, ErrReceipt) {
+		t.Errorf("texts of tokens that are not the model's: %v, %v", r, err)
+	}
 	if _, err := newReceiptSampling(engine.Sampling{ConstraintFrom: 3}); err != nil {
 		t.Errorf("the beginning of no constraint: %v", err)
 	}
@@ -437,6 +454,7 @@ func TestReceiptRefusals(t *testing.T) {
 		"too large":     func(r *Receipt) { r.Context = 1 << 30 },
 		"budget":        func(r *Receipt) { r.Max = -1 },
 		"stop":          func(r *Receipt) { r.Stop = []string{""} },
+		"shown":         func(r *Receipt) { r.Shown = 1 },
 		"cache":         func(r *Receipt) { r.Model.KV = "f8" },
 		"temperature":   func(r *Receipt) { r.Sampling.Temperature = -1 },
 		"banned":        func(r *Receipt) { r.Sampling.Banned = []int32{1 << 30} },

@@ -7,11 +7,12 @@ import (
 )
 
 // printer turns tokens into text and looks for stop strings. What could be the beginning of a stop string is held
-// back. Text is released when it is certain, so every part is whole UTF-8 and no stop string shows. Tokens are handed
-// over one by one, so drafts do not change where the text is cut.
+// back. Text is released when it is certain, so every part is whole UTF-8 and no stop string shows that is not to.
+// Tokens are handed over one by one, so drafts do not change where the text is cut.
 type printer struct {
 	decoder *bpe.Decoder // nil: no text
 	stops   []string
+	shown   int // so many of stops, from the first, are part of the text that they end
 	held    string
 }
 
@@ -44,13 +45,16 @@ func (p *printer) push(text string) (show string, stop bool) {
 		text = p.held + text
 	}
 	p.held = ""
-	first, cut := len(text)+1, 0 // the stop string that is complete first, and of those the longest
-	for _, s := range p.stops {
+	first, cut, which := len(text)+1, 0, 0 // the stop string that is complete first, and of those the longest
+	for n, s := range p.stops {
 		if i := strings.Index(text, s); i >= 0 && (i+len(s) < first || i+len(s) == first && i < cut) {
-			first, cut = i+len(s), i
+			first, cut, which = i+len(s), i, n
 		}
 	}
 	if first <= len(text) {
+		if which < p.shown {
+			cut = first
+		}
 		return text[:cut], true
 	}
 	keep := 0

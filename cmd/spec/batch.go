@@ -61,7 +61,7 @@ type batchReport struct {
 }
 
 func (b *batching) run(ctx context.Context, p *program) error {
-	models := modelFlags{threads: b.threads, weights: b.weights}
+	models := modelFlags{threads: b.threads, weights: b.weights, changes: b.changes}
 	rt, err := models.runtime(p)
 	if err != nil {
 		return err

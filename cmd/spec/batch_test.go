@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -103,5 +104,23 @@ func TestBatch(t *testing.T) {
 	if _, errs, code := spec(t, "", "batch", "-i", filepath.Join(dir, "none"), "-o", out); code != exitFailed ||
 		!strings.Contains(errs, "none") {
 		t.Errorf("no input: exit %d, %q", code, errs)
+	}
+}
+
+// A line that is no JSON is refused by its file and number; an error that wraps several is its own text, and errors that
+// were joined are one line.
+func TestBatchLineIsNamed(t *testing.T) {
+	dir := t.TempDir()
+	in := filepath.Join(dir, "in.jsonl")
+	line := `{"custom_id": "%d", "method": "POST", "url": "/v1/completions", "body": {"prompt": "x%sy"}}` + "\n"
+	if err := os.WriteFile(in, fmt.Appendf(nil, line+line, 1, "", 2, "\t"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, text, _ := spec(t, "", "batch", "-i", in, "-o", filepath.Join(dir, "out.jsonl")); !strings.Contains(
+		text, in+": line 2: ") {
+		t.Error(text)
+	}
+	if got := message(errors.Join(errors.New("a"), errors.New("b"))); got != "a; b" {
+		t.Errorf("%q", got)
 	}
 }

@@ -12,6 +12,7 @@ import (
 type grammarFlags struct {
 	grammar, grammarFile string
 	schema, schemaFile   string
+	anyOrder             bool // of keys
 }
 
 // maxGrammar bounds the size of a grammar's or schema's file.
@@ -34,6 +35,9 @@ func (g *grammarFlags) checkGrammar() error {
 	if names := g.given(); len(names) > 1 {
 		return usagef("%s and %s exclude each other", names[0], names[1])
 	}
+	if g.anyOrder && g.schema+g.schemaFile == "" {
+		return usagef("--json-any-order needs --json-schema or --json-schema-file")
+	}
 	return nil
 }
 
@@ -43,7 +47,8 @@ func (g *grammarFlags) constraint() (c library.Constraint, err error) {
 	if len(names) == 0 {
 		return c, nil
 	}
-	c = library.Constraint{Kind: library.GBNF, Source: []byte(g.grammar + g.schema), Field: names[0]}
+	c = library.Constraint{Kind: library.GBNF, Source: []byte(g.grammar + g.schema), Field: names[0],
+		AnyOrder: g.anyOrder}
 	if g.schema+g.schemaFile != "" {
 		c.Kind = library.JSONSchema
 	}

@@ -157,16 +157,19 @@ func (p *program) main(ctx context.Context, args []string) int {
 	}
 }
 
-// message is an error on one line that a terminal can show.
+// message is an error on one line that a terminal can show; of several that were joined all.
 func message(err error) string {
+	text := err.Error()
 	if all, ok := err.(interface{ Unwrap() []error }); ok {
 		var list []string
 		for _, e := range all.Unwrap() {
 			list = append(list, e.Error())
 		}
-		return terminal.Line(strings.Join(list, "; "), longestMessage)
+		if text == strings.Join(list, "\n") { // otherwise it is one error that wraps several
+			text = strings.Join(list, "; ")
+		}
 	}
-	return terminal.Line(err.Error(), longestMessage)
+	return terminal.Line(text, longestMessage)
 }
 
 func (p *program) dispatch(ctx context.Context, args []string) (name string, err error) {

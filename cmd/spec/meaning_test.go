@@ -87,6 +87,13 @@ var meanings = []meaning{
 	{`-j|{"type":"array"}`, `"json_schema":{"type":"array"}`, func(r *library.Request) {
 		r.Constraint = library.Schema([]byte(`{"type":"array"}`))
 	}},
+	{`-j|{"properties":{"b":{"enum":[1,2]},"a":{"enum":[3,4]}},"required":["a"]}|--json-any-order|-l|64+50`,
+		`"json_schema":{"properties":{"b":{"enum":[1,2]},"a":{"enum":[3,4]}},"required":["a"]},"json_any_order":true,` +
+			`"logit_bias":{"64":50}`,
+		func(r *library.Request) { // 64 is a
+			r.Constraint = library.Schema([]byte(`{"properties":{"b":{"enum":[1,2]},"a":{"enum":[3,4]}},"required":["a"]}`))
+			r.Constraint.AnyOrder, r.Sampling.LogitBias = true, map[int32]float32{64: 50}
+		}},
 	{"--drafter|none", `"speculation":{"drafter":"none"}`, chosenBy(speculative.Choice{Drafter: "none"})},
 	{"--drafter|suffix|--schedule|constant|--draft-max|3",
 		`"speculation":{"drafter":"suffix","schedule":"constant","max":3}`,

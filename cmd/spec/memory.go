@@ -131,7 +131,8 @@ func (m *modelFlags) setMemory(p *program, o *engine.Options, path string, besid
 		}
 	}
 	plan, err := engine.PlanMemory(f, engine.Options{
-		Weights: m.weights, Target: o.Target, MTP: o.MTP, RopeContext: o.RopeContext}, sessions)
+		Weights: m.weights, Target: o.Target, MTP: o.MTP, RopeContext: o.RopeContext, Rope: o.Rope,
+		Override: o.Override}, sessions)
 	if err != nil {
 		return nil // loading it says what is wrong
 	}

@@ -22,6 +22,7 @@ type modelFlags struct {
 	weights string // "" is as in the file
 
 	ropeContext int // engine.Options.RopeContext; no flag
+	changes     fileChanges
 
 	memory     int64           // --memory; 0: what the machine has
 	panels     string          // --panels; "": the cache directory
@@ -90,6 +91,9 @@ func (m *modelFlags) openWith(ctx context.Context, p *program, rt *engine.Runtim
 		o.Fingerprint = func(ctx context.Context, f *gguf.File) (engine.Fingerprint, error) {
 			return promptcache.Fingerprint(ctx, m.prints, f)
 		}
+	}
+	if o.Target == nil || o.MTP { // not of draft models
+		m.changes.options(&o)
 	}
 	bar := terminal.NewBar(p.stderr, filepath.Base(name))
 	defer bar.Clear()

@@ -22,7 +22,8 @@ const (
 
 // rows are the flags of a model that is loaded as a whole.
 func (m *modelFlags) rows() []flag {
-	return []flag{m.modelRow(), m.hubRow(), threadsRow(&m.threads), weightsRow(&m.weights), m.memoryRow(), m.panelsRow()}
+	return append([]flag{m.modelRow(), m.hubRow(), threadsRow(&m.threads), weightsRow(&m.weights), m.memoryRow(),
+		m.panelsRow()}, m.changes.rows()...)
 }
 
 func (m *modelFlags) modelRow() flag { return modelRow(&m.model, "the pair inside this program") }

@@ -69,6 +69,7 @@ func TestGenerateOptions(t *testing.T) {
 		"--ignore-eos":                        func(g *generate) { g.ignoreEOS = true },
 		"--grammar a":                         func(g *generate) { g.grammar = "a" },
 		"--grammar-file a":                    func(g *generate) { g.grammarFile = "a" },
+		"-j {} --json-any-order":              func(g *generate) { g.schema, g.anyOrder = "{}", true },
 		"-j {}":                               func(g *generate) { g.schema = "{}" },
 		"--json-schema-file a":                func(g *generate) { g.schemaFile = "a" },
 		"--temp 0.5":                          func(g *generate) { g.sampling.Temperature = 0.5 },

@@ -48,7 +48,7 @@ func samplingRows(s *engine.Sampling) []flag {
 				return err
 			}).or("-1"),
 		valueFlag("--samplers", "NAMES", "the steps of the choice in their order, with ; between them; a step that is not "+
-			"listed is off (default: penalties, dry, top_n_sigma, top_k, typ_p, top_p, min_p, xtc, temperature)",
+			"listed is off, as infill is (default: penalties, dry, top_n_sigma, top_k, typ_p, top_p, min_p, xtc, temperature)",
 			samplerOrder(s, ";")).of(fieldSamplers),
 		valueFlag("--sampler-seq, --sampling-seq", "LETTERS", "the same, a letter a step", samplerOrder(s, "")).
 			or("edskypmxt").of(fieldSamplers),
@@ -148,5 +148,6 @@ func (g *grammarFlags) rows() []flag {
 		fileFlag("-j, --json-schema", &g.schema, "SCHEMA",
 			"the text is JSON that is valid by this schema; {} is any JSON").of(fieldGrammar),
 		fileFlag("-jf, --json-schema-file", &g.schemaFile, "FILE", "the same, from a file").of(fieldGrammar),
+		switchFlag("--json-any-order", &g.anyOrder, true, "keys of objects come in any order, instead of the schema's"),
 	}
 }

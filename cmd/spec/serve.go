@@ -70,6 +70,7 @@ type capacity struct {
 	threads         int
 	weights         string
 	weightMemory    int64 // --memory, of one model
+	changes         fileChanges
 	cache           kvFlags
 	context         int
 	kvBytes, states int64
@@ -118,6 +119,7 @@ type answers struct {
 	predict                int // most tokens
 	requestTimeout         int // seconds
 	whenFull               string
+	anyOrder               bool // of keys
 }
 
 // servedFile is a model of the command line with its draft.
@@ -219,8 +221,8 @@ func (s *serving) options(p *program, entries []serve.Entry) (serve.Options, err
 		TrustedProxies: s.proxies, SharePrefixes: s.sharePrefixes, Hosts: s.hosts, Origins: s.origins,
 		Pooling:    s.pooling,
 		LogPrompts: s.logPrompts, Version: buildVersion(), Page: s.page, NoSlots: s.noSlots, Verbose: s.verbose,
-		Reasoning: s.reasoning,
-		Build:     []string{"commit", buildCommit()}, MetricsNames: s.metricsNames, Proc: ownProc(),
+		Reasoning: s.reasoning, AnyOrder: s.anyOrder,
+		Build: []string{"commit", buildCommit()}, MetricsNames: s.metricsNames, Proc: ownProc(),
 	}
 	if s.whenFull == fullDrop {
 		o.WhenFull = library.FullDrop
@@ -315,7 +317,7 @@ func readKeys(file string) (keys []serve.Key, err error) {
 func (s *serving) run(ctx context.Context, p *program) error {
 	defer p.survive()()
 	s.logTo(p)
-	models := modelFlags{threads: s.threads, weights: s.weights}
+	models := modelFlags{threads: s.threads, weights: s.weights, changes: s.changes}
 	rt, err := models.runtime(p)
 	if err != nil {
 		return err

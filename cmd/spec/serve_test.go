@@ -54,6 +54,7 @@ func TestServeOptions(t *testing.T) {
 		"-n 9 --max-body 1K":                  func(s *serving) { s.predict, s.limits.BodyBytes = 9, 1024 },
 		"-to 3 --request-timeout 4":           func(s *serving) { s.timeout, s.requestTimeout = 3, 4 },
 		"--when-full drop":                    func(s *serving) { s.whenFull = "drop" },
+		"--json-any-order":                    func(s *serving) { s.anyOrder = true },
 		"--allow-manage":                      func(s *serving) { s.allowManage = true },
 		"--share-prefixes":                    func(s *serving) { s.sharePrefixes = true },
 		"--max-connections 7 --max-unkeyed 3": func(s *serving) { s.limits.Connections, s.limits.Unkeyed = 7, 3 },

@@ -28,7 +28,8 @@ func (s *serving) load(ctx context.Context, p *program, rt *engine.Runtime, f se
 		drafts.drafts = []string{f.draft}
 	}
 	flags := modelFlags{
-		model: f.target, weights: s.weights, memory: s.weightMemory, beside: []string{f.draft},
+		model: f.target, weights: s.weights, memory: s.weightMemory, changes: s.changes,
+		beside:   []string{f.draft},
 		sessions: s.sessions(drafts.verifyRows(f.target)), adapters: s.lorasOf(f), prints: s.prompts.dir,
 	}
 	flags.loaded = flags.adapters.bytes()

@@ -107,11 +107,11 @@ func (s *serving) logRows() []flag {
 
 // loadRows are how each model is loaded.
 func (s *capacity) loadRows() []flag {
-	return []flag{
+	return append([]flag{
 		threadsRow(&s.threads), weightsRow(&s.weights),
 		memoryRow(&s.weightMemory, "memory for one model with its draft and the keys and values of -np requests at once, as "+
 			"in 8GiB; weights that do not fit are read from disk in every pass").or("7/8 of the machine's"),
-	}
+	}, s.changes.rows()...)
 }
 
 // cacheRows are the keys and values of one request.
@@ -158,6 +158,8 @@ func (s *serving) limitRows() []flag {
 		floatFlag("--prompt-delay", &s.promptDelay, 0.1, 1000,
 			"how much longer than usual a pass may take for parts of long prompts while others generate, in passes").or("2"),
 		predictRow(&s.predict, "most tokens of an answer", "-1: the context"),
+		switchFlag("--json-any-order", &s.anyOrder, true,
+			"keys of objects that follow a JSON Schema come in any order, for requests that do not say"),
 		choiceFlag("--when-full", &s.whenFull, []string{fullStop, fullDrop},
 			"a prompt that leaves the context too little room: refuse it; drop the oldest turns, or the middle of a text").
 			or(fullStop),

@@ -35,7 +35,7 @@ type verification struct {
 }
 
 func (v *verification) flags() []group {
-	model := []flag{v.modelRow(), v.hubRow(), threadsRow(&v.threads), v.adapters.loraRow()}
+	model := append([]flag{v.modelRow(), v.hubRow(), threadsRow(&v.threads), v.adapters.loraRow()}, v.changes.rows()...)
 	for i := range model {
 		model[i].word = false // the word is the receipt
 	}
@@ -173,7 +173,13 @@ func (m *modelFlags) fingerprint(ctx context.Context, p *program) (engine.Finger
 		return engine.Fingerprint{}, err
 	}
 	defer f.Close()
-	return engine.ReadFingerprint(ctx, f)
+	var o engine.Options
+	m.changes.options(&o)
+	changed, err := o.Overridden(f)
+	if err != nil {
+		return engine.Fingerprint{}, err
+	}
+	return engine.ReadFingerprint(ctx, changed)
 }
 
 // checkReceipt refuses options whose text no receipt can hold, before any work is done.

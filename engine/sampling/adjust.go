@@ -100,13 +100,16 @@ func (s *Sampler) repetitionsKept(history []int32) {
 	}
 }
 
-// occurrences counts the tokens of a piece of history in s.count.
+// occurrences counts the tokens of a piece of history in s.count, but for those without penalties.
 func (s *Sampler) occurrences(recent []int32) {
 	s.count = slices.Grow(s.count[:0], s.vocab)[:s.vocab]
 	for _, id := range recent {
 		if id >= 0 && int(id) < s.vocab {
 			s.count[id]++
 		}
+	}
+	for _, id := range s.o.Unpenalized {
+		s.count[id] = 0
 	}
 }
 

@@ -70,6 +70,8 @@ func (s *Sampler) chain(x []float32, history []int32) {
 			s.kept = slices.DeleteFunc(s.kept, func(c candidate) bool { return c.x < least })
 		case StepXTC:
 			s.excludeTop(len(history))
+		case StepInfill:
+			s.infill(x)
 		case StepTemperature:
 			s.divisor = s.temperature()
 			if i+1 == len(s.plan.filters) && s.o.Mirostat.Version == 0 {

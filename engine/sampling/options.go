@@ -38,6 +38,7 @@ type Options struct {
 	TopNSigma float32
 
 	XTC      XTC
+	Infill   Infill   // is on where Order lists it
 	Mirostat Mirostat // replaces every filter
 
 	// RepeatPenalty divides positive logits of recent tokens and multiplies negative ones (arXiv:1909.05858); 0 and 1
@@ -46,6 +47,7 @@ type Options struct {
 	FrequencyPenalty float32 // subtracted from a logit once for every recent occurrence of its token
 	PresencePenalty  float32 // subtracted once from the logit of every recent token
 	PenaltyLastN     int     // how many tokens are recent; 0 is 64, -1 is the whole sequence
+	Unpenalized      []int32 // tokens that these three leave as they are
 	DRY              DRY
 
 	Order []Step // which steps are taken, in order; a step that is not listed is off. nil: [DefaultOrder]
@@ -128,8 +130,11 @@ func (o *Options) check(vocab int) error {
 		return fmt.Errorf("%w: dry window of %d tokens", ErrSampling, o.DRY.LastN)
 	}
 	for i, step := range o.Order {
-		if !slices.Contains(DefaultOrder(), step) {
-			return fmt.Errorf("%w: no step %q; there are %v", ErrSampling, step, DefaultOrder())
+		if !slices.Contains(Steps(), step) {
+			return fmt.Errorf("%w: no step %q; there are %v", ErrSampling, step, Steps())
+		}
+		if step == StepInfill && o.Infill.Pieces == nil {
+			return fmt.Errorf("%w: the step %s needs the texts of tokens", ErrSampling, step)
 		}
 		if slices.Contains(o.Order[:i], step) {
 			return fmt.Errorf("%w: step %q twice", ErrSampling, step)
@@ -152,7 +157,8 @@ func (o *Options) check(vocab int) error {
 	for _, f := range []struct {
 		what string
 		ids  []int32
-	}{{"banned token", o.Banned}, {"end of text", o.Ends}} {
+	}{{"banned token", o.Banned}, {"end of text", o.Ends}, {"unpenalized token", o.Unpenalized},
+		{"end of a gap's text", o.Infill.Ends}} {
 		for _, id := range f.ids {
 			if err := inside(f.what, id); err != nil {
 				return err

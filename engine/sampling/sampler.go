@@ -30,6 +30,7 @@ type Sampler struct {
 
 	path     constraintPath
 	dry      repetitions
+	ends     map[int32]bool // of Options.Infill
 	surprise surprises
 
 	x       []float32   // [vocab] logits after penalties, bias, bans and the constraint
@@ -37,6 +38,7 @@ type Sampler struct {
 	count   []int32     // [vocab] how often a token occurred recently; all zero between calls
 	heap    []candidate // scratch of the filters
 	far     []candidate // the same
+	pieces  []string    // texts of tokens that infill joins
 	kept    []candidate // what the filters left
 	maximum float32     // the greatest logit of these
 	divisor float32     // what they are to be divided by: the temperature, or 1 where that was done
@@ -51,7 +53,8 @@ func New(vocab int, o Options) (*Sampler, error) {
 		return nil, err
 	}
 	o = o.Normalized()
-	return &Sampler{o: o, vocab: vocab, biases: o.biases(), plan: o.planned(), dry: newRepetitions(&o.DRY)}, nil
+	return &Sampler{o: o, vocab: vocab, biases: o.biases(), plan: o.planned(), dry: newRepetitions(&o.DRY),
+		ends: newEnds(&o)}, nil
 }
 
 // Pick chooses the token at position len(history), the history being the whole sequence so far. At

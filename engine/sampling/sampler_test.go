@@ -455,3 +455,21 @@ func TestPenaltyOfAnImpossibleToken(t *testing.T) {
 		}
 	}
 }
+
+// Tokens without penalties keep their logits, first and behind filters; what others lose does not change.
+func TestUnpenalizedTokens(t *testing.T) {
+	for _, order := range [][]Step{nil, {StepTopK, StepPenalties}} {
+		o := Options{Temperature: 1, TopK: 3, RepeatPenalty: 1.5, PresencePenalty: 1, FrequencyPenalty: 0.5, Order: order}
+		x, history := []float32{1, 2, 3}, []int32{0, 1, 1, 2}
+		all := newSampler(t, 3, o).Distribution(x, history)
+		o.Unpenalized = []int32{1}
+		some := newSampler(t, 3, o).Distribution(x, history)
+		ratio := some[0].P / some[2].P * all[2].P / all[0].P
+		// the logit 2 was 2/1.5-1-2*0.5
+		want := math.Exp(2 - (2/1.5 - 1 - 2*0.5))
+		if got := float64(some[1].P / some[0].P * all[0].P / all[1].P); math.Abs(float64(ratio)-1) > 1e-4 ||
+			math.Abs(got/want-1) > 1e-4 {
+			t.Errorf("%v: %v, with penalties %v", order, some, all)
+		}
+	}
+}

@@ -20,22 +20,26 @@ const (
 	StepTopP        Step = "top_p"
 	StepMinP        Step = "min_p"
 	StepXTC         Step = "xtc"
+	StepInfill      Step = "infill"
 	StepTemperature Step = "temperature"
 )
 
-// DefaultOrder is llama.cpp's order of all steps.
+// DefaultOrder is llama.cpp's order of the steps that are taken by default: all but [StepInfill].
 func DefaultOrder() []Step {
 	return []Step{StepPenalties, StepDRY, StepTopNSigma, StepTopK, StepTypicalP, StepTopP, StepMinP, StepXTC,
 		StepTemperature}
 }
 
-// letters are the steps of [DefaultOrder] in llama.cpp's short form (--sampling-seq).
-const letters = "edskypmxt"
+// Steps are all steps: those of [DefaultOrder], and [StepInfill].
+func Steps() []Step { return append(DefaultOrder(), StepInfill) }
 
-// ParseOrder reads an order: names as in [DefaultOrder], also with hyphens and as typical_p or temp, or one text of
-// letters, each a step: e d s k y p m x t. An empty list is an order without steps.
+// letters are the steps of [Steps] in llama.cpp's short form (--sampling-seq).
+const letters = "edskypmxti"
+
+// ParseOrder reads an order: names as in [Steps], also with hyphens and as typical_p or temp, or one text of
+// letters, each a step: e d s k y p m x t i. An empty list is an order without steps.
 func ParseOrder(names ...string) ([]Step, error) {
-	all, order := DefaultOrder(), []Step{}
+	all, order := Steps(), []Step{}
 	if len(names) == 1 && names[0] != "" && strings.Trim(names[0], letters) == "" {
 		for _, c := range names[0] {
 			order = append(order, all[strings.IndexRune(letters, c)])
@@ -69,7 +73,7 @@ func (o Options) Normalized() Options {
 	if o.Mirostat.Version > 0 {
 		o.Order = []Step{StepPenalties, StepDRY, StepTemperature}
 	}
-	for _, step := range DefaultOrder() {
+	for _, step := range Steps() {
 		if !slices.Contains(o.order(), step) {
 			o.leaveOut(step)
 		}
@@ -104,6 +108,8 @@ func (o *Options) leaveOut(step Step) {
 		o.MinP = 0
 	case StepXTC:
 		o.XTC.Probability = 0
+	case StepInfill:
+		o.Infill = Infill{}
 	case StepTemperature:
 		if o.Temperature > 0 || o.Dynatemp.Range > 0 {
 			o.Temperature, o.Dynatemp.Range = 1, 0
@@ -130,6 +136,8 @@ func (o *Options) on(step Step) bool {
 		return o.MinP > 0
 	case StepXTC:
 		return o.XTC.Probability > 0 && o.XTC.Threshold <= mostXTC
+	case StepInfill:
+		return o.Infill.Pieces != nil
 	}
 	return o.Temperature > 0 || o.Dynatemp.Range > 0 // StepTemperature
 }
@@ -153,7 +161,7 @@ func (o *Options) planned() plan {
 			p.before = append(p.before, step)
 		default:
 			p.filters = append(p.filters, step)
-			p.moves = p.moves || penalty || step == StepXTC || step == StepTypicalP
+			p.moves = p.moves || penalty || step == StepXTC || step == StepTypicalP || step == StepInfill
 		}
 	}
 	usual := []Step{StepTopK, StepTopP, StepMinP, StepTemperature}

@@ -266,6 +266,8 @@ func TestParseOrder(t *testing.T) {
 		{[]string{"top-n-sigma", "typical_p", "temp", "min-p"}, []Step{StepTopNSigma, StepTypicalP, StepTemperature, StepMinP}},
 		{[]string{"edskypmxt"}, DefaultOrder()},
 		{[]string{"kt"}, []Step{StepTopK, StepTemperature}},
+		{[]string{"ki"}, []Step{StepTopK, StepInfill}},
+		{[]string{"top_k", "top_p", "infill"}, []Step{StepTopK, StepTopP, StepInfill}},
 	} {
 		if got, err := ParseOrder(c.names...); err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%q: %v, %v, expected %v", c.names, got, err, c.want)
@@ -286,10 +288,17 @@ func TestStepsRefused(t *testing.T) {
 		{Mirostat: Mirostat{Version: -1}}, {Mirostat: Mirostat{Tau: -1}}, {Mirostat: Mirostat{Eta: nan}},
 		{DRY: DRY{Multiplier: -1}}, {DRY: DRY{Base: -1}}, {DRY: DRY{AllowedLength: -1}}, {DRY: DRY{LastN: -2}},
 		{DRY: DRY{Breakers: [][]int32{{}}}}, {Order: []Step{"x"}}, {Order: []Step{StepTopK, StepTopK}},
+		{Order: []Step{StepInfill}}, {Order: []Step{StepInfill}, Infill: Infill{Ends: []int32{1}}},
 	} {
 		if _, err := New(4, o); !errors.Is(err, ErrSampling) {
 			t.Errorf("%+v: %v", o, err)
 		}
+	}
+	if _, err := New(4, Options{Infill: Infill{Ends: []int32{4}}}); !errors.Is(err, ErrVocabulary) {
+		t.Errorf("an end outside of the vocabulary: %v", err)
+	}
+	if _, err := New(4, Options{Unpenalized: []int32{4}}); !errors.Is(err, ErrVocabulary) {
+		t.Errorf("a token without penalties outside of the vocabulary: %v", err)
 	}
 	if _, err := New(4, Options{DRY: DRY{Breakers: [][]int32{{4}}}}); !errors.Is(err, ErrVocabulary) {
 		t.Errorf("a breaker outside of the vocabulary: %v", err)

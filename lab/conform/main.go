@@ -1,15 +1,16 @@
 // Command conform measures how many JSON schemas of real programs compile to a grammar that judges their values
 // rightly, and how many answers of models are parsed as they should be.
 //
-//	go -C lab run ./conform [-cases DIR] [-v N] [-only NAME] [-answers] [-speed FILE.gguf [-every N]]
+//	go -C lab run ./conform [-cases DIR] [-v N] [-only NAME] [-any-order] [-answers] [-speed FILE.gguf [-every N]]
 //	go -C lab run ./conform -random N [-seed S] [-calls]
 //
 // DIR has schemas.jsonl.gz (a line each: name, schema, tests with data and valid), values.json (format -> values) and
-// clients.json (schemas by name). A value is judged as compact JSON with its keys in the schema's order. DIR also has
-// answers.jsonl, answers of models with what led to them, whose templates are in DIR/../chat/templates; with -answers
-// they alone are judged. With -speed it measures masks under a file's vocabulary instead. With -random it writes texts
-// of N random schemas, greedy and sampled, which another validator judges; with -calls they are calls of N random tools
-// in each syntax, which are read back first. Both need no cases.
+// clients.json (schemas by name). A value is judged as compact JSON with its keys in the schema's order, or with
+// -any-order in its own by a grammar that allows any. DIR also has answers.jsonl, answers of models with what led to
+// them, whose templates are in DIR/../chat/templates; with -answers they alone are judged. With -speed it measures
+// masks under a file's vocabulary instead. With -random it writes texts of N random schemas, greedy and sampled, which
+// another validator judges; with -calls they are calls of N random tools in each syntax, which are read back first.
+// Both need no cases.
 package main
 
 import (
@@ -46,9 +47,11 @@ var vocabulary = grammar.NewVocabulary(oneByte{}, grammar.VocabularyOptions{})
 // judge is a compiled schema, for one value after another.
 type judge struct{ *grammar.Constraint }
 
-func compile(schema []byte) (judge, error) {
+func compile(schema []byte) (judge, error) { return compileAs(schema, grammar.SchemaOptions{}) }
+
+func compileAs(schema []byte, o grammar.SchemaOptions) (judge, error) {
 	b := grammar.NewBudget(context.Background(), grammar.Limits{})
-	g, err := grammar.ParseSchema(b, schema, grammar.SchemaOptions{})
+	g, err := grammar.ParseSchema(b, schema, o)
 	if err != nil {
 		return judge{}, err
 	}
@@ -81,6 +84,7 @@ type record struct {
 func main() {
 	dir := flag.String("cases", "../../shared/conform", "folder of the cases")
 	verbose := flag.Int("v", 0, "how many values that are judged wrongly, and refused schemas, are shown")
+	anyOrder := flag.Bool("any-order", false, "grammars with keys in any order, values with theirs as they are")
 	only := flag.String("only", "", "the schemas whose names contain this")
 	answersOnly := flag.Bool("answers", false, "the answers of models alone")
 	vocabularyFile := flag.String("speed", "", "measure masks under the vocabulary of this GGUF file")
@@ -90,7 +94,7 @@ func main() {
 	toolCalls := flag.Bool("calls", false, "with -random: calls of tools")
 	seed := flag.Uint64("seed", 1, "with -random: which schemas")
 	flag.Parse()
-	judged := func() error { return run(*dir, *verbose, *only) }
+	judged := func() error { return run(*dir, *verbose, *only, *anyOrder) }
 	if *answersOnly {
 		judged = func() error { return answers(*dir, *verbose) }
 	}
@@ -109,7 +113,7 @@ func main() {
 	}
 }
 
-func run(dir string, verbose int, only string) error {
+func run(dir string, verbose int, only string, anyOrder bool) error {
 	file, err := os.Open(filepath.Join(dir, "schemas.jsonl.gz"))
 	if err != nil {
 		return err
@@ -134,7 +138,7 @@ func run(dir string, verbose int, only string) error {
 		}
 		schemas++
 		begin := time.Now()
-		g, err := compile(c.Schema)
+		g, err := compileAs(c.Schema, grammar.SchemaOptions{AnyOrder: anyOrder})
 		times = append(times, time.Since(begin))
 		if err != nil {
 			why[kind(err)]++
@@ -146,6 +150,9 @@ func run(dir string, verbose int, only string) error {
 		compiled++
 		wrong := 0
 		order := newOrder(c.Schema)
+		if anyOrder {
+			order = newOrder([]byte("true"))
+		}
 		for i, t := range c.Tests {
 			values++
 			text := order.write(t.Data)

@@ -16,14 +16,16 @@ async function send(path, body) {
 // The embedded pair was not trained for fill-in-the-middle, and /infill says so; the other fields are those of /completion too.
 test("llama.vim and llama.vscode", async () => {
   const common = {
-    id_slot: 0, prompt: "func (r *Ring) Push(", n_predict: 64, n_indent: 1, stop: [], top_k: 40, top_p: 0.9, temperature: 0, samplers: ["top_k", "top_p"], stream: false,
+    id_slot: 0, prompt: "func (r *Ring) Push(", n_predict: 64, n_indent: 1, stop: [], top_k: 40, top_p: 0.9, temperature: 0, samplers: ["top_k", "top_p", "infill"], stream: false,
     cache_prompt: true, t_max_prompt_ms: 500, t_max_predict_ms: 100000,
     response_fields: ["content", "timings/prompt_n", "timings/predicted_n", "timings/predicted_per_second", "truncated", "tokens_cached"],
   };
   const filled = await send("/infill", { ...common, input_prefix: "package main\n\n", input_suffix: "\n}\n", input_extra: [{ filename: "a.go", text: "package a\n" }] });
   assert.equal(filled.status, 400);
   assert.match(filled.body.error.message, /fill-in-the-middle/);
-  const { status, body } = await send("/completion", common);
+  const unsure = await send("/completion", common); // the pair's next token has less than 0.2
+  assert.deepEqual([unsure.status, unsure.body.content], [200, ""]);
+  const { status, body } = await send("/completion", { ...common, samplers: ["top_k", "top_p"] });
   assert.equal(status, 200, JSON.stringify(body));
   assert.equal(body.content, "c *uint64, n *uint64) {\n\tif n.nn != 0 {\n\t\treturn n\n\t}\n\treturn n");
   const ahead = await send("/completion", { ...common, n_predict: 0, samplers: [], response_fields: ["content"] });
