@@ -132,7 +132,7 @@ func (t *Task) truncate() error {
 	case n == 0:
 		return nil
 	case t.r.Infill != nil:
-		return bad("truncate_prompt_tokens", "a gap's text is not cut")
+		return bad("truncate_prompt_tokens", "the text around a gap (suffix) is not cut")
 	case t.input != nil:
 		return bad("truncate_prompt_tokens", "an encoder's text is not cut")
 	case n < 0:

@@ -27,7 +27,7 @@ func TestSelftestPlanDemoUsage(t *testing.T) {
 		args, want string
 		code       int
 	}{
-		{"plan -m missing.gguf", "-md FILE", exitUsage},
+		{"plan -m missing.gguf", "missing.gguf", exitFailed},
 		{"plan -p a --prompts " + prompts, "excludes", exitUsage},
 		{"plan --prompts " + prompts, `no "prompt"`, exitFailed},
 		{"selftest --prompts missing.jsonl", "missing.jsonl", exitFailed},

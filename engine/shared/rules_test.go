@@ -313,9 +313,13 @@ func TestPrefixesAreOfEqualOptionsAndSalt(t *testing.T) {
 		"NoCache":    func(o *SessionOptions) { o.NoCache = true },
 	}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[SessionOptions]()) {
-		if others[f.Name] == nil && !slices.Contains([]string{"SessionOptions", "Context", "Target"}, f.Name) {
+		if others[f.Name] == nil && !slices.Contains([]string{"SessionOptions", "Context", "Target", "Form"}, f.Name) {
 			t.Errorf("no case for the option %s", f.Name)
 		}
+	}
+	form := SessionOptions{SessionOptions: engine.SessionOptions{Form: new(engine.DraftForm)}}
+	if _, err := New(m, Options{}).NewSession(t.Context(), form); !errors.Is(err, engine.ErrUsage) {
+		t.Errorf("a sequence that fewer bits compute: %v", err) // its prefix would be taken for the model's
 	}
 	for name, set := range others {
 		other := plain
