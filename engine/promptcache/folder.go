@@ -66,9 +66,6 @@ func createFile(dir string) (io.WriteCloser, string, error) {
 	return file, file.Name(), nil
 }
 
-// Dir is the folder's name.
-func (f *Folder) Dir() string { return f.dir }
-
 func (f *Folder) path(key Key) string {
 	name := key.String()
 	return filepath.Join(f.dir, name[:2], name+entryExt)
