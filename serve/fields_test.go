@@ -151,7 +151,7 @@ var samples = map[string]sample{
 	"mirostat":                {good: []string{`0`, `1`, `2`}, bad: []string{`3`, `0.5`}},
 	"mirostat_tau":            {good: []string{`4`}, bad: []string{`-1`}, same: true},
 	"mirostat_eta":            {good: []string{`0.2`}, bad: []string{`-1`}, same: true},
-	"samplers":                {good: []string{`["top_k","temperature"]`, `["top_k","top_p","infill"]`, `"kti"`, `"top_k;temp"`}, bad: []string{`["z"]`, `1`}},
+	"samplers":                {good: []string{`["top_k","temperature"]`, `["top_k","top_p","infill"]`, `"kti"`, `"top_k;temp"`}, bad: []string{`["z"]`, `["top_k","top_k"]`, `["typ_p","typical"]`, `"kk"`, `1`}},
 	"repetition_penalty":      {good: []string{`1.2`}, bad: []string{`0`}},
 	"dry_multiplier":          {good: []string{`0`, `0.5`}, bad: []string{`-1`}},
 	"dry_base":                {good: []string{`2`}, bad: []string{`-1`}, same: true},

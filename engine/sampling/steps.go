@@ -37,14 +37,15 @@ func Steps() []Step { return append(DefaultOrder(), StepInfill) }
 const letters = "edskypmxti"
 
 // ParseOrder reads an order: names as in [Steps], also with hyphens and as typical_p or temp, or one text of
-// letters, each a step: e d s k y p m x t i. An empty list is an order without steps.
+// letters, each a step: e d s k y p m x t i. An empty list is an order without steps; none comes
+// twice.
 func ParseOrder(names ...string) ([]Step, error) {
 	all, order := Steps(), []Step{}
 	if len(names) == 1 && names[0] != "" && strings.Trim(names[0], letters) == "" {
-		for _, c := range names[0] {
-			order = append(order, all[strings.IndexRune(letters, c)])
+		names = strings.Split(names[0], "")
+		for i, letter := range names {
+			names[i] = string(all[strings.Index(letters, letter)])
 		}
-		return order, nil
 	}
 	for _, name := range names {
 		step := Step(strings.ReplaceAll(name, "-", "_"))
@@ -56,6 +57,9 @@ func ParseOrder(names ...string) ([]Step, error) {
 		}
 		if !slices.Contains(all, step) {
 			return nil, fmt.Errorf("%w: no step %q; there are %v", ErrSampling, name, all)
+		}
+		if slices.Contains(order, step) {
+			return nil, fmt.Errorf("%w: step %q twice", ErrSampling, step)
 		}
 		order = append(order, step)
 	}

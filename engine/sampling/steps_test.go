@@ -273,7 +273,7 @@ func TestParseOrder(t *testing.T) {
 			t.Errorf("%q: %v, %v, expected %v", c.names, got, err, c.want)
 		}
 	}
-	for _, names := range [][]string{{"top_z"}, {""}, {"kz"}, {"top_k", "k"}} {
+	for _, names := range [][]string{{"top_z"}, {""}, {"kz"}, {"top_k", "k"}, {"kk"}, {"typ_p", "typical"}} {
 		if got, err := ParseOrder(names...); !errors.Is(err, ErrSampling) {
 			t.Errorf("%q: %v, %v", names, got, err)
 		}
