@@ -190,6 +190,9 @@ func (t *Task) checkSampling() error {
 	if err := t.m.checkIDs("logit_bias", slices.Concat(slices.Sorted(maps.Keys(s.LogitBias)), s.Banned)); err != nil {
 		return err
 	}
+	if step := s.Twice(); step != "" {
+		return bad("samplers", "the step %s twice", step)
+	}
 	return t.m.checkIDs("stop_token_ids", t.r.Ends)
 }
 

@@ -48,7 +48,7 @@ func (t *Template) messageValue(m *Message, textArguments, typedContent bool) (j
 			f, call := &jinja.Dict{}, &jinja.Dict{}
 			f.Set(jinja.NewText("name", FromTemplate), text(c.Name))
 			arguments := text(c.Arguments)
-			if !textArguments {
+			if !textArguments && json.Valid([]byte(c.Arguments)) { // a model's own may be broken: they stay as they are
 				var err error
 				if arguments, err = jsonValue([]byte(c.Arguments), origin); err != nil {
 					return nil, fmt.Errorf("tool call %d (%s): arguments: %w", i, c.Name, err)

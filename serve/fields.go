@@ -453,7 +453,8 @@ var fields = append([]field{
 		func(_ *request, v value) *Error {
 			return v.bad("nothing is stored here; send the whole conversation as input")
 		}},
-}, slices.Concat(samplingFields(formText|formOllamaOptions|formMessages), rankFields())...)
+}, slices.Concat(samplingFields(formText|formOllamaOptions|formMessages), rankFields(),
+	clientFields())...)
 
 // maxTop is the most alternatives of a token, and maxChoices the most answers to a request, as in OpenAI's API.
 const (

@@ -326,10 +326,15 @@ const maxExtra = 1024
 // readWhenFull reads what becomes of a prompt that is too long.
 func readWhenFull(r *request, v value) *Error {
 	s, err := v.oneOf("stop", string(spec.FullDrop))
-	if r.whenFull = spec.FullStop; s == string(spec.FullDrop) {
+	r.setWhenFull(s == string(spec.FullDrop))
+	return err
+}
+
+// setWhenFull says whether a prompt that is too long is cut.
+func (r *request) setWhenFull(cut bool) {
+	if r.whenFull = spec.FullStop; cut {
 		r.whenFull = spec.FullDrop
 	}
-	return err
 }
 
 // readKeep reads how many tokens of a prompt that is cut stay in front.

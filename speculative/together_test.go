@@ -381,12 +381,13 @@ func (c *together) write(x togetherText, all [3]*shared.Scheduler) (sequence []i
 	if err != nil {
 		return nil, stats, err
 	}
-	if x.edits%3 == 2 { // of a text like it in other texts
+	if x.edits > 0 {
 		other := edited(want, 1/float64(x.edits), int32(c.m.target.Config().Vocab), x.sampling.Seed)
-		drafter = Lookup(IndexSource(c.m.index(other)), SuffixSource(SuffixOptions{}))
-	} else if x.edits > 0 {
-		earlier := edited(want, 1/float64(x.edits), int32(c.m.target.Config().Vocab), x.sampling.Seed)
-		drafter = Previous(PreviousOptions{Tokens: earlier, Else: drafter})
+		if x.edits%3 != 2 {
+			drafter = Previous(PreviousOptions{Tokens: other, Else: drafter})
+		} else if len(other) > 0 { // of a text like it in other texts
+			drafter = Lookup(IndexSource(c.m.index(other)), SuffixSource(SuffixOptions{}))
+		}
 	}
 	d := New(s, drafter, x.options())
 	var got []int32

@@ -129,16 +129,16 @@ func (o *Options) check(vocab int) error {
 	case o.DRY.LastN < -1:
 		return fmt.Errorf("%w: dry window of %d tokens", ErrSampling, o.DRY.LastN)
 	}
-	for i, step := range o.Order {
+	for _, step := range o.Order {
 		if !slices.Contains(Steps(), step) {
 			return fmt.Errorf("%w: no step %q; there are %v", ErrSampling, step, Steps())
 		}
 		if step == StepInfill && o.Infill.Pieces == nil {
 			return fmt.Errorf("%w: the step %s needs the texts of tokens", ErrSampling, step)
 		}
-		if slices.Contains(o.Order[:i], step) {
-			return fmt.Errorf("%w: step %q twice", ErrSampling, step)
-		}
+	}
+	if step := o.Twice(); step != "" {
+		return fmt.Errorf("%w: step %q twice", ErrSampling, step)
 	}
 	inside := func(what string, id int32) error {
 		if id < 0 || int(id) >= vocab {

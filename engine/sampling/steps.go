@@ -37,8 +37,8 @@ func Steps() []Step { return append(DefaultOrder(), StepInfill) }
 const letters = "edskypmxti"
 
 // ParseOrder reads an order: names as in [Steps], also with hyphens and as typical_p or temp, or one text of
-// letters, each a step: e d s k y p m x t i. An empty list is an order without steps; none comes
-// twice.
+// letters, each a step: e d s k y p m x t i. An empty list is an order without steps. Names of steps that are
+// llama.cpp's and not here, and are off unless an option of theirs is given, are left out: tfs_z and adaptive_p.
 func ParseOrder(names ...string) ([]Step, error) {
 	all, order := Steps(), []Step{}
 	if len(names) == 1 && names[0] != "" && strings.Trim(names[0], letters) == "" {
@@ -50,6 +50,8 @@ func ParseOrder(names ...string) ([]Step, error) {
 	for _, name := range names {
 		step := Step(strings.ReplaceAll(name, "-", "_"))
 		switch step {
+		case "tfs_z", "adaptive_p":
+			continue
 		case "typical_p", "typical":
 			step = StepTypicalP
 		case "temp":
@@ -57,9 +59,6 @@ func ParseOrder(names ...string) ([]Step, error) {
 		}
 		if !slices.Contains(all, step) {
 			return nil, fmt.Errorf("%w: no step %q; there are %v", ErrSampling, name, all)
-		}
-		if slices.Contains(order, step) {
-			return nil, fmt.Errorf("%w: step %q twice", ErrSampling, step)
 		}
 		order = append(order, step)
 	}
@@ -91,6 +90,16 @@ func (o *Options) order() []Step {
 		return DefaultOrder()
 	}
 	return o.Order
+}
+
+// Twice is the first step that Order has twice and that is on, which is no choice of a token; "" is none.
+func (o *Options) Twice() Step {
+	for i, step := range o.Order {
+		if slices.Contains(o.Order[:i], step) && o.on(step) {
+			return step
+		}
+	}
+	return ""
 }
 
 // leaveOut switches a step off.

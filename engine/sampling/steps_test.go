@@ -267,13 +267,14 @@ func TestParseOrder(t *testing.T) {
 		{[]string{"edskypmxt"}, DefaultOrder()},
 		{[]string{"kt"}, []Step{StepTopK, StepTemperature}},
 		{[]string{"ki"}, []Step{StepTopK, StepInfill}},
+		{[]string{"typ_p", "tfs_z", "typical_p", "adaptive_p"}, []Step{StepTypicalP, StepTypicalP}},
 		{[]string{"top_k", "top_p", "infill"}, []Step{StepTopK, StepTopP, StepInfill}},
 	} {
 		if got, err := ParseOrder(c.names...); err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%q: %v, %v, expected %v", c.names, got, err, c.want)
 		}
 	}
-	for _, names := range [][]string{{"top_z"}, {""}, {"kz"}, {"top_k", "k"}, {"kk"}, {"typ_p", "typical"}} {
+	for _, names := range [][]string{{"top_z"}, {""}, {"kz"}, {"top_k", "k"}} {
 		if got, err := ParseOrder(names...); !errors.Is(err, ErrSampling) {
 			t.Errorf("%q: %v, %v", names, got, err)
 		}
@@ -287,7 +288,7 @@ func TestStepsRefused(t *testing.T) {
 		{Dynatemp: Dynatemp{Range: -1}}, {Dynatemp: Dynatemp{Exponent: nan}}, {Mirostat: Mirostat{Version: 3}},
 		{Mirostat: Mirostat{Version: -1}}, {Mirostat: Mirostat{Tau: -1}}, {Mirostat: Mirostat{Eta: nan}},
 		{DRY: DRY{Multiplier: -1}}, {DRY: DRY{Base: -1}}, {DRY: DRY{AllowedLength: -1}}, {DRY: DRY{LastN: -2}},
-		{DRY: DRY{Breakers: [][]int32{{}}}}, {Order: []Step{"x"}}, {Order: []Step{StepTopK, StepTopK}},
+		{DRY: DRY{Breakers: [][]int32{{}}}}, {Order: []Step{"x"}}, {TopK: 2, Order: []Step{StepTopK, StepTopK}},
 		{Order: []Step{StepInfill}}, {Order: []Step{StepInfill}, Infill: Infill{Ends: []int32{1}}},
 	} {
 		if _, err := New(4, o); !errors.Is(err, ErrSampling) {
@@ -296,6 +297,9 @@ func TestStepsRefused(t *testing.T) {
 	}
 	if _, err := New(4, Options{Infill: Infill{Ends: []int32{4}}}); !errors.Is(err, ErrVocabulary) {
 		t.Errorf("an end outside of the vocabulary: %v", err)
+	}
+	if _, err := New(4, Options{Order: []Step{StepTopK, StepTopK}, TypicalP: 1}); err != nil {
+		t.Errorf("twice what is off: %v", err)
 	}
 	if _, err := New(4, Options{Unpenalized: []int32{4}}); !errors.Is(err, ErrVocabulary) {
 		t.Errorf("a token without penalties outside of the vocabulary: %v", err)
