@@ -3,6 +3,7 @@ package spec
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -183,5 +184,15 @@ func TestBufferLosesNothing(t *testing.T) {
 	cancel()
 	if b.put(ctx, message{}) {
 		t.Error("a writer that is cancelled finds room")
+	}
+}
+
+// TestUsualSamplingIsLlamas: what a request does not say about the choice of tokens is as llama.cpp has it.
+func TestUsualSamplingIsLlamas(t *testing.T) {
+	s := UsualSampling()
+	got := []float32{s.Temperature, float32(s.TopK), s.TopP, s.MinP, s.RepeatPenalty, s.TypicalP, s.FrequencyPenalty,
+		s.PresencePenalty, s.XTC.Probability, s.DRY.Multiplier, float32(s.PenaltyLastN)}
+	if want := []float32{0.8, 40, 0.95, 0.05, 1, 1, 0, 0, 0, 0, 64}; !slices.Equal(got, want) {
+		t.Errorf("%v, expected %v", got, want)
 	}
 }
