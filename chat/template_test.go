@@ -287,7 +287,8 @@ func TestErrors(t *testing.T) {
 		{Tools: []json.RawMessage{[]byte(`{"a"`)}},
 		{Tools: []json.RawMessage{[]byte(strings.Repeat("[", 1000) + strings.Repeat("]", 1000))}},
 		{Extra: map[string]any{"x": struct{}{}}},
-		{Messages: []Message{{Role: "assistant", ToolCalls: []ToolCall{{Name: "f", Arguments: "{"}}}}},
+		{Messages: []Message{{Role: "assistant", ToolCalls: []ToolCall{{Name: "f",
+			Arguments: strings.Repeat("[", 1000) + strings.Repeat("]", 1000)}}}}},
 	} {
 		if _, err := tmpl.Render(t.Context(), c); err == nil {
 			t.Errorf("accepted: %+v", c)
