@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/internal/batch"
 	"github.com/specgo/spec/internal/terminal"
 	"github.com/specgo/spec/serve"
@@ -60,29 +61,47 @@ type batchReport struct {
 	TokensPerSecond float64 `json:"tokens_per_second"` // generated
 }
 
-func (b *batching) run(ctx context.Context, p *program) error {
-	models := modelFlags{threads: b.threads, weights: b.weights, changes: b.changes}
+// start loads the model into a server that listens nowhere; stop closes it.
+func (b *batching) start(ctx context.Context, p *program) (server *serve.Server, stop func(), err error) {
+	models := b.loading()
 	rt, err := models.runtime(p)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	defer rt.Close()
+	if server, err = b.load(ctx, p, rt); err != nil {
+		rt.Close()
+		return nil, nil, err
+	}
+	return server, func() { server.Close(); rt.Close() }, nil
+}
+
+// load is start in a runtime.
+func (b *batching) load(ctx context.Context, p *program, rt *engine.Runtime) (*serve.Server, error) {
 	entries, err := b.entries(p, rt)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	o, err := b.options(p, entries)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	server, err := serve.New(o)
 	if err != nil {
+		return nil, err
+	}
+	if err := server.Load(ctx, entries[0].Name); err != nil {
+		server.Close()
+		return nil, b.loadError(err)
+	}
+	return server, nil
+}
+
+func (b *batching) run(ctx context.Context, p *program) error {
+	server, stop, err := b.start(ctx, p)
+	if err != nil {
 		return err
 	}
-	defer server.Close()
-	if err := server.Load(ctx, entries[0].Name); err != nil {
-		return b.loadError(err)
-	}
+	defer stop()
 	bar := terminal.NewBar(p.stderr, "batch")
 	defer bar.Clear()
 	r, err := batch.Run(ctx, batch.Options{

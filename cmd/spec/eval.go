@@ -140,7 +140,7 @@ func (v *evaluating) run(ctx context.Context, p *program) error {
 	if v.seed < 0 {
 		v.seed = evalSeed
 	}
-	models := modelFlags{threads: v.threads, weights: v.weights}
+	models := v.loading()
 	if !v.embedded() {
 		models.model = v.models[0].target
 	}
@@ -148,27 +148,11 @@ func (v *evaluating) run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	rt, err := models.runtime(p)
+	server, stop, err := v.start(ctx, p)
 	if err != nil {
 		return err
 	}
-	defer rt.Close()
-	entries, err := v.entries(p, rt)
-	if err != nil {
-		return err
-	}
-	o, err := v.options(p, entries)
-	if err != nil {
-		return err
-	}
-	server, err := serve.New(o)
-	if err != nil {
-		return err
-	}
-	defer server.Close()
-	if err := server.Load(ctx, entries[0].Name); err != nil {
-		return v.loadError(err)
-	}
+	defer stop()
 	suite := junitSuite{Name: filepath.Base(v.cases), Tests: len(cases)}
 	begin := time.Now()
 	for _, c := range cases {

@@ -42,6 +42,9 @@ func TestEvalRunsCases(t *testing.T) {
 			t.Errorf("%q: %s", more, out)
 		}
 	}
+	if out := run(exitFailed, "--override-kv", "llama.rope.freq_base=float:300"); !strings.Contains(out, "differs: model") {
+		t.Errorf("other keys of the file: %s", out)
+	}
 	write(t, cases, strings.Replace(strings.Replace(lines, "Push(", "Pop(", 1), `"contains": "int"`, `"contains": "@@"`, 1))
 	out := run(exitFailed)
 	for _, want := range []string{"FAIL push", "because this differs: prompt", `does not contain "@@"`, "ok   drawn",

@@ -312,12 +312,17 @@ func readKeys(file string) (keys []serve.Key, err error) {
 	return keys, nil
 }
 
+// loading is how models are loaded, without their names.
+func (s *serving) loading() modelFlags {
+	return modelFlags{threads: s.threads, weights: s.weights, changes: s.changes}
+}
+
 // run answers requests until it is told to stop. It listens before models are loaded, so that an address in use is
 // found at once and balancers can ask; requests for a model wait until it is there.
 func (s *serving) run(ctx context.Context, p *program) error {
 	defer p.survive()()
 	s.logTo(p)
-	models := modelFlags{threads: s.threads, weights: s.weights, changes: s.changes}
+	models := s.loading()
 	rt, err := models.runtime(p)
 	if err != nil {
 		return err
