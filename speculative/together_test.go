@@ -53,7 +53,7 @@ type togetherText struct {
 	verifier string
 	length   int
 	adapters int // of togetherModels
-	edits    int // of an earlier answer, one in so many tokens; 0: there is none
+	edits    int // of an earlier answer, which drafts first or is looked up, one in so many tokens; 0: there is none
 }
 
 // togetherBegun is a text that a scheduler has been given, with adapters.
@@ -247,7 +247,9 @@ func drawTogether(models []*togetherModels, seed, n uint64) *together {
 				x.adapters = sets.IntN(len(c.m.adapters))
 			}
 			if earlier.IntN(4) == 0 {
-				x.edits = 1 + earlier.IntN(20)
+				if x.edits = 1 + earlier.IntN(20); x.edits%3 == 2 { // found in other texts
+					x.drafter = "lookup"
+				}
 			}
 			wave = append(wave, x)
 			for rng.IntN(4) == 0 { // a sibling of the same request
@@ -318,7 +320,7 @@ func (c *together) drafterOf(ctx context.Context, x togetherText, all [3]*shared
 		return nil, done, err
 	}
 	switch x.drafter {
-	case "none":
+	case "none", "lookup": // write looks up in the text's own answer
 		return nil, done, nil
 	case "model", "eagle":
 		return Model(seq), done, nil
@@ -383,9 +385,10 @@ func (c *together) write(x togetherText, all [3]*shared.Scheduler) (sequence []i
 	}
 	if x.edits > 0 {
 		other := edited(want, 1/float64(x.edits), int32(c.m.target.Config().Vocab), x.sampling.Seed)
-		if x.edits%3 != 2 {
+		switch {
+		case x.drafter != "lookup":
 			drafter = Previous(PreviousOptions{Tokens: other, Else: drafter})
-		} else if len(other) > 0 { // of a text like it in other texts
+		case len(other) > 0:
 			drafter = Lookup(IndexSource(c.m.index(other)), SuffixSource(SuffixOptions{}))
 		}
 	}
