@@ -156,3 +156,26 @@ func TestTicks(t *testing.T) {
 		}
 	}
 }
+
+// Every color of a figure stands there without a variable first: renderers that know none (librsvg) paint black
+// otherwise. Each variable that is used has a light and a dark color.
+func TestColorsWithoutVariables(t *testing.T) {
+	light, dark, _ := strings.Cut(standaloneStyle, "@media")
+	defined := regexp.MustCompile(`--(\w+): #[0-9a-f]{6};`)
+	use := regexp.MustCompile(`([a-z]+): (#[0-9a-f]{6}); ([a-z]+): var\(--(\w+)\);`)
+	uses := use.FindAllStringSubmatch(standaloneStyle, -1)
+	if all := strings.Count(standaloneStyle, "var("); len(uses) != all || all < 20 {
+		t.Errorf("%d of %d uses of variables have a color before them", len(uses), all)
+	}
+	for _, m := range uses {
+		if m[1] != m[3] || !strings.Contains(light, "--"+m[4]+": "+m[2]+";") {
+			t.Errorf("%s: not the variable's light color", m[0])
+		}
+		if !strings.Contains(dark, "--"+m[4]+": #") {
+			t.Errorf("--%s has no dark color", m[4])
+		}
+	}
+	if len(defined.FindAllString(light, -1)) < 10 {
+		t.Error("no palette")
+	}
+}

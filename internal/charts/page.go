@@ -46,7 +46,10 @@ type Table struct {
 var pageStyle string
 
 //go:embed figure.css
-var figureStyle string // of pages and of figures that stand alone
+var figureSource string
+
+// figureStyle is of pages and of figures that stand alone.
+var figureStyle = explicit(figureSource)
 
 // Write writes the page.
 func (p *Page) Write(w io.Writer) error {

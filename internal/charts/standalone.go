@@ -38,13 +38,15 @@ func Standalone(svg, heading string, notes ...string) (string, error) {
 	}
 	height := y + margin - 12
 	return fmt.Sprintf("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%s\" height=\"%s\" viewBox=\"0 0 %s %s\" "+
-		"role=\"img\" aria-label=\"%s\">\n"+
-		"<style>\n%ssvg { font: 12px system-ui, -apple-system, \"Segoe UI\", Roboto, \"Noto Sans\", sans-serif; }\n.card "+
-		"{ fill: var(--card); stroke: var(--line); }\n</style>\n"+
+		"role=\"img\" aria-label=\"%s\">\n<style>\n%s</style>\n"+
 		"<rect class=\"card\" x=\"0.5\" y=\"0.5\" width=\"%s\" height=\"%s\" rx=\"10\"/>\n%s</svg>\n",
-		num(shown), num(shown*height/full), num(full), num(height), html.EscapeString(heading), figureStyle, num(full-1),
+		num(shown), num(shown*height/full), num(full), num(height), html.EscapeString(heading), standaloneStyle, num(full-1),
 		num(height-1), c.b.String()), nil
 }
+
+// standaloneStyle is the style of a figure that no page surrounds.
+var standaloneStyle = explicit(figureSource + "svg { font: 12px system-ui, -apple-system, \"Segoe UI\", Roboto, " +
+	"\"Noto Sans\", sans-serif; }\n.card { fill: var(--card); stroke: var(--line); }\n")
 
 // broken breaks a text into lines of at most the given width; letter is the mean width of a letter.
 func broken(text string, most, letter float64) (lines []string) {

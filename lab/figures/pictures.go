@@ -38,7 +38,8 @@ func (r *report) pictures() (list []picture) {
 		"point by point. Dotted: the formula, if every verification pass took as long as decoding a token.")
 	add("time", "Where the time of a token goes", r.timeChart(), pair, "Code prompts, greedy, schedule auto. Reading "+
 		"the weights: the time of plain decoding's pass, shared by the tokens that a pass yields. More tokens in a pass: "+
-		"what verification takes beyond that.")
+		"what verification takes beyond that. 100 %: plain decoding with the same kernels, measured around each run; the "+
+		"two kernel sets were measured one after the other, so their milliseconds are not to be compared.")
 	add("acceptance", "Accepted drafts by position", r.acceptanceChart(), "Share of the rounds in which the draft "+
 		"model's 1st, 2nd, ... token was accepted, of those that drafted it; greedy, drafts of 10 tokens, 30 prompts of "+
 		"each kind. Median over the prompts; band: its 95 % interval. The same on every machine.")
@@ -108,9 +109,12 @@ func point(x float64, e compare.Estimate) charts.Point {
 	return charts.Point{X: x, Y: e.Value, Low: e.Low, High: e.High}
 }
 
-// timeChart splits the time of a token.
+// timeChart splits the time of a token, in percent of plain decoding's with the same kernels, which was measured
+// around each run: kernel sets are measured one after the other, and what the memory gives changes in between, so
+// that their milliseconds are not to be compared.
 func (r *report) timeChart() string {
-	s := charts.Stacks{Label: "Where the time of a token goes", X: "milliseconds for a token",
+	s := charts.Stacks{Label: "Where the time of a token goes", Unit: " %",
+		X:     "time of a token, plain decoding with the same kernels: 100 %",
 		Parts: []string{"reading the weights", "more tokens in a pass", "drafting", "other"}}
 	for _, v := range r.with("drafters") {
 		for i, d := range drafting {
@@ -118,8 +122,7 @@ func (r *report) timeChart() string {
 			if !ok {
 				continue
 			}
-			const ms = 1e3
-			var plain, reading, drafting, verifying, seconds, tokens float64
+			var plain, reading, drafting, verifying, seconds float64
 			for _, r := range x.runs {
 				if !r.steady() {
 					continue
@@ -127,16 +130,15 @@ func (r *report) timeChart() string {
 				one := (r.Before + r.After) / 2
 				plain += one * float64(r.Tokens)
 				reading += one * float64(r.Target)
-				drafting, verifying, seconds, tokens = drafting+r.Drafting, verifying+r.Verifying, seconds+r.Seconds,
-					tokens+float64(r.Tokens)
+				drafting, verifying, seconds = drafting+r.Drafting, verifying+r.Verifying, seconds+r.Seconds
 			}
 			if i == 0 {
-				s.Bars = append(s.Bars, charts.Stack{Name: "plain, " + shortName(v), Values: []float64{ms * plain / tokens}})
+				s.Bars = append(s.Bars, charts.Stack{Name: "plain, " + shortName(v), Values: []float64{100}})
 			}
 			reading = min(reading, verifying)
+			of := func(part float64) float64 { return 100 * part / plain }
 			s.Bars = append(s.Bars, charts.Stack{Name: d, Note: fmt.Sprintf(" (%.1fx)", plain/seconds),
-				Values: []float64{ms * reading / tokens, ms * (verifying - reading) / tokens, ms * drafting / tokens,
-					ms * max(0, seconds-drafting-verifying) / tokens}})
+				Values: []float64{of(reading), of(verifying - reading), of(drafting), of(max(0, seconds-drafting-verifying))}})
 		}
 	}
 	if len(s.Bars) == 0 {
