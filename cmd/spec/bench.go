@@ -7,17 +7,17 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"runtime"
+	"path/filepath"
 	"runtime/pprof"
 	"strings"
 	"time"
 
-	"github.com/klauspost/cpuid/v2"
-
+	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/cmd/spec/internal/output"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/internal/bench"
+	"github.com/specgo/spec/internal/results"
 	"github.com/specgo/spec/internal/synth"
 	"github.com/specgo/spec/internal/terminal"
 	"github.com/specgo/spec/internal/units"
@@ -29,7 +29,7 @@ var benchCommand = command{
 	name:  "bench",
 	does:  "tokens per second on this machine, beside what its memory allows",
 	usage: "[-m FILE | --shape NAME --type TYPE [--layers N]] [-p N,N] [-n N] [-t N] [-r N] [--quick] [-o FORMAT]",
-	about: `Measures this machine's memory bandwidth, then passes of the model: decoding, verification of several tokens at once, prefill, batches of sequences, and with -md the steps of a draft model or head. Times are medians; prompts are random tokens; batches are sampled at temperature 0.8.
+	about: `Measures this machine's memory bandwidth, then passes of the model: decoding, verification of several tokens at once, prefill, batches of sequences, and with -md the steps of a draft model or head. Times are medians; prompts are random tokens, or those of a text (-f); batches are sampled at temperature 0.8.
 
 "of memory" is the bytes that a pass must read, over its time and the measured bandwidth: all weights once, as they are packed (an embedding only where it serves as the output matrix; of experts those of one token), and the keys and values of earlier positions. "vs decode" compares with decoding at an empty context: decode and verify by the time of a pass, prefill and batch by the tokens per second.
 
@@ -52,19 +52,21 @@ const measured = 1 << 30
 // benchmark is the command's options.
 type benchmark struct {
 	modelFlags
-	cache       kvFlags
-	o           bench.Options
-	deep        bool // -d was given
-	shape, typ  string
-	layers      int // of the shape; 0: all
-	quick, json bool
-	format      string
-	profile     string
-	draft       string
+	cache      kvFlags
+	o          bench.Options
+	deep       bool // -d was given
+	shape, typ string
+	layers     int // of the shape; 0: all
+	quick      bool
+	text       string // file whose tokens are taken instead of random ones
+	read       string // what it holds
+	results    resultFlags
+	profile    string
+	draft      string
 }
 
 func newBenchmark() *benchmark {
-	return &benchmark{format: "text", o: bench.Options{
+	return &benchmark{o: bench.Options{
 		Prefill:  []int{16, 128, 512},
 		Contexts: []int{0, 2048},
 		Verify:   []int{1, 2, 3, 4, 6, 8, 12, 16},
@@ -105,13 +107,11 @@ func (b *benchmark) flags() []group {
 			intFlag("-r, --repetitions", &b.o.Repeats, 1, maxRepeats, "repeats; a row stops after ten seconds").or("5"),
 			switchFlag("--quick", &b.quick, true, "fewer rows and repeats: -p 128 -n 16 --verify 1,2,4,8,16 --batch 1,16 "+
 				"--sample 20 -r 2"),
+			fileFlag("-f, --file", &b.text, "FILE",
+				"take the tokens of this text instead of random ones: which experts they choose is then a text's"),
 			fileFlag("--cpuprofile", &b.profile, "FILE", "write a CPU profile of all this, for go tool pprof"),
 		}},
-		{"output", []flag{
-			choiceFlag("-o, --output", &b.format, []string{"text", "md", "csv", "json"}, "format of the results").
-				or("text").env("SPEC_BENCH_OUTPUT").of("format"),
-			switchFlag("--json", &b.json, true, "the same as -o json").of("format"),
-		}},
+		{"output", b.results.rows("SPEC_BENCH_OUTPUT")},
 		withoutEffect(ignoredRows(), ignoredModes()),
 	}
 }
@@ -128,9 +128,6 @@ func (b *benchmark) check() (err error) {
 	if b.quick {
 		b.o.Prefill, b.o.Decode, b.o.Verify, b.o.Batches, b.o.Sampled, b.o.Repeats = []int{128}, 16, []int{1, 2, 4, 8, 16},
 			[]int{1, 16}, 20, 2
-	}
-	if b.json {
-		b.format = "json"
 	}
 	b.o.KV, err = b.cache.kvType()
 	return err
@@ -190,14 +187,12 @@ func (b *benchmark) fit(c engine.Config) error {
 
 // report is what "spec bench --json" prints.
 type report struct {
-	Schema    int         `json:"schema"`
-	CPU       string      `json:"cpu"`
-	SIMD      string      `json:"simd"`
-	Threads   int         `json:"threads"`
+	Schema int `json:"schema"`
+	results.Origin
 	Model     string      `json:"model"`
 	Bytes     int64       `json:"bytes"`
 	Bandwidth float64     `json:"bandwidth_gbps"`
-	Rows      []bench.Row `json:"rows"`
+	Rows      []bench.Row `json:"rows" csv:"-"`
 }
 
 func countsFlag(n string, p *[]int, low, high int, help string) flag {
@@ -221,6 +216,9 @@ func parseCounts(p *[]int, low, high int, v string) error {
 }
 
 func (b *benchmark) run(ctx context.Context, p *program) error {
+	if err := b.readText(ctx); err != nil {
+		return err
+	}
 	rt, err := b.runtime(p)
 	if err != nil {
 		return err
@@ -257,22 +255,26 @@ func (b *benchmark) run(ctx context.Context, p *program) error {
 		gbps, err := reader.ReadBandwidth(cmp.Or(p.measured, measured))
 		return gbps * 1e9, err
 	}
+	origin, err := b.benched(ctx, p, rt)
+	if err != nil {
+		return err
+	}
+	if err := b.encodeText(m, &origin); err != nil {
+		return err
+	}
 	rows, bandwidth, err := b.measure(ctx, p, m)
 	if err != nil {
 		return err
 	}
 	c := m.Config()
-	out := report{1, cpuName(), rt.SIMD(), rt.Threads(), c.Name, m.Bytes(), bandwidth / 1e9, rows}
-	switch b.format {
-	case "json":
-		return printJSON(p.stdout, out)
-	case "csv":
-		return out.csv(p.stdout)
+	out := report{1, origin, c.Name, m.Bytes(), bandwidth / 1e9, rows}
+	if done, err := writeForPrograms(&b.results, p.stdout, out, rows); done {
+		return err
 	}
 	title := fmt.Sprintf("%s: %s, %s parameters, %s, %s", terminal.Line(c.Name, longestName),
 		c.Architecture,
 		units.Count(m.Parameters()), m.WeightTypes(), size(m.Bytes()))
-	if b.format == "md" {
+	if b.results.format == "md" {
 		return out.markdown(p.stdout, title)
 	}
 	return out.text(p.stdout, title, terminal.Width(p.stdout))
@@ -406,10 +408,54 @@ func (b *benchmark) measure(ctx context.Context, p *program, m *engine.Model) (
 	return bench.Run(ctx, m, b.o, say)
 }
 
-// cpuName is what the processor calls itself.
-func cpuName() string {
-	if name := strings.TrimSpace(cpuid.CPU.BrandName); name != "" {
-		return name
+// benched is the origin of the results: random weights have a name and no hash.
+func (b *benchmark) benched(ctx context.Context, p *program, rt *engine.Runtime) (results.Origin, error) {
+	if b.shape == "" {
+		return b.origin(ctx, p, rt, b.draftFiles()...)
 	}
-	return runtime.GOARCH
+	o := results.Here()
+	o.SIMD, o.Threads = rt.SIMD(), rt.Threads()
+	o.Models = append(o.Models, results.File{Name: "random weights of " + b.shape + " in " + b.typ})
+	if b.draft == "" {
+		return o, nil
+	}
+	draft, err := b.hashed(ctx, p, b.draft, "", nil)
+	o.Models = append(o.Models, draft)
+	return o, err
+}
+
+func (b *benchmark) draftFiles() []string {
+	if b.draft == "" {
+		return nil
+	}
+	return []string{b.draft}
+}
+
+// readText reads the text of -f, before any work is done.
+func (b *benchmark) readText(ctx context.Context) error {
+	if b.text == "" {
+		return nil
+	}
+	file, err := openInput(ctx, b.text)
+	if err != nil {
+		return err
+	}
+	b.read, err = readText(ctx, &source{from: file, name: b.text})
+	return err
+}
+
+// encodeText makes tokens of the text of -f, and notes its hash.
+func (b *benchmark) encodeText(m *engine.Model, o *results.Origin) error {
+	if b.text == "" {
+		return nil
+	}
+	tok := m.Tokenizer()
+	if tok == nil {
+		return fmt.Errorf("-f %s: no tokenizer in the model's file", b.text)
+	}
+	if b.o.Text = tok.Encode(b.read, bpe.EncodeOptions{}); len(b.o.Text) == 0 {
+		return fmt.Errorf("-f %s: no tokens", b.text)
+	}
+	o.Prompts = append(o.Prompts, results.TextFile(filepath.Base(b.text), []byte(b.read)))
+	return nil
 }

@@ -34,7 +34,7 @@ func benched(t *testing.T, change func(b *benchmark)) string {
 }
 
 func TestBench(t *testing.T) {
-	text := benched(t, func(b *benchmark) { b.json = true })
+	text := benched(t, func(b *benchmark) { b.results.format = "json" })
 	var got struct {
 		Schema        int
 		CPU, SIMD     string

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/csv"
 	"fmt"
 	"io"
 	"strings"
@@ -83,39 +82,10 @@ func (r *report) text(out io.Writer, title string, width int) error {
 // markdown writes the report as a table of Markdown.
 func (r *report) markdown(out io.Writer, title string) error {
 	var b strings.Builder
-	escape := strings.NewReplacer("|", `\|`).Replace
-	b.WriteString(escape(r.machine()) + "\n\n" + escape(title) + "\n\n")
-	t := r.table()
-	var heads, rules []string
-	for _, c := range t.Columns {
-		heads = append(heads, c.Head)
-		rules = append(rules, map[bool]string{true: "---", false: "---:"}[c.Left])
-	}
-	b.WriteString("| " + strings.Join(heads, " | ") + " |\n| " + strings.Join(rules, " | ") + " |\n")
-	for _, row := range t.Rows {
-		b.WriteString("| " + strings.Join(row, " | ") + " |\n")
-	}
+	b.WriteString(terminal.EscapeCell(r.machine()) + "\n\n" + terminal.EscapeCell(title) + "\n\n" + r.table().Markdown())
 	for _, note := range r.notes() {
 		b.WriteString("\n" + note + "\n")
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
-}
-
-// csv writes the rows with what is common to them, under the names of the JSON.
-func (r *report) csv(out io.Writer) error {
-	w := csv.NewWriter(out)
-	w.Write(strings.Split("cpu,simd,threads,model,bytes,bandwidth_gbps,kind,n_tokens,context,repeats,"+
-		"tokens_per_second,pass_seconds,stddev,bandwidth_fraction,ratio_to_decode", ","))
-	for _, row := range r.Rows {
-		var cells []string
-		for _, v := range []any{r.CPU, r.SIMD, r.Threads, r.Model, r.Bytes, r.Bandwidth, row.Kind, row.Tokens, row.Context,
-			row.Repeats,
-			row.TokensPerSecond, row.PassSeconds, row.StdDev, row.BandwidthFraction, row.RatioToDecode} {
-			cells = append(cells, fmt.Sprint(v))
-		}
-		w.Write(cells)
-	}
-	w.Flush()
-	return w.Error()
 }

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -17,6 +15,7 @@ import (
 	"github.com/specgo/spec/cmd/spec/internal/output"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/internal/compare"
+	"github.com/specgo/spec/internal/results"
 	"github.com/specgo/spec/internal/terminal"
 	"github.com/specgo/spec/speculative"
 )
@@ -38,7 +37,7 @@ func compareAbout() string {
   oracle      the passes of target and draft if every draft ended at its first wrong token
   BLEU        against plain decoding's text
 
-Where a verifier promises plain decoding's text and breaks that promise, the exit code is 1. A table that is wider than the terminal leaves columns out; --json has all of them.
+Where a verifier promises plain decoding's text and breaks that promise, the exit code is 1. A table that is wider than the terminal leaves columns out; -o json and -o csv have all of them.
 
 Presets repeat published experiments (docs/PAPERS.md); flags that are given as well replace their parts:
 `)
@@ -57,13 +56,14 @@ type comparison struct {
 	context   int
 	sampling  engine.Sampling
 	prompts   []string
+	single    givenPrompts
 	most      int
 	tokens    int
 	repeats   int
 	warmup    int
 	matrix    compare.Matrix
 	preset    string
-	json      bool
+	results   resultFlags
 	page      string
 	seed      int
 	sequences []*engine.Session
@@ -86,10 +86,12 @@ func (c *comparison) flags() []group {
 			chosenFlag("--weights", &m.Weights, append(engine.WeightNames(), "file"),
 				"convert the weights while loading").or("file: as they are")}, drafts...)},
 		{"cache", append([]flag{contextRow(&c.context, "context in tokens")}, c.cache.rows()...)},
+		{"prompts", c.single.rows()},
 		{"measurement", []flag{
 			choiceFlag("--preset", &c.preset, presets, "a published experiment, see above"),
 			filesFlag("--prompts", &c.prompts, "FILE",
-				`lines {"id","prompt"}, or a built-in set: code, copy, open; may be repeated`).or("code"),
+				`lines {"id","prompt"}, a plain text that is one prompt, or a built-in set: code, copy, open; may be repeated`).
+				or("code"),
 			intFlag("--max-prompts", &c.most, 1, math.MaxInt32, "only the first N prompts of each set"),
 			lengthRow(&c.tokens, 1, math.MaxInt32, "most tokens to generate after each prompt", "64"),
 			intFlag("-r, --repeat", &c.repeats, 1, maxRepeats, "timed runs of each setting on each prompt").or("3"),
@@ -116,10 +118,9 @@ func (c *comparison) flags() []group {
 			topKRow(&c.sampling.TopK, "0: off"), topPRow(&c.sampling.TopP, "0: off"), minPRow(&c.sampling.MinP, "0: off"),
 			noiseRow(&c.seed, "1"),
 		}},
-		{"output", []flag{
-			switchFlag("--json", &c.json, true, "write JSON instead of the table"),
+		{"output", append(c.results.rows("SPEC_COMPARE_OUTPUT"),
 			fileFlag("--html", &c.page, "FILE", "write a page with charts as well: one file that needs no other"),
-		}},
+		)},
 		withoutEffect(ignoredRows(), ignoredModes()),
 	}
 }
@@ -178,7 +179,7 @@ func (c *comparison) setLengths(v string) error {
 }
 
 // plan puts together what the flags, the preset and the defaults say, in that order.
-func (c *comparison) plan(ctx context.Context) (compare.Plan, error) {
+func (c *comparison) plan(ctx context.Context, p *program) (compare.Plan, error) {
 	fallback := compare.Preset{
 		Matrix: compare.Matrix{
 			Weights: []string{""}, Temperatures: []float32{0}, Drafters: []string{"model", "ngram", "tree"},
@@ -224,7 +225,12 @@ func (c *comparison) plan(ctx context.Context) (compare.Plan, error) {
 		return plan, usagef("--drafter lookup needs other texts: --lookup PATH")
 	}
 	sets := c.prompts
-	if len(sets) == 0 {
+	if own, err := c.single.set(ctx, p); err != nil {
+		return plan, err
+	} else if len(own.Prompts) > 0 {
+		plan.Sets = append(plan.Sets, own)
+	}
+	if len(sets) == 0 && len(plan.Sets) == 0 {
 		sets = fallback.Sets
 		if c.model != "" && holds(c.model, engine.KindEncoderDecoder) { // the others are beginnings of texts
 			sets = []string{compare.Translation}
@@ -304,13 +310,11 @@ func readSet(ctx context.Context, name string) (compare.Set, error) {
 	case err != nil:
 		return compare.Set{}, err
 	}
-	prompts, err := compare.ReadPrompts(bytes.NewReader(text), name)
-	base := filepath.Base(name)
-	return compare.Set{Name: strings.TrimSuffix(base, filepath.Ext(base)), Prompts: prompts}, err
+	return compare.NewSet(text, name)
 }
 
 func (c *comparison) run(ctx context.Context, p *program) error {
-	plan, err := c.plan(ctx)
+	plan, err := c.plan(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -328,6 +332,10 @@ func (c *comparison) run(ctx context.Context, p *program) error {
 		return err
 	}
 	defer rt.Close()
+	origin, err := c.measured(ctx, p, rt, plan)
+	if err != nil {
+		return err
+	}
 	types := ""
 	lab := compare.Lab{Open: func(ctx context.Context, weights string) (*compare.Pair, error) {
 		c.weights = weights
@@ -346,7 +354,7 @@ func (c *comparison) run(ctx context.Context, p *program) error {
 		return failed
 	}
 	report.Complete = failed == nil
-	report.Model, report.Weights, report.SIMD, report.Threads = c.name(), types, rt.SIMD(), rt.Threads()
+	report.Origin, report.Model, report.Weights = origin, c.name(), types
 	report.Command = c.command(plan)
 	for _, d := range c.drafts {
 		report.Drafts = append(report.Drafts, filepath.Base(d))
@@ -361,9 +369,12 @@ func (c *comparison) run(ctx context.Context, p *program) error {
 	if c.model != "" {
 		report.Model = filepath.Base(c.model)
 	}
-	if c.json {
-		err = json.NewEncoder(p.stdout).Encode(report)
-	} else {
+	switch written, failed := writeForPrograms(&c.results, p.stdout, *report, report.Rows); {
+	case written:
+		err = failed
+	case c.results.format == "md":
+		err = report.Markdown(p.stdout)
+	default:
 		err = report.Table(p.stdout, terminal.Width(p.stdout))
 	}
 	if page != nil && err == nil {
@@ -378,6 +389,24 @@ func (c *comparison) run(ctx context.Context, p *program) error {
 		return failed
 	}
 	return report.Err()
+}
+
+// measured is the origin of the results.
+func (c *comparison) measured(ctx context.Context, p *program, rt *engine.Runtime, plan compare.Plan) (results.Origin,
+	error) {
+	o, err := c.origin(ctx, p, rt, c.draftFiles()...)
+	for _, set := range plan.Sets {
+		o.Prompts = append(o.Prompts, set.File)
+	}
+	return o, err
+}
+
+// draftFiles are the models that draft: embedded ones for an embedded target.
+func (c *comparison) draftFiles() []string {
+	if len(c.drafts) == 0 && c.model == "" {
+		return []string{"", embeddedHead}
+	}
+	return c.drafts
 }
 
 // command is how to repeat the run, for the page: names of files, not their folders.
@@ -401,6 +430,7 @@ func (c *comparison) command(plan compare.Plan) string {
 	for _, name := range c.prompts {
 		s += " --prompts " + filepath.Base(name)
 	}
+	s += c.single.command()
 	if c.most > 0 {
 		s += fmt.Sprint(" --max-prompts ", c.most)
 	}

@@ -2,6 +2,9 @@ package main
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/csv"
+	"encoding/hex"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
@@ -9,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -170,6 +174,8 @@ func TestCompareBadInput(t *testing.T) {
 		"no draft model":        {[]string{"-m", "x.gguf", "--drafter", "model"}, exitUsage, []string{"-md", "model"}},
 		"no second draft model": {[]string{"--drafter", "model2"}, exitUsage, []string{"-md", "model2"}},
 		"model missing":         {[]string{"-m", "missing.gguf"}, exitFailed, []string{"missing.gguf"}},
+		"empty prompt":          {[]string{"-p", ""}, exitUsage, []string{"-p", "empty"}},
+		"no such text":          {[]string{"-f", "missing.txt"}, exitFailed, []string{"missing.txt"}},
 		"page in no folder": {[]string{"--max-prompts", "1", "-n", "2", "-r", "1", "--drafter", "ngram", "--html",
 			filepath.Join(file, "x")}, exitFailed, []string{"bad.jsonl"}},
 		"prompt beyond contexts": {[]string{"-c", "4", "-n", "2"}, exitFailed, []string{"prompt", "context"}},
@@ -211,5 +217,78 @@ func TestComparePage(t *testing.T) {
 	}
 	if list, _ := os.ReadDir(dir); len(list) != 1 {
 		t.Errorf("left behind: %v", list)
+	}
+}
+
+// Prompts come from anywhere: -p, -f, standard input, a plain text, lines of JSON. The results name each with the hash
+// of its bytes, and CSV has a line for each row of the JSON with the same figures.
+func TestComparePromptsAndForms(t *testing.T) {
+	dir := t.TempDir()
+	text, lines := filepath.Join(dir, "plain.txt"), filepath.Join(dir, "lines.jsonl")
+	write(t, text, "{\nfunc main() {\n")
+	write(t, lines, `{"id":7,"prompt":"package a"}`+"\n")
+	args := []string{"compare", "-p", `a\tb`, "-f", "-", "--prompts", text, "--prompts", lines, "-n", "4", "-r", "1",
+		"--warmup", "0", "--drafter", "model", "--schedule", "constant"}
+	type file struct{ Name, SHA256 string }
+	var r struct {
+		compared
+		Commit, Date, CPU, SIMD, Version string
+		Models                           []file
+		Sets                             []file `json:"prompt_sets"`
+		Figures                          []struct {
+			Drafted  []int `json:"drafted_per_position"`
+			Accepted []int `json:"accepted_per_position"`
+			N        int   `json:"n_drafted"`
+			Y        int   `json:"n_accepted"`
+		} `json:"rows"`
+	}
+	out := done(t, "x := ", append(args, "-o", "json")...)
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(out), &r.compared); err != nil {
+		t.Fatal(err)
+	}
+	sum := func(s string) string { x := sha256.Sum256([]byte(s)); return hex.EncodeToString(x[:]) }
+	want := []file{{"-p", sum("a\tb\x00x := \x00")}, {"plain.txt", sum("{\nfunc main() {\n")},
+		{"lines.jsonl", sum(`{"id":7,"prompt":"package a"}` + "\n")}}
+	if !slices.Equal(r.Sets, want) {
+		t.Errorf("prompts %v, want %v", r.Sets, want)
+	}
+	if len(r.Models) != 3 || len(r.Models[0].SHA256) != 64 || r.Models[0] == r.Models[1] || r.CPU == "" || r.SIMD == "" ||
+		r.Date == "" || r.Version == "" {
+		t.Errorf("origin: %+v", r)
+	}
+	var sets []string
+	for i, row := range r.compared.Rows {
+		if row.Drafter == "none" {
+			sets = append(sets, row.Prompts)
+		}
+		drafted, accepted := 0, 0
+		for j, n := range r.Figures[i].Drafted {
+			drafted, accepted = drafted+n, accepted+r.Figures[i].Accepted[j]
+		}
+		if drafted != r.Figures[i].N || accepted != r.Figures[i].Y {
+			t.Errorf("%s: %d drafted, %d by position; %d accepted, %d by position", row.Schedule, r.Figures[i].N, drafted,
+				r.Figures[i].Y, accepted)
+		}
+	}
+	if !slices.Equal(sets, []string{"given", "plain", "lines"}) {
+		t.Errorf("sets %q", sets)
+	}
+	table, err := csv.NewReader(strings.NewReader(done(t, "x := ", append(args, "--csv")...))).ReadAll()
+	if err != nil || len(table) != 1+len(r.compared.Rows) {
+		t.Fatalf("%d lines of CSV, %d rows: %v", len(table), len(r.compared.Rows), err)
+	}
+	at := func(line int, name string) string { return table[line][slices.Index(table[0], name)] }
+	for i, row := range r.compared.Rows {
+		if at(i+1, "prompts") != row.Prompts || at(i+1, "drafter") != row.Drafter || at(i+1, "schedule") != row.Schedule ||
+			at(i+1, "n_tokens") != strconv.Itoa(row.NTokens) || at(i+1, "n_target_passes") != strconv.Itoa(row.TargetPasses) {
+			t.Errorf("line %d: %q is not %+v", i+1, table[i+1], row)
+		}
+	}
+	if out := done(t, "x := ", append(args, "-o", "md")...); !strings.Contains(out, "| drafter |") ||
+		!strings.Contains(out, "kernels") {
+		t.Error(out)
 	}
 }

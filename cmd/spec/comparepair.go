@@ -59,10 +59,7 @@ func (c *comparison) pair(ctx context.Context, p *program, rt *engine.Runtime, p
 	}
 	c.sequences = append(c.sequences, session)
 
-	files := c.drafts
-	if len(files) == 0 && c.model == "" {
-		files = []string{"", embeddedHead}
-	}
+	files := c.draftFiles()
 	if texts, err = openIndexes(ctx, p, tok, c.texts); err != nil {
 		return nil, "", err
 	}

@@ -8,6 +8,7 @@ import (
 	"runtime"
 
 	"github.com/specgo/spec/internal/doctor"
+	"github.com/specgo/spec/internal/results"
 	"github.com/specgo/spec/tensor"
 )
 
@@ -53,7 +54,7 @@ func (e *examining) run(_ context.Context, p *program) error {
 	}
 	list := doctor.Examine(os.DirFS("/"), m)
 	if e.json {
-		return printJSON(p.stdout, doctorReport{1, programVersion(), m.Kernels, m.Threads, m.Bandwidth, list})
+		return printJSON(p.stdout, doctorReport{1, results.Version(), m.Kernels, m.Threads, m.Bandwidth, list})
 	}
 	changes := 0
 	for _, f := range list {

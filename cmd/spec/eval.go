@@ -3,6 +3,8 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -14,6 +16,7 @@ import (
 	"time"
 
 	library "github.com/specgo/spec"
+	"github.com/specgo/spec/internal/results"
 	"github.com/specgo/spec/internal/terminal"
 	"github.com/specgo/spec/serve"
 	"github.com/specgo/spec/spectest"
@@ -72,14 +75,15 @@ func (v *evaluating) check() error {
 const evalSeed = 1
 
 // readCases reads the whole file first, so that a mistake in its last line is found at once.
-func readCases(name string) (list []*spectest.Line, err error) {
+func readCases(name string) (list []*spectest.Line, file results.File, err error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, err
+		return nil, file, err
 	}
 	defer f.Close()
 	seen := map[string]int{}
-	r := bufio.NewScanner(f)
+	hash := sha256.New()
+	r := bufio.NewScanner(io.TeeReader(f, hash))
 	r.Buffer(nil, 16<<20)
 	for n := 1; r.Scan(); n++ {
 		if strings.TrimSpace(r.Text()) == "" {
@@ -87,33 +91,39 @@ func readCases(name string) (list []*spectest.Line, err error) {
 		}
 		l, err := spectest.ParseLine(r.Bytes())
 		if err != nil {
-			return nil, fmt.Errorf("%s: line %d: %w", name, n, err)
+			return nil, file, fmt.Errorf("%s: line %d: %w", name, n, err)
 		}
 		if seen[l.Name] > 0 {
-			return nil, fmt.Errorf("%s: line %d: name: %q is that of line %d too", name, n, l.Name, seen[l.Name])
+			return nil, file, fmt.Errorf("%s: line %d: name: %q is that of line %d too", name, n, l.Name, seen[l.Name])
 		}
 		seen[l.Name] = n
 		l.Body = slices.Clone(l.Body)
 		list = append(list, l)
 	}
 	if err := r.Err(); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, file, fmt.Errorf("%s: %w", name, err)
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("%s: no cases", name)
+		return nil, file, fmt.Errorf("%s: no cases", name)
 	}
-	return list, nil
+	return list, results.File{Name: filepath.Base(name), SHA256: hex.EncodeToString(hash.Sum(nil))}, nil
 }
 
 // junitSuite and junitCase are results as JUnit's XML has them.
 type junitSuite struct {
-	XMLName  xml.Name    `xml:"testsuite"`
-	Name     string      `xml:"name,attr"`
-	Tests    int         `xml:"tests,attr"`
-	Failures int         `xml:"failures,attr"`
-	Errors   int         `xml:"errors,attr"`
-	Time     string      `xml:"time,attr"`
-	Cases    []junitCase `xml:"testcase"`
+	XMLName    xml.Name        `xml:"testsuite"`
+	Name       string          `xml:"name,attr"`
+	Tests      int             `xml:"tests,attr"`
+	Failures   int             `xml:"failures,attr"`
+	Errors     int             `xml:"errors,attr"`
+	Time       string          `xml:"time,attr"`
+	Properties []junitProperty `xml:"properties>property"` // results.Origin
+	Cases      []junitCase     `xml:"testcase"`
+}
+
+type junitProperty struct {
+	Name  string `xml:"name,attr"`
+	Value string `xml:"value,attr"`
 }
 
 type junitCase struct {
@@ -129,11 +139,39 @@ type junitReason struct {
 	Text    string `xml:",chardata"`
 }
 
+// drafts are the files of draft models that flags name.
+func (v *evaluating) drafts() []string {
+	if !v.embedded() && v.models[0].draft != "" {
+		return []string{v.models[0].draft}
+	}
+	return v.speculation.drafts
+}
+
+// properties say where the cases were run, and with what.
+func properties(ctx context.Context, p *program, m *modelFlags, texts results.File, drafts ...string) (
+	list []junitProperty, err error) {
+	rt, err := m.runtime(p)
+	if err != nil {
+		return nil, err
+	}
+	defer rt.Close()
+	o, err := m.origin(ctx, p, rt, drafts...)
+	if err != nil {
+		return nil, err
+	}
+	o.Prompts = append(o.Prompts, texts)
+	pairs, err := results.Pairs(o)
+	for _, x := range pairs {
+		list = append(list, junitProperty{x[0], x[1]})
+	}
+	return list, err
+}
+
 // errCases is the error of cases that fail, which have been told of.
 var errCases = errors.New("cases failed")
 
 func (v *evaluating) run(ctx context.Context, p *program) error {
-	cases, err := readCases(v.cases)
+	cases, texts, err := readCases(v.cases)
 	if err != nil {
 		return err
 	}
@@ -148,12 +186,15 @@ func (v *evaluating) run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
+	suite := junitSuite{Name: texts.Name, Tests: len(cases)}
+	if suite.Properties, err = properties(ctx, p, &models, texts, v.drafts()...); err != nil {
+		return err
+	}
 	server, stop, err := v.start(ctx, p)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	suite := junitSuite{Name: filepath.Base(v.cases), Tests: len(cases)}
 	begin := time.Now()
 	for _, c := range cases {
 		at := time.Now()

@@ -4,6 +4,7 @@ import (
 	"encoding/xml"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -62,6 +63,13 @@ func TestEvalRunsCases(t *testing.T) {
 		len(suite.Cases) != 3 || suite.Cases[0].Failure == nil || suite.Cases[1].Failure != nil ||
 		!strings.Contains(suite.Cases[0].Failure.Text, "prompt: from token") {
 		t.Errorf("%v\n%s", err, data)
+	}
+	for name, value := range map[string]string{"models": "embedded target sha256:", "prompt_sets": "cases.jsonl sha256:",
+		"simd": "", "cpu": "", "date": "20"} {
+		i := slices.IndexFunc(suite.Properties, func(p junitProperty) bool { return p.Name == name })
+		if i < 0 || suite.Properties[i].Value == "" || !strings.HasPrefix(suite.Properties[i].Value, value) {
+			t.Errorf("property %s: %+v", name, suite.Properties)
+		}
 	}
 	write(t, cases, lines+`{"name": "wrong", "body": {"messages": [{"role": "user", "content": "x"}], "no_such": 1}, "checks": [{"contains": "x"}]}`)
 	if out := run(exitFailed); !strings.Contains(out, "FAIL wrong") || !strings.Contains(out, "no_such") {

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/specgo/spec/internal/results"
 )
 
 var manCommand = command{
@@ -111,7 +113,7 @@ func (r *roff) paragraphs(text string) {
 
 // head begins a page of section 1.
 func (r *roff) head(name, does string) {
-	r.request("TH", strings.ToUpper(name), "1", "", "spec "+programVersion(), "spec")
+	r.request("TH", strings.ToUpper(name), "1", "", "spec "+results.Version(), "spec")
 	r.request("SH", "NAME")
 	r.line("%s - %s", name, does)
 	r.request("SH", "SYNOPSIS")

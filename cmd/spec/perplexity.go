@@ -7,6 +7,7 @@ import (
 
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/internal/results"
 	"github.com/specgo/spec/internal/terminal"
 )
 
@@ -18,13 +19,27 @@ var perplexityCommand = command{
 	new:   func() job { return &perplexity{chunk: 512, chunks: -1} },
 }
 
+// perplexityReport is what "spec perplexity --json" prints.
+type perplexityReport struct {
+	Schema int `json:"schema"`
+	results.Origin
+	perplexityRow `csv:"-"` // the only row
+}
+
+type perplexityRow struct {
+	Perplexity float64 `json:"perplexity"`
+	Tokens     int     `json:"n_tokens"` // of the text
+	Chunks     int     `json:"n_chunks"` // that were scored
+	Chunk      int     `json:"n_chunk_tokens"`
+}
+
 // perplexity is the command's options.
 type perplexity struct {
 	modelFlags
-	text   promptFlags
-	chunk  int // tokens
-	chunks int // -1: all
-	json   bool
+	text    promptFlags
+	chunk   int // tokens
+	chunks  int // -1: all
+	results resultFlags
 }
 
 func (x *perplexity) flags() []group {
@@ -33,7 +48,7 @@ func (x *perplexity) flags() []group {
 		{"text", append(x.text.rows("the text", standardInput),
 			intFlag("-c, --ctx-size", &x.chunk, 4, math.MaxInt32, "tokens in a chunk").or("512"),
 			intFlag("--chunks", &x.chunks, -1, math.MaxInt32, "chunks to score").or("-1: all"))},
-		{"output", []flag{jsonRow(&x.json)}},
+		{"output", x.results.rows("SPEC_PERPLEXITY_OUTPUT")},
 		withoutEffect(ignoredRows(), ignoredModes()),
 	}
 }
@@ -83,17 +98,18 @@ func (x *perplexity) run(ctx context.Context, p *program) error {
 	if x.chunks > 0 {
 		chunks = min(chunks, x.chunks)
 	}
+	report := perplexityReport{Schema: 1}
+	if report.Origin, err = x.origin(ctx, p, rt); err != nil {
+		return err
+	}
+	report.Prompts = append(report.Prompts, results.TextFile(x.text.title(), []byte(text)))
 	result, err := x.measure(ctx, p, model, ids, chunks)
 	if err != nil {
 		return err
 	}
-	if x.json {
-		return printJSON(p.stdout, struct {
-			Schema     int     `json:"schema"`
-			Perplexity float64 `json:"perplexity"`
-			Tokens     int     `json:"n_tokens"`
-			Chunks     int     `json:"n_chunks"`
-		}{1, result, len(ids), chunks})
+	report.perplexityRow = perplexityRow{result, len(ids), chunks, x.chunk}
+	if done, err := writeForPrograms(&x.results, p.stdout, report, []perplexityRow{report.perplexityRow}); done {
+		return err
 	}
 	_, err = fmt.Fprintf(p.stdout, "perplexity %.4f over %d chunks of %d tokens\n", result, chunks, x.chunk)
 	return err

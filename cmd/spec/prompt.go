@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -35,6 +36,17 @@ func (f *promptFlags) literal() string {
 		return f.text
 	}
 	return unescape(f.text)
+}
+
+// title is what a file of results calls the text.
+func (f *promptFlags) title() string {
+	switch {
+	case f.given:
+		return "-p"
+	case f.file != "" && f.file != "-":
+		return filepath.Base(f.file)
+	}
+	return standardInput
 }
 
 // A source is a text that is still to be read.

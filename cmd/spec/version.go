@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"runtime/debug"
 
+	"github.com/specgo/spec/internal/results"
 	"github.com/specgo/spec/tensor"
 )
 
@@ -18,14 +18,6 @@ var versionCommand = command{
 
 type version struct{}
 
-// programVersion is the version that the go command wrote into the program: a tag, or what stands for a commit.
-func programVersion() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(devel)"
-}
-
 func (version) flags() []group { return nil }
 
 func (version) run(_ context.Context, p *program) error {
@@ -35,7 +27,7 @@ func (version) run(_ context.Context, p *program) error {
 	}
 	defer rt.Close()
 	_, err = fmt.Fprintf(p.stdout, "spec %s, %s %s/%s, %s kernels, %d threads\n",
-		programVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH, rt.SIMD(), rt.Threads())
+		results.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH, rt.SIMD(), rt.Threads())
 	if p.env("SPEC_SIMD") == "" {
 		if refused := tensor.TileUnit(); err == nil && refused != nil {
 			_, err = fmt.Fprintf(p.stdout, "no amx kernels: %v\n", refused)

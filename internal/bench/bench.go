@@ -32,6 +32,8 @@ type Options struct {
 
 	Draft *engine.Model // the draft model or head whose steps are measured too; nil: none
 
+	Text []int32 // tokens of prompts, from its beginning to its end and again; nil: random ones
+
 	Weights int64  // bytes of weights that a pass reads; of an encoder-decoder model, one of the decoder
 	Encoder int64  // that an encoder reads for its input; 0 without one
 	KV      string // storage of the cache, as in engine.SessionOptions
@@ -70,6 +72,7 @@ type runner struct {
 	m      *engine.Model
 	o      Options
 	rng    *rand.Rand
+	taken  int       // tokens of Options.Text
 	decode float64   // seconds of a decoding pass at an empty context
 	memory []float64 // results of Options.Memory
 }
@@ -151,10 +154,15 @@ func (r *runner) kvBytes() float64 {
 	return 2 * numbers
 }
 
-// tokens returns random tokens: the speed does not depend on the text.
+// tokens returns random tokens, or the next ones of the text: the speed depends on it only where experts are chosen.
 func (r *runner) tokens(n int) []int32 {
 	ids := make([]int32, n)
 	for i := range ids {
+		if len(r.o.Text) > 0 {
+			ids[i] = r.o.Text[r.taken%len(r.o.Text)]
+			r.taken++
+			continue
+		}
 		ids[i] = r.rng.Int32N(int32(r.m.Config().Vocab))
 	}
 	return ids

@@ -86,7 +86,7 @@ func TestPresets(t *testing.T) {
 func TestBrokenPromise(t *testing.T) {
 	s := Setting{Drafter: "model", Schedule: "auto", Verify: "greedy"}
 	x := &experiment{
-		plan:  Plan{Sets: []Set{{"code", []Prompt{{"p1", "x"}}}}, Settings: []Setting{s}},
+		plan:  Plan{Sets: []Set{{Name: "code", Prompts: []Prompt{{"p1", "x"}}}}, Settings: []Setting{s}},
 		cells: map[key]*cell{},
 	}
 	x.record(key{s.plain(), 0, 0}, 0, &Timed{IDs: []int32{1, 2, 3}, Seconds: 3, Before: 1, After: 1})

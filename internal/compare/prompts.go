@@ -7,6 +7,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"path/filepath"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/specgo/spec/internal/results"
 )
 
 // A Prompt is a text to be continued.
@@ -19,6 +24,7 @@ type Prompt struct {
 type Set struct {
 	Name    string
 	Prompts []Prompt
+	File    results.File // where they are from
 }
 
 // The built-in sets were written for this project. They are Go, as the embedded pair writes it:
@@ -37,11 +43,34 @@ func Builtin(name string) (Set, bool) {
 		return Set{}, false
 	}
 	prompts, err := ReadPrompts(bytes.NewReader(text), name)
-	return Set{name, prompts}, err == nil
+	return Set{name, prompts, results.TextFile("built-in "+name, text)}, err == nil
 }
 
 // longest is the greatest length of a line of prompts, in bytes.
 const longest = 16 << 20
+
+// NewSet makes a set of a file's contents: of lines {"id": ..., "prompt": ...} where the first line that is not empty
+// is a JSON object, as [ReadPrompts] reads them; else the whole text is one prompt, byte for byte. The set's name is
+// the file's without its folder and extension.
+func NewSet(text []byte, file string) (Set, error) {
+	base := filepath.Base(file)
+	s := Set{Name: strings.TrimSuffix(base, filepath.Ext(base)), File: results.TextFile(base, text)}
+	first, _, _ := bytes.Cut(bytes.TrimLeft(text, " \t\r\n"), []byte("\n"))
+	var object map[string]json.RawMessage
+	if filepath.Ext(file) == ".jsonl" || json.Unmarshal(first, &object) == nil {
+		var err error
+		s.Prompts, err = ReadPrompts(bytes.NewReader(text), file)
+		return s, err
+	}
+	if len(text) == 0 {
+		return s, fmt.Errorf("%s: no prompts", file)
+	}
+	if !utf8.Valid(text) {
+		return s, fmt.Errorf("%s: not text in UTF-8", file)
+	}
+	s.Prompts = []Prompt{{base, string(text)}}
+	return s, nil
+}
 
 // ReadPrompts reads lines {"id": ..., "prompt": ...}; other keys are ignored. A prompt without id
 // gets the number of its line. File is what errors call the text.

@@ -2,27 +2,33 @@ package compare
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"slices"
+	"strings"
+
+	"github.com/specgo/spec/internal/results"
 )
 
 // Report is the outcome, and what --json prints.
 type Report struct {
-	Schema   int      `json:"schema"` // 1
+	Schema int `json:"schema"` // 1
+	results.Origin
 	Model    string   `json:"model"`
 	Drafts   []string `json:"draft_models"`
 	Weights  string   `json:"weights_in_file"`
-	SIMD     string   `json:"simd"`
-	Threads  int      `json:"threads"`
-	Tokens   int      `json:"n_tokens"`
+	Tokens   int      `json:"n_tokens" csv:"n_tokens_most"`
 	Repeats  int      `json:"n_repeats"`
 	Warmup   int      `json:"n_warmup"`
 	Seed     uint64   `json:"seed"`
 	Command  string   `json:"command"`
 	Complete bool     `json:"complete"` // false: interrupted
-	Rows     []Row    `json:"rows"`
+	Rows     []Row    `json:"rows" csv:"-"`
 	Broken   []string `json:"broken_promises"` // texts that differ from plain decoding's and must not
 }
+
+// CSV writes a line for each row, with what is common to them.
+func (r *Report) CSV(w io.Writer) error { return results.CSV(w, *r, r.Rows) }
 
 // Row is one setting on one set of prompts. Times leave prefill out. Counts are of one run over
 // the whole set: the median of the repeats.
@@ -42,7 +48,7 @@ type Row struct {
 	BLEUFirst     float64       `json:"bleu_first"` // plain decoding against plain decoding with the first weights
 	Promised      bool          `json:"identity_promised"`
 	Same          bool          `json:"identical"` // every run generated plain decoding's text
-	Lengths       []LengthRound `json:"draft_length_by_round"`
+	Lengths       []LengthRound `json:"draft_length_by_round" csv:"-"`
 	RunSeconds    []float64     `json:"run_seconds"` // every run, in order
 	set           int
 	plainPerToken float64
@@ -57,7 +63,7 @@ type Speedups struct {
 	SpeedupHigh   float64 `json:"speedup_high"`
 	// the median over the prompts with its 95 % interval; of a single prompt over its runs
 	Estimate Estimate       `json:"speedup_estimate"`
-	ByPrompt []PromptResult `json:"by_prompt"`
+	ByPrompt []PromptResult `json:"by_prompt" csv:"-"`
 	// Leviathan's, for the measured acceptance: a verification pass takes as long as decoding a token
 	Formula      float64 `json:"formula_speedup"`
 	AgainstFirst float64 `json:"speedup_over_first_weights"`
@@ -72,7 +78,9 @@ type Drafting struct {
 	Accepted      int     `json:"n_accepted"`
 	TargetPasses  int     `json:"n_target_passes"`
 	DraftPasses   int     `json:"n_draft_passes"`
-	OracleTarget  *int    `json:"oracle_target_passes"` // null where no oracle can know the text
+	DraftedAt     []int   `json:"drafted_per_position"`  // rounds that drafted a 1st, 2nd, ... token
+	AcceptedAt    []int   `json:"accepted_per_position"` // rounds that accepted it
+	OracleTarget  *int    `json:"oracle_target_passes"`  // null where no oracle can know the text
 	OracleDraft   *int    `json:"oracle_draft_passes"`
 	DraftSeconds  float64 `json:"draft_seconds"` // of all drafting
 	VerifySeconds float64 `json:"verify_seconds"`
@@ -225,6 +233,7 @@ func (c *cell) median() float64 {
 type total struct {
 	target, draft, drafted, accepted, rejected, rounds, tokens int
 	drafting, verifying                                        float64
+	draftedAt, acceptedAt                                      []int
 }
 
 func (t *total) add(r Timed) {
@@ -238,6 +247,39 @@ func (t *total) add(r Timed) {
 	t.drafting += s.Draft
 	t.verifying += s.Verify
 	t.rejected += r.Rejected
+	t.draftedAt, t.acceptedAt = addTo(t.draftedAt, s.DraftedAt), addTo(t.acceptedAt, s.AcceptedAt)
+}
+
+// addTo adds the numbers of more to those of sums, place by place; the longer of both counts.
+func addTo(sums, more []int) []int {
+	for i, n := range more {
+		if i == len(sums) {
+			sums = append(sums, 0)
+		}
+		sums[i] += n
+	}
+	return sums
+}
+
+// at is the value of a place, 0 behind the end.
+func at(list []int, i int) int {
+	if i < len(list) {
+		return list[i]
+	}
+	return 0
+}
+
+// byPosition writes the share of each place's drafts that was accepted, in percent: "82 64 41". It ends where fewer
+// than fewDrafts were drafted, which say nothing.
+func (d *Drafting) byPosition() string {
+	var list []string
+	for i, n := range d.DraftedAt {
+		if n < fewDrafts {
+			break
+		}
+		list = append(list, fmt.Sprintf("%.0f", 100*share(at(d.AcceptedAt, i), n)))
+	}
+	return strings.Join(list, " ")
 }
 
 func (row *Row) counts(totals map[int]*total) {
@@ -255,6 +297,15 @@ func (row *Row) counts(totals map[int]*total) {
 	row.DraftPasses = whole(func(t *total) int { return t.draft })
 	row.Drafted = whole(func(t *total) int { return t.drafted })
 	row.Accepted = whole(func(t *total) int { return t.accepted })
+	places := 0
+	for _, t := range totals {
+		places = max(places, len(t.draftedAt))
+	}
+	row.DraftedAt, row.AcceptedAt = make([]int, places), make([]int, places)
+	for i := range places {
+		row.DraftedAt[i] = whole(func(t *total) int { return at(t.draftedAt, i) })
+		row.AcceptedAt[i] = whole(func(t *total) int { return at(t.acceptedAt, i) })
+	}
 	row.DraftSeconds = middle(func(t *total) float64 { return t.drafting })
 	row.VerifySeconds = middle(func(t *total) float64 { return t.verifying })
 	row.TokensPerPass = middle(func(t *total) float64 { return share(t.tokens, t.target) })

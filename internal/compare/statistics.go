@@ -9,6 +9,7 @@ import (
 
 const (
 	resamples   = 2000 // of the bootstrap: the interval's ends change by less than 1 % with more
+	fewDrafts   = 5    // a share of fewer than this says little
 	fewPrompts  = 5    // fewer than this: the interval says little
 	noisyAbove  = 0.25 // an interval wider than this share of the value is noisy
 	coverage    = 0.95 // of the interval

@@ -13,53 +13,82 @@ import (
 var columns = []terminal.Column{
 	{Head: "drafter", Left: true}, {Head: "schedule", Left: true}, {Head: "verify", Left: true, Drop: 1},
 	{Head: "speedup"}, {Head: "95 %", Drop: 4}, {Head: "formula", Drop: 7}, {Head: "tok/s", Drop: 3},
-	{Head: "accepted", Drop: 2},
+	{Head: "accepted", Drop: 2}, {Head: "by position, %", Drop: 12},
 	{Head: "tok/pass", Drop: 5}, {Head: "passes", Drop: 6}, {Head: "draft passes", Drop: 9}, {Head: "oracle", Drop: 10},
 	{Head: "oracle draft", Drop: 11},
 	{Head: "BLEU", Drop: 8}, {Head: "same text", Left: true},
+}
+
+// part is what is shown together: the rows of one set, weights and temperature, plain decoding first.
+type part struct {
+	title string
+	table terminal.Table
+}
+
+func (r *Report) parts() (list []part) {
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		if row.Drafter == Plain {
+			list = append(list, part{r.title(row), terminal.Table{Columns: columns}})
+		}
+		t := &list[len(list)-1].table
+		t.Rows = append(t.Rows, row.cells())
+	}
+	return list
+}
+
+// notes are the remarks after the tables.
+func (r *Report) notes() (list []string) {
+	few, noisy := r.flags()
+	var marks []string
+	if few {
+		marks = append(marks, "† fewer than 5 prompts.")
+	}
+	if noisy {
+		marks = append(marks, "‡ the interval is wider than a quarter of the value.")
+	}
+	if len(marks) > 0 {
+		list = append(list, strings.Join(marks, " "))
+	}
+	for _, text := range r.Broken {
+		list = append(list, "BROKEN PROMISE: "+terminal.Line(text, 0))
+	}
+	return list
 }
 
 // Table prints the rows for people, at most width characters wide: plain decoding first in each group of
 // one set, weights and temperature, then the others as they were asked for.
 func (r *Report) Table(w io.Writer, width int) error {
 	var b strings.Builder
-	table := terminal.Table{Columns: columns}
 	var dropped []string
-	flush := func() {
-		if len(table.Rows) > 0 {
-			var text string
-			text, dropped = table.String(width)
-			b.WriteString(text)
+	for i, p := range r.parts() {
+		if i > 0 {
+			b.WriteString("\n")
 		}
-		table.Rows = nil
+		b.WriteString(terminal.Wrap(p.title, width))
+		var text string
+		text, dropped = p.table.String(width)
+		b.WriteString(text)
 	}
-	for i := range r.Rows {
-		row := &r.Rows[i]
-		if row.Drafter == Plain {
-			flush()
-			if i > 0 {
-				b.WriteString("\n")
-			}
-			b.WriteString(terminal.Wrap(r.title(row), width))
-		}
-		table.Rows = append(table.Rows, row.cells())
-	}
-	flush()
 	if len(dropped) > 0 {
 		b.WriteString("\n" + terminal.Wrap("Columns left out at this width: "+strings.Join(dropped, ", ")+".", width))
 	}
-	if few, noisy := r.flags(); few || noisy {
-		note := ""
-		if few {
-			note += " † fewer than 5 prompts."
-		}
-		if noisy {
-			note += " ‡ the interval is wider than a quarter of the value."
-		}
-		b.WriteString("\n" + terminal.Wrap(note[1:], width))
+	for _, note := range r.notes() {
+		b.WriteString("\n" + terminal.Wrap(note, width))
 	}
-	for _, text := range r.Broken {
-		b.WriteString("\n" + terminal.Wrap("BROKEN PROMISE: "+terminal.Line(text, 0), width))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// Markdown prints the same with all columns, as tables of Markdown.
+func (r *Report) Markdown(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s, %s kernels, %d threads; %s; %s\n", r.CPU, r.SIMD, r.Threads, r.Date, r.Command)
+	for _, p := range r.parts() {
+		b.WriteString("\n" + p.title + "\n\n" + p.table.Markdown())
+	}
+	for _, note := range r.notes() {
+		b.WriteString("\n" + note + "\n")
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -103,7 +132,7 @@ func temperatureName(t float32) string {
 func (row *Row) cells() []string {
 	rate := fmt.Sprintf("%.1f", row.TokensPerSecond)
 	if row.Drafter == Plain {
-		return []string{"plain", "", "", "1.00", "", "", rate, "", "1.00", fmt.Sprint(row.TargetPasses), "", "", "", "", ""}
+		return []string{"plain", "", "", "1.00", "", "", rate, "", "", "1.00", fmt.Sprint(row.TargetPasses), "", "", "", "", ""}
 	}
 	oracle, drafts := "", ""
 	if row.OracleTarget != nil {
@@ -120,7 +149,7 @@ func (row *Row) cells() []string {
 		row.Drafter, row.Limits(), row.Verify,
 		fmt.Sprintf("%.2f%s", row.Estimate.Value, row.Estimate.Flag()),
 		fmt.Sprintf("%.2f-%.2f", row.Estimate.Low, row.Estimate.High), fmt.Sprintf("%.2f", row.Formula), rate,
-		fmt.Sprintf("%.0f %%", 100*row.Acceptance), fmt.Sprintf("%.2f", row.TokensPerPass),
+		fmt.Sprintf("%.0f %%", 100*row.Acceptance), row.byPosition(), fmt.Sprintf("%.2f", row.TokensPerPass),
 		fmt.Sprint(row.TargetPasses), fmt.Sprint(row.DraftPasses), oracle, drafts,
 		fmt.Sprintf("%.0f", row.BLEU), same,
 	}

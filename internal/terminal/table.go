@@ -81,3 +81,25 @@ func (t *Table) String(width int) (text string, dropped []string) {
 }
 
 const columnGap = 2 // spaces between columns
+
+// EscapeCell is a text as a cell of a Markdown table shows it.
+func EscapeCell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
+
+// Markdown formats the table with all its columns.
+func (t *Table) Markdown() string {
+	var heads, rules []string
+	for _, c := range t.Columns {
+		heads = append(heads, c.Head)
+		rules = append(rules, map[bool]string{true: "---", false: "---:"}[c.Left])
+	}
+	var b strings.Builder
+	b.WriteString("| " + strings.Join(heads, " | ") + " |\n| " + strings.Join(rules, " | ") + " |\n")
+	for _, row := range t.Rows {
+		b.WriteString("|")
+		for _, cell := range row {
+			b.WriteString(" " + EscapeCell(cell) + " |")
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
