@@ -2,12 +2,13 @@ package speculative
 
 import "math"
 
-// Oracle knows the sequence that the target will generate, with its prompt: it is an upper bound of what a schedule
-// can reach with a drafter, and no schedule for use. A draft holds the tokens that will be accepted and no others: of
-// a tree, the right path alone is verified (drafts of constrained text stay as they are). So no schedule takes fewer
-// passes of the target, but for what a drafter that learns from its rounds, as a tree does, learned otherwise from
-// other rounds. (The published oracle, Mamou et al. 2024, drafts and verifies the first wrong token too: the same
-// passes, one drafted token more in each.)
+// Oracle knows the sequence that the target will generate, with its prompt: it is a lower bound of the passes that a
+// schedule takes of the target, and no schedule for use. It drafts in every round, whatever that costs, so it is no
+// bound of the time: a schedule that stops drafting may be faster. A draft holds the tokens that will be accepted and
+// no others: of a tree, the right path alone is verified (drafts of constrained text stay as they are). So no schedule
+// takes fewer passes of the target, but for what a drafter that learns from its rounds, as a tree does, learned
+// otherwise from other rounds. (The published oracle, Mamou et al. 2024, drafts and verifies the first wrong token
+// too: the same passes, one drafted token more in each.)
 func Oracle(sequence []int32) Schedule { return OracleOf(OracleOptions{Sequence: sequence}) }
 
 // OracleOptions configure [OracleOf].

@@ -33,8 +33,8 @@ func compareAbout() string {
 	b.WriteString(`Runs every combination of the drafters, schedules, verifiers, temperatures and weights that are listed, and plain decoding in between, on the same prompts. Lists are separated by commas.
 
   speedup     plain decoding's time per token over the setting's, prefill left out: each run is compared with the runs of plain decoding around it, at most the formula's; medians of the repeats, then over the prompts, with the 95 % interval of that (bootstrap)
-  formula     the speedup if a verification pass took no longer than decoding a token, for the drafts accepted and the time drafting took
-  oracle      the passes of target and draft if every draft ended at its first wrong token
+  formula     the speedup if a verification pass took no longer than decoding a token, for the same rounds and the time drafting took; the median of the same runs
+  oracle      the passes of target and draft if every draft were the tokens that will be accepted and no others: the fewest of the target, not the least time
   BLEU        against plain decoding's text
 
 Where a verifier promises plain decoding's text and breaks that promise, the exit code is 1. A table that is wider than the terminal leaves columns out; -o json and -o csv have all of them.

@@ -31,7 +31,8 @@ func (g *givenPrompts) rows() []flag {
 		return nil
 	}
 	return []flag{
-		valueFlag("-p, --prompt", "TEXT", "a prompt; may be repeated", func(v string) error { return add(givenPrompt{text: v}) }),
+		valueFlag("-p, --prompt", "TEXT", "a prompt; may be repeated",
+			func(v string) error { return add(givenPrompt{text: v}) }),
 		valueFlag("-f, --file", "FILE", "a prompt from a file, byte for byte; - is standard input; may be repeated",
 			func(v string) error { return add(givenPrompt{file: v}) }),
 		switchFlag("-e, --escape", &g.verbatim, false,

@@ -40,18 +40,18 @@ type Row struct {
 	NRuns           int     `json:"n_runs"`
 	NTokens         int     `json:"n_tokens"`
 	TokensPerSecond float64 `json:"tokens_per_second"`
-	Seconds         float64 `json:"seconds"` // for all prompts, each the median of its runs
+	PlainPerSecond  float64 `json:"plain_tokens_per_second"` // of plain decoding around the runs
+	Seconds         float64 `json:"seconds"`                 // for all prompts, each the median of its runs
 	Speedups
 	Drafting
 
-	BLEU          float64       `json:"bleu"`       // against plain decoding
-	BLEUFirst     float64       `json:"bleu_first"` // plain decoding against plain decoding with the first weights
-	Promised      bool          `json:"identity_promised"`
-	Same          bool          `json:"identical"` // every run generated plain decoding's text
-	Lengths       []LengthRound `json:"draft_length_by_round" csv:"-"`
-	RunSeconds    []float64     `json:"run_seconds"` // every run, in order
-	set           int
-	plainPerToken float64
+	BLEU       float64       `json:"bleu"`       // against plain decoding
+	BLEUFirst  float64       `json:"bleu_first"` // plain decoding against plain decoding with the first weights
+	Promised   bool          `json:"identity_promised"`
+	Same       bool          `json:"identical"` // every run generated plain decoding's text
+	Lengths    []LengthRound `json:"draft_length_by_round" csv:"-"`
+	RunSeconds []float64     `json:"run_seconds"` // every run, in order
+	set        int
 }
 
 // Speedups are a row's, over plain decoding.
@@ -64,8 +64,10 @@ type Speedups struct {
 	// the median over the prompts with its 95 % interval; of a single prompt over its runs
 	Estimate Estimate       `json:"speedup_estimate"`
 	ByPrompt []PromptResult `json:"by_prompt" csv:"-"`
-	// Leviathan's, for the measured acceptance: a verification pass takes as long as decoding a token
+	// Leviathan's, for the same rounds and time of drafting: a verification pass takes as long as decoding a token. The
+	// median over the prompts, each the median of its runs, so that no Estimate.Value is above it
 	Formula      float64 `json:"formula_speedup"`
+	NCapped      int     `json:"n_capped"` // runs that were faster than their formula, and count as it
 	AgainstFirst float64 `json:"speedup_over_first_weights"`
 }
 
@@ -146,7 +148,7 @@ func (x *experiment) row(set int, s Setting, report *Report) (Row, bool) {
 		Prompts: x.plan.Sets[set].Name, Setting: s, Promised: Identical(s.Verify), Same: true, set: set,
 		Speedups: Speedups{ByPrompt: []PromptResult{}}, Lengths: []LengthRound{}, RunSeconds: []float64{},
 	}
-	var speedups, lengths, single []float64
+	var speedups, formulas, lengths, single []float64
 	var plainTime, plainTokens, weights, share float64
 	var score bleu
 	totals := map[int]*total{}
@@ -156,11 +158,15 @@ func (x *experiment) row(set int, s Setting, report *Report) (Row, bool) {
 		if c == nil || plain == nil {
 			continue
 		}
-		var seconds, ratios, base []float64
+		var seconds, ratios, base, bounds []float64
 		result := PromptResult{ID: prompt.ID, Same: true}
 		for n, r := range c.runs {
 			seconds = append(seconds, r.Seconds)
-			ratios = append(ratios, r.Speedup())
+			ratio, formula := r.Speedup()
+			ratios, bounds = append(ratios, ratio), append(bounds, formula)
+			if raw := float64(r.Plain()*float64(len(r.IDs))) / r.Seconds; raw > ratio {
+				row.NCapped++
+			}
 			base = append(base, r.Plain())
 			result.Tokens = len(r.IDs)
 			if !slices.Equal(r.IDs, plain.runs[0].IDs) {
@@ -184,7 +190,7 @@ func (x *experiment) row(set int, s Setting, report *Report) (Row, bool) {
 		single = ratios
 		row.ByPrompt = append(row.ByPrompt, result)
 		row.Seconds += result.Seconds
-		speedups = append(speedups, result.Speedup)
+		speedups, formulas = append(speedups, result.Speedup), append(formulas, Median(bounds))
 		plainTime += Median(base) * float64(len(plain.runs[0].IDs))
 		plainTokens += float64(len(plain.runs[0].IDs))
 		weight := plain.median()
@@ -200,17 +206,18 @@ func (x *experiment) row(set int, s Setting, report *Report) (Row, bool) {
 	}
 	row.BLEU = score.score()
 	perToken := row.Seconds / float64(max(1, row.NTokens))
-	row.plainPerToken = plainTime / max(1, plainTokens)
 	row.TokensPerSecond, row.Speedup = 1/perToken, weights/share
 	row.SpeedupLow, row.SpeedupMedian, row.SpeedupHigh = quartiles(speedups)
-	row.Estimate = EstimateOf(speedups)
+	row.Estimate, row.Formula = EstimateOf(speedups), Median(formulas)
+	row.PlainPerSecond = max(1, plainTokens) / plainTime
 	if row.NPrompts == 1 {
 		row.Estimate = EstimateOf(single)
 		row.Estimate.N = 1
 	}
 	row.counts(totals)
 	if s.Drafter == Plain {
-		row.Speedup, row.Formula = 1, 1
+		n := row.Estimate.N
+		row.Speedups = Speedups{1, 1, 1, 1, Estimate{1, 1, 1, n}, row.ByPrompt, 1, 0, row.AgainstFirst}
 		return row, true
 	}
 	for i := range len(byRound) {
@@ -269,15 +276,22 @@ func at(list []int, i int) int {
 	return 0
 }
 
-// byPosition writes the share of each place's drafts that was accepted, in percent: "82 64 41". It ends where fewer
-// than fewDrafts were drafted, which say nothing.
-func (d *Drafting) byPosition() string {
-	var list []string
+// shares are the parts of each place's drafts that were accepted. They end where fewer than fewDrafts were drafted.
+func (d *Drafting) shares() (list []float64) {
 	for i, n := range d.DraftedAt {
 		if n < fewDrafts {
 			break
 		}
-		list = append(list, fmt.Sprintf("%.0f", 100*share(at(d.AcceptedAt, i), n)))
+		list = append(list, share(at(d.AcceptedAt, i), n))
+	}
+	return list
+}
+
+// byPosition writes the shares in percent: "82 64 41".
+func (d *Drafting) byPosition() string {
+	var list []string
+	for _, x := range d.shares() {
+		list = append(list, fmt.Sprintf("%.0f", 100*x))
 	}
 	return strings.Join(list, " ")
 }
@@ -311,9 +325,6 @@ func (row *Row) counts(totals map[int]*total) {
 	row.TokensPerPass = middle(func(t *total) float64 { return share(t.tokens, t.target) })
 	row.Acceptance = middle(func(t *total) float64 { return share(t.accepted, t.drafted) })
 	row.Alpha = middle(func(t *total) float64 { return share(t.accepted, t.accepted+t.rejected) })
-	row.Formula = middle(func(t *total) float64 {
-		return row.plainPerToken * float64(t.tokens) / (row.plainPerToken*float64(t.rounds) + t.drafting)
-	})
 }
 
 // oracles fills in what other rows hold: the oracle's passes, and plain decoding with the first

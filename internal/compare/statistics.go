@@ -73,10 +73,9 @@ func (e Estimate) String() string {
 	return fmt.Sprintf("%.2f%s (%.2f-%.2f)", e.Value, e.Flag(), e.Low, e.High)
 }
 
-// Speedup is the run's speedup over plain decoding around it, capped as [Capped] says.
-func (r *Timed) Speedup() float64 {
-	ratio, _ := Capped(r.Plain(), r.Seconds, len(r.IDs), r.Stats.Rounds, r.Stats.Draft)
-	return ratio
+// Speedup is the run's speedup over plain decoding around it, and the formula's, as [Capped] says.
+func (r *Timed) Speedup() (speedup, formula float64) {
+	return Capped(r.Plain(), r.Seconds, len(r.IDs), r.Stats.Rounds, r.Stats.Draft)
 }
 
 // Capped is the speedup of a text over plain decoding, and the formula's (Leviathan et al. 2023, theorem 3.8) for the

@@ -70,8 +70,8 @@ func TestCapped(t *testing.T) {
 		}
 		r := Timed{Seconds: c.seconds, Before: 0.25, After: 0.75, IDs: make([]int32, 64),
 			Stats: speculative.Stats{Rounds: c.rounds, Draft: c.drafting}}
-		if r.Speedup() != speedup {
-			t.Errorf("%+v: %v", c, r.Speedup())
+		if got, _ := r.Speedup(); got != speedup {
+			t.Errorf("%+v: %v", c, got)
 		}
 	}
 }

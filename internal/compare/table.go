@@ -132,7 +132,8 @@ func temperatureName(t float32) string {
 func (row *Row) cells() []string {
 	rate := fmt.Sprintf("%.1f", row.TokensPerSecond)
 	if row.Drafter == Plain {
-		return []string{"plain", "", "", "1.00", "", "", rate, "", "", "1.00", fmt.Sprint(row.TargetPasses), "", "", "", "", ""}
+		return []string{"plain", "", "", "1.00", "", "", rate, "", "", "1.00", fmt.Sprint(row.TargetPasses), "", "", "", "",
+			""}
 	}
 	oracle, drafts := "", ""
 	if row.OracleTarget != nil {
@@ -149,7 +150,8 @@ func (row *Row) cells() []string {
 		row.Drafter, row.Limits(), row.Verify,
 		fmt.Sprintf("%.2f%s", row.Estimate.Value, row.Estimate.Flag()),
 		fmt.Sprintf("%.2f-%.2f", row.Estimate.Low, row.Estimate.High), fmt.Sprintf("%.2f", row.Formula), rate,
-		fmt.Sprintf("%.0f %%", 100*row.Acceptance), row.byPosition(), fmt.Sprintf("%.2f", row.TokensPerPass),
+		fmt.Sprintf("%.0f %%", 100*row.Acceptance), row.byPosition(),
+		fmt.Sprintf("%.2f", row.TokensPerPass),
 		fmt.Sprint(row.TargetPasses), fmt.Sprint(row.DraftPasses), oracle, drafts,
 		fmt.Sprintf("%.0f", row.BLEU), same,
 	}
