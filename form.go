@@ -60,7 +60,7 @@ func (d *draftForm) make(ctx context.Context) error {
 	if d.get() != nil {
 		return nil
 	}
-	f, err := d.model.NewDraftForm(ctx, d.most)
+	f, err := d.model.NewDraftForm(ctx, engine.DraftFormOptions{Most: d.most})
 	if err == nil {
 		d.made.Store(f)
 	}

@@ -123,6 +123,9 @@ type format struct {
 	inflate      func(dst, panel []byte, cols int)
 	productBytes int
 
+	// sections say how the bytes of rows lie in a panel, in a unit that repeats until its end.
+	sections []section
+
 	// pack writes row r of a panel, columns from to to, which are whole blocks. row is nil for a zero row.
 	pack func(panel, row []byte, r, from, to int, offset bool)
 
@@ -132,6 +135,9 @@ type format struct {
 	// matMul is the scalar product: the numeric specification, and what a kernel set without a kernel for the type uses.
 	matMul MatMul
 }
+
+// section is part of a panel: n times [16 rows][width bytes]. What pads a panel is part of a section, too.
+type section struct{ n, width int }
 
 // sums says which sums of a tile's quants a product takes.
 type sums uint8

@@ -3,7 +3,7 @@ package asm
 // BF16: a GGUF row is bfloat16 numbers, the upper halves of float32. A panel is [cols][16 rows] bfloat16.
 var formatBF16 = format{
 	name: "bf16", blockWeights: 1, blockBytes: 2, panelBytes: 32,
-	notFinite: notFiniteBF16, pack: pack16, row: rowBF16, matMul: matMulBF16,
+	notFinite: notFiniteBF16, pack: pack16, row: rowBF16, matMul: matMulBF16, sections: []section{{1, 2}},
 }
 
 func notFiniteBF16(row []byte) int {

@@ -3,7 +3,7 @@ package asm
 // F16: a GGUF row is binary16 numbers. A panel is [cols][16 rows] binary16.
 var formatF16 = format{
 	name: "f16", blockWeights: 1, blockBytes: 2, panelBytes: 32,
-	notFinite: notFiniteF16, pack: pack16, row: rowF16, matMul: matMulF16,
+	notFinite: notFiniteF16, pack: pack16, row: rowF16, matMul: matMulF16, sections: []section{{1, 2}},
 }
 
 func notFiniteF16(row []byte) int {

@@ -5,7 +5,7 @@ import "math"
 // F32: a GGUF row is float32 numbers. A panel is [cols][16 rows] float32.
 var formatF32 = format{
 	name: "f32", blockWeights: 1, blockBytes: 4, panelBytes: 64,
-	notFinite: notFiniteF32, pack: packF32, row: rowF32, matMul: matMulF32,
+	notFinite: notFiniteF32, pack: packF32, row: rowF32, matMul: matMulF32, sections: []section{{1, 4}},
 }
 
 func notFiniteF32(row []byte) int {

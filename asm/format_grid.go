@@ -139,7 +139,7 @@ func (g *grid) compact(t table, name string, size int, scales ...int) format {
 	t.grid = g
 	l := g.layout(&t)
 	f := (&t).format(name, size, scales...)
-	f.productBytes, f.panelBytes = f.panelBytes, l.size
+	f.productBytes, f.panelBytes, f.sections = f.panelBytes, l.size, l.sections()
 	f.pack = func(panel, row []byte, r, from, to int, _ bool) {
 		var block gridBlock
 		for b := from / SuperBlock; b < to/SuperBlock && row != nil; b++ {
@@ -225,6 +225,23 @@ func (g *grid) layout(t *table) *compactLayout {
 	l.d = l.s + SuperBlock/l.ofScale/2*PanelRows
 	l.size = l.d + 2*PanelRows
 	return l
+}
+
+// sections are those of a compact super-block.
+func (l *compactLayout) sections() (list []section) {
+	for range 8 {
+		list = append(list, section{1, l.perRow})
+		if !l.minus {
+			list = append(list, section{1, 4})
+		}
+		if l.grid.high > 1 {
+			list = append(list, section{1, l.grid.high - 1})
+		}
+	}
+	if l.grid.high == 1 {
+		list = append(list, section{4, 1})
+	}
+	return append(list, section{SuperBlock / l.ofScale / 2, 1}, section{1, 2})
 }
 
 // nibbleIn is where row r of the i-th of n vectors of nibbles is, and at which bit.

@@ -8,6 +8,7 @@ package asm
 var formatIQ4_NL = format{
 	name: "iq4_nl", integer: true, blockWeights: 32, blockBytes: 18, panelBytes: 32 + nibbleBytes,
 	sums: biasSums, scales: []int{0}, pack: packQ4_0, row: rowIQ4_NL, matMul: matMulIQ4_NL,
+	sections: []section{{2, 2}, {2 * 4, 4}},
 }
 
 // tableIQ4 maps the nibbles of IQ4_NL and IQ4_XS to weights.

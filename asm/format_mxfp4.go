@@ -16,6 +16,7 @@ import "math"
 var formatMXFP4 = format{
 	name: "mxfp4", integer: true, blockWeights: 32, blockBytes: 17, panelBytes: 16 + nibbleBytes,
 	sums: biasSums, notFinite: notFiniteMXFP4, pack: packMXFP4, row: rowMXFP4, matMul: matMulMXFP4,
+	sections: []section{{4, 1}, {4 * 4, 4}},
 }
 
 // tableMXFP4 maps nibbles to weights: twice the E2M1 numbers.

@@ -10,6 +10,7 @@ package asm
 var formatNVFP4 = format{
 	name: "nvfp4", blockWeights: nvfp4Weights, blockBytes: nvfp4Bytes, panelBytes: PanelRows * nvfp4Bytes,
 	notFinite: func([]byte) int { return -1 }, matMul: matMulF16, productBytes: nvfp4Weights * 2 * PanelRows,
+	sections: []section{{4 * (1 + 8), 1}},
 	pack: func(panel, row []byte, r, from, to int, _ bool) {
 		for b := from / nvfp4Weights; b < to/nvfp4Weights && row != nil; b++ {
 			block := row[b*nvfp4Bytes:][:nvfp4Bytes]

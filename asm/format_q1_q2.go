@@ -28,6 +28,7 @@ func narrowFormat(name string, weights, size int, quant func(quants []byte, k in
 	return format{
 		name: name, integer: true, blockWeights: weights, blockBytes: narrowBytes, panelBytes: narrowPanel,
 		sums: biasSums, scales: []int{0}, matMul: matMulQ4_0,
+		sections:     []section{{16 / size, size}, {1, 2}},
 		productBytes: weights / BlockSize * formatQ4_0.panelBytes,
 		pack: func(panel, row []byte, r, from, to int, _ bool) {
 			for b := from / weights; b < to/weights && row != nil; b++ {

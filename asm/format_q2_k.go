@@ -10,6 +10,7 @@ package asm
 var formatQ2_K = format{
 	name: "q2_k", integer: true, blockWeights: 256, blockBytes: 84, panelBytes: q2kPanel,
 	sums: halfSums, scales: []int{80, 82}, pack: packQ2_K, row: rowQ2_K, matMul: matMulQ2_K,
+	sections: []section{{8 * 2, 4}, {16, 1}, {2, 2}},
 }
 
 const (

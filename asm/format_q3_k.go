@@ -17,6 +17,7 @@ package asm
 var formatQ3_K = format{
 	name: "q3_k", integer: true, blockWeights: 256, blockBytes: 110, panelBytes: q3kPanel,
 	sums: halfSums, scales: []int{108}, pack: packQ3_K, row: rowQ3_K, matMul: matMulQ3_K,
+	sections: []section{{8 * 3, 4}, {16, 1}, {2, 2}},
 }
 
 const (

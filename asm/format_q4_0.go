@@ -8,6 +8,7 @@ package asm
 var formatQ4_0 = format{
 	name: "q4_0", integer: true, blockWeights: 32, blockBytes: 18, panelBytes: 32 + nibbleBytes,
 	sums: biasSums, scales: []int{0}, pack: packQ4_0, row: rowQ4_0, matMul: matMulQ4_0,
+	sections: []section{{2, 2}, {2 * 4, 4}},
 }
 
 func packQ4_0(panel, row []byte, r, from, to int, _ bool) {

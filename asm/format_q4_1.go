@@ -7,6 +7,7 @@ package asm
 var formatQ4_1 = format{
 	name: "q4_1", integer: true, blockWeights: 32, blockBytes: 20, panelBytes: 64 + nibbleBytes,
 	sums: dSums, scales: []int{0, 2}, pack: packQ4_1, row: rowQ4_1, matMul: matMulQ4_1,
+	sections: []section{{2, 2}, {4, 4}},
 }
 
 func packQ4_1(panel, row []byte, r, from, to int, _ bool) {

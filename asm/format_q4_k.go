@@ -10,6 +10,7 @@ package asm
 var formatQ4_K = format{
 	name: "q4_k", integer: true, blockWeights: 256, blockBytes: 144, panelBytes: q4kPanel,
 	sums: dSums, scales: []int{0, 2}, pack: packQ4_K, row: rowQ4_K, matMul: matMulQ4_K,
+	sections: []section{{4 * 8, 4}, {2, 2}, {2 * 8, 1}},
 }
 
 const q4kPanel = 2368

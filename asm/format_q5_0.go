@@ -9,6 +9,7 @@ package asm
 var formatQ5_0 = format{
 	name: "q5_0", integer: true, blockWeights: 32, blockBytes: 22, panelBytes: 32 + q5Bytes,
 	sums: biasSums, scales: []int{0}, pack: packQ5_0, row: rowQ5_0, matMul: matMulQ5_0,
+	sections: []section{{2, 2}, {2 * 5, 4}},
 }
 
 // q5Bytes is the size of a block's weights of 5 bits: nibbles, then bits.

@@ -7,6 +7,7 @@ package asm
 var formatQ5_1 = format{
 	name: "q5_1", integer: true, blockWeights: 32, blockBytes: 24, panelBytes: 64 + q5Bytes,
 	sums: dSums, scales: []int{0, 2}, pack: packQ5_1, row: rowQ5_1, matMul: matMulQ5_1,
+	sections: []section{{2, 2}, {5, 4}},
 }
 
 func packQ5_1(panel, row []byte, r, from, to int, _ bool) {

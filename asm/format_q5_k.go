@@ -10,6 +10,7 @@ package asm
 var formatQ5_K = format{
 	name: "q5_k", integer: true, blockWeights: 256, blockBytes: 176, panelBytes: q5kPanel,
 	sums: dSums, scales: []int{0, 2}, pack: packQ5_K, row: rowQ5_K, matMul: matMulQ5_K,
+	sections: []section{{8 * 5, 4}, {2, 2}, {2 * 8, 1}},
 }
 
 const (

@@ -13,6 +13,7 @@ package asm
 var formatQ6_K = format{
 	name: "q6_k", integer: true, blockWeights: 256, blockBytes: 210, panelBytes: q6kPanel,
 	sums: halfSums, scales: []int{208}, pack: packQ6_K, row: rowQ6_K, matMul: matMulQ6_K,
+	sections: []section{{8 * 6, 4}, {16, 1}, {2, 2}},
 }
 
 const (

@@ -7,6 +7,7 @@ package asm
 var formatQ8_0 = format{
 	name: "q8_0", integer: true, blockWeights: 32, blockBytes: 34, panelBytes: 32 + 512,
 	offset: true, sums: biasSums, scales: []int{0}, pack: packQ8_0, row: rowQ8_0, matMul: matMulQ8_0,
+	sections: []section{{2, 2}, {2 * 8, 4}},
 }
 
 func packQ8_0(panel, row []byte, r, from, to int, offset bool) {

@@ -56,6 +56,7 @@ func (t *table) format(name string, size int, scales ...int) format {
 	f := format{
 		name: name, integer: true, blockWeights: SuperBlock, blockBytes: size, panelBytes: t.panelBytes(),
 		sums: biasSums, scales: scales, table: t, row: t.row, matMul: t.matMul,
+		sections: []section{{8 * 4, 4}, {t.scales() / PanelRows, 1}, {2, 2}},
 	}
 	if t.halves {
 		f.sums = halfSums

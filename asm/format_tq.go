@@ -9,6 +9,7 @@ package asm
 var formatTQ2_0 = format{
 	name: "tq2_0", integer: true, blockWeights: 256, blockBytes: 66, panelBytes: tqPanel,
 	sums: biasSums, scales: []int{64}, pack: packTQ2_0, row: rowTQ, matMul: matMulTQ,
+	sections: []section{{8 * 2, 4}, {2, 2}},
 }
 
 // TQ1_0. A super-block of 256 weights takes 54 bytes: 52 bytes whose digits of base 3 are weights q+1, most
@@ -20,7 +21,8 @@ var formatTQ2_0 = format{
 var formatTQ1_0 = format{
 	name: "tq1_0", integer: true, blockWeights: 256, blockBytes: 54, panelBytes: tq1Panel,
 	sums: biasSums, scales: []int{52}, pack: packTQ1_0, row: rowTQ1_0, matMul: matMulTQ,
-	inflate: inflateTQ1_0, productBytes: tqPanel,
+	sections: []section{{13, 4}, {1, 2}},
+	inflate:  inflateTQ1_0, productBytes: tqPanel,
 }
 
 const (

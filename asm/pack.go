@@ -28,6 +28,29 @@ func Pack(f Format, offset bool, panel, raw []byte, rows, cols int) {
 	}
 }
 
+// CopyRow copies row r of a panel of cols columns to row i of another one. r and i are less than PanelRows, both panels
+// f.PanelBytes(cols) long, and packed with the same offset.
+func CopyRow(f Format, to []byte, i int, panel []byte, r, cols int) {
+	t := &formats[f]
+	size := cols / t.blockWeights * t.panelBytes // without what fills the last 64 bytes
+	for at := 0; at < size; {
+		for _, s := range t.sections {
+			for range s.n {
+				if at >= size {
+					return
+				}
+				copy(to[at+i*s.width:][:s.width], panel[at+r*s.width:][:s.width])
+				at += PanelRows * s.width
+			}
+		}
+	}
+}
+
+// ZeroRow makes row r of a panel, where nothing has been written yet, a zero row.
+func ZeroRow(f Format, offset bool, panel []byte, r, cols int) {
+	formats[f].pack(panel, nil, r, 0, cols, offset)
+}
+
 // packCols is how many columns of all rows are packed before the next ones, so that the cache lines of the panel,
 // each of which holds weights of every row, stay in the first-level cache. It is a multiple of every type's
 // BlockWeights.

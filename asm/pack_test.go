@@ -1,6 +1,9 @@
 package asm
 
-import "testing"
+import (
+	"bytes"
+	"testing"
+)
 
 func TestPackRow(t *testing.T) {
 	r := newRand(4)
@@ -27,6 +30,35 @@ func TestPackRow(t *testing.T) {
 							}
 						}
 					}
+				}
+			}
+		}
+	}
+}
+
+// TestCopyRow: panels of copied rows are those that the rows' bytes are packed to.
+func TestCopyRow(t *testing.T) {
+	r := newRand(6)
+	for _, f := range Formats() {
+		for _, n := range []int{1, 2, 3, 5} {
+			cols, size := n*f.BlockWeights(), f.RowBytes(n*f.BlockWeights())
+			for _, offset := range []bool{false, true} {
+				var rows, from [2][]byte
+				for i := range from {
+					rows[i], from[i] = randomRows(r, f, PanelRows, cols), make([]byte, f.PanelBytes(cols))
+					Pack(f, offset, from[i], rows[i], PanelRows, cols)
+				}
+				var raw []byte
+				got, want := make([]byte, f.PanelBytes(cols)), make([]byte, f.PanelBytes(cols))
+				for i, k := range r.Perm(2 * PanelRows)[:1+r.IntN(PanelRows)] {
+					CopyRow(f, got, i, from[k%2], k/2, cols)
+					raw = append(raw, rows[k%2][k/2*size:][:size]...)
+				}
+				for i := len(raw) / size; i < PanelRows; i++ {
+					ZeroRow(f, offset, got, i, cols)
+				}
+				if Pack(f, offset, want, raw, len(raw)/size, cols); !bytes.Equal(got, want) {
+					t.Fatalf("%v, %d columns, offset %v: other bytes", f, cols, offset)
 				}
 			}
 		}

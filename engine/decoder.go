@@ -116,15 +116,10 @@ func (m *decoder) finalNorm(p *pass, x []float32) { p.norm(x, x, m.outputNorm) }
 
 // logits computes out [n][V] of the normalized x [n][D].
 func (m *decoder) logits(p *pass, out, x []float32) {
-	p.matmul(x, m.c.HiddenSize, m.output.times(out))
-	m.limit(p, out)
+	p.output(out, x, m.c.HiddenSize, output{linear: m.output, scale: m.logitScale, cap: m.logitCap})
 }
 
-// limit scales and caps logits.
-func (m *decoder) limit(p *pass, out []float32) {
-	p.scale(out, m.logitScale)
-	p.cap(out, m.logitCap)
-}
+func (m *decoder) outputs() []linear { return []linear{m.output} }
 
 // lends is what the model shares with draft heads.
 func (m *decoder) lends() lends {

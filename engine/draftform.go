@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/specgo/spec/engine/internal/panels"
@@ -13,17 +14,33 @@ import (
 	"github.com/specgo/spec/tensor"
 )
 
-// DraftForm is a Model with its matrices in fewer bits, by which the model drafts for itself. It has the shape of the
-// model, its norms, embeddings, routers and adapters, and so the same keys and values: a session that is computed with
-// it begins as a fork of the model's ([Session.DraftAt]) and reads no text again. What such a session computes is
-// close to what the model computes, and never becomes part of a session of the model: forks share memory that neither
-// writes. It does not change and is safe for concurrent use.
+// DraftForm is a Model in another form, for drafts: with its matrices in fewer bits, by which the model drafts for
+// itself, or with the output matrix's rows of a draft vocabulary alone, or both. It has the shape of the model, its
+// norms, embeddings, routers and adapters, and so the same keys and values: a session that is computed with it begins
+// as a fork of the model's ([Session.DraftAt]) and reads no text again. What such a session computes is close to what
+// the model computes, and never becomes part of a session of the model: forks share memory that neither writes. It
+// does not change and is safe for concurrent use.
 type DraftForm struct {
 	m       *Model
 	instead map[*tensor.Matrix]*tensor.Matrix // of the model's matrices, those that it has otherwise
+	outputs map[*tensor.Matrix]*outputRows    // of its output matrices, the rows of tokens
+	tokens  []int32                           // ascending; nil: all
 	bytes   int64
 	closed  bool // guarded by the runtime's lock
 	costs   passCosts
+}
+
+// DraftFormOptions say what a draft form is.
+type DraftFormOptions struct {
+	Most int64 // bytes that it may take; 0: no bound
+
+	// Tokens are the draft vocabulary, each once, in any order: the only tokens that have logits, bit for bit those that
+	// all of them would have. Those of all others are -Inf. nil: all tokens.
+	Tokens []int32
+
+	// SameBits leaves the matrices in their bits: the form has Tokens and no other difference. Its sessions have the
+	// keys, values and states of the model's.
+	SameBits bool
 }
 
 // draftFormType is what the matrices of a draft form become: the fewest bits that encode fast, 4.5 a weight.
@@ -137,25 +154,135 @@ func DescribeDraftForm(f *gguf.File, weights string) (p DraftFormPlan, err error
 	}), nil
 }
 
-// NewDraftForm makes the draft form of the model, of its matrices in memory. Where that is nothing, or all of it would
-// be more than most bytes, it is an error that wraps ErrUnsupported or tensor.ErrMemory; most 0: no bound.
-func (m *Model) NewDraftForm(ctx context.Context, most int64) (*DraftForm, error) {
-	plan := m.PlanDraftForm()
-	switch {
-	case m.closed.Load() || m.rt.closed.Load():
-		return nil, fmt.Errorf("%s: %w", m.name, ErrClosed)
-	case plan.Bytes == 0:
-		return nil, fmt.Errorf("%s: %w: a draft form: nothing of it would have fewer bits", m.name, ErrUnsupported)
-	case most > 0 && plan.Bytes > most:
-		return nil, fmt.Errorf("%s: its draft form takes %s, there is room for %s: %w", m.name, units.Bytes(plan.Bytes),
-			units.Bytes(most), tensor.ErrMemory)
+// DraftVocabBytes is what the rows of a draft vocabulary of n tokens take; 0: the model can have none. Draft heads that
+// know some tokens alone have one of their own, and encoders no output.
+func (m *Model) DraftVocabBytes(n int) (bytes int64) {
+	seen := map[*tensor.Matrix]bool{}
+	for _, o := range m.net.outputs() {
+		if !seen[o.w] {
+			seen[o.w] = true
+			bytes += shape{o.w.Type(), min(n, o.w.Rows()), o.w.Cols()}.bytes()
+		}
 	}
-	f := &DraftForm{m: m, instead: map[*tensor.Matrix]*tensor.Matrix{}}
+	return bytes
+}
+
+// NewDraftForm makes a draft form of the model. Fewer bits are of models in memory. Where nothing of it would be
+// another, or all of it would be more than the most bytes, it is an error that wraps ErrUnsupported or
+// tensor.ErrMemory.
+func (m *Model) NewDraftForm(ctx context.Context, o DraftFormOptions) (*DraftForm, error) {
+	if m.closed.Load() || m.rt.closed.Load() {
+		return nil, fmt.Errorf("%s: %w", m.name, ErrClosed)
+	}
+	f := &DraftForm{m: m, instead: map[*tensor.Matrix]*tensor.Matrix{}, outputs: map[*tensor.Matrix]*outputRows{}}
+	if err := f.list(o.Tokens); err != nil {
+		return nil, fmt.Errorf("%s: its draft vocabulary: %w", m.name, err)
+	}
+	need := int64(0)
+	if f.tokens != nil {
+		need = m.DraftVocabBytes(len(f.tokens))
+	}
+	if !o.SameBits {
+		plan := m.PlanDraftForm()
+		if plan.Bytes == 0 {
+			return nil, fmt.Errorf("%s: %w: a draft form: nothing of it would have fewer bits", m.name, ErrUnsupported)
+		}
+		need = plan.Bytes // with the whole output matrix, which is no less than rows of it
+	}
+	switch {
+	case o.SameBits && f.tokens == nil:
+		return nil, fmt.Errorf("%s: %w: a draft form with the model's bits and all its tokens", m.name, ErrUsage)
+	case o.Most > 0 && need > o.Most:
+		return nil, fmt.Errorf("%s: its draft form takes %s, there is room for %s: %w", m.name, units.Bytes(need),
+			units.Bytes(o.Most), tensor.ErrMemory)
+	}
+	err := f.gather(ctx, o.SameBits)
+	if err == nil && !o.SameBits {
+		err = f.recode(ctx)
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("%s: its draft form: %w", m.name, err)
+	}
+	return f, nil
+}
+
+// list makes tokens the form's; nil and a list of all are none.
+func (f *DraftForm) list(tokens []int32) error {
+	if tokens == nil {
+		return nil
+	}
+	if f.m.net.outputs() == nil {
+		return fmt.Errorf("%w: the model has no output matrix of all tokens", ErrUnsupported)
+	}
+	list := slices.Sorted(slices.Values(tokens))
+	for i, id := range list {
+		if id < 0 || int(id) >= f.m.config.Vocab || i > 0 && list[i-1] == id {
+			return fmt.Errorf("%w: token %d, of %d, or it is there twice", ErrVocabulary, id, f.m.config.Vocab)
+		}
+	}
+	if len(list) == 0 {
+		return fmt.Errorf("%w: no tokens", ErrVocabulary)
+	}
+	if len(list) < f.m.config.Vocab {
+		f.tokens = list
+	}
+	return nil
+}
+
+// gather takes the rows of the form's tokens out of the output matrices.
+func (f *DraftForm) gather(ctx context.Context, sameBits bool) error {
+	if f.tokens == nil {
+		return nil
+	}
+	for _, o := range f.m.net.outputs() {
+		if f.outputs[o.w] != nil {
+			continue
+		}
+		w, err := f.rowsFrom(ctx, o.w)
+		if err != nil {
+			return err
+		}
+		rows := &outputRows{w: w, ids: f.tokens}
+		f.outputs[o.w] = rows
+		to, ok := tensor.Fitting(draftFormType, w.Cols())
+		if !sameBits && ok && to.RowBytes(w.Cols()) < w.Type().RowBytes(w.Cols()) {
+			form, err := tensor.Recode(ctx, f.m.rt.t, w, to)
+			if err == nil {
+				rows.w = form
+				w.Close()
+			} else if !errors.Is(err, tensor.ErrNotFinite) {
+				return err
+			}
+		}
+		for _, id := range f.tokens {
+			if o.b != nil {
+				rows.b = append(rows.b, o.b[id])
+			}
+		}
+		f.bytes += rows.w.Bytes()
+	}
+	return nil
+}
+
+// rowsFrom takes the rows of the form's tokens out of a matrix. One that is on disk is read between passes.
+func (f *DraftForm) rowsFrom(ctx context.Context, w *tensor.Matrix) (*tensor.Matrix, error) {
+	if panels.OnDisk(w) {
+		f.m.rt.t.Lock()
+		defer f.m.rt.t.Unlock()
+	}
+	return panels.Gather(ctx, f.m.rt.t, w, f.tokens)
+}
+
+// recode makes the matrices in fewer bits, but for those that it has rows of. One of which a scale would not be finite
+// stays as it is.
+func (f *DraftForm) recode(ctx context.Context) error {
+	m := f.m
 	m.rt.t.Lock()
 	parts := map[*tensor.Matrix]tensor.Type{}
 	for name, at := range m.sites {
 		for _, w := range at.matrices {
-			if form, other := at.drafts(shapeOf(w)); other && !inEncoder(name) {
+			if form, other := at.drafts(shapeOf(w)); other && !inEncoder(name) && f.outputs[w] == nil {
 				parts[w] = form.t
 			}
 		}
@@ -164,17 +291,27 @@ func (m *Model) NewDraftForm(ctx context.Context, most int64) (*DraftForm, error
 	for w, to := range parts {
 		form, err := tensor.Recode(ctx, m.rt.t, w, to)
 		if errors.Is(err, tensor.ErrNotFinite) {
-			continue // a scale of it would not be finite: the matrix stays as it is
+			continue
 		}
 		if err != nil {
-			f.Close()
-			return nil, fmt.Errorf("%s: its draft form: %w", m.name, err)
+			return err
 		}
 		f.instead[w] = form
 		f.bytes += form.Bytes()
 	}
-	return f, nil
+	return nil
 }
+
+// Tokens is the draft vocabulary, ascending; nil: all tokens.
+func (f *DraftForm) Tokens() []int32 {
+	if f == nil {
+		return nil
+	}
+	return f.tokens
+}
+
+// SameBits reports whether sessions of the form have the keys, values and states of the model's.
+func (f *DraftForm) SameBits() bool { return f == nil || len(f.instead) == 0 }
 
 // Model is the model that it is a form of.
 func (f *DraftForm) Model() *Model { return f.m }
@@ -194,6 +331,9 @@ func (f *DraftForm) Close() {
 	for _, w := range f.instead {
 		w.Close()
 	}
+	for _, rows := range f.outputs {
+		rows.w.Close()
+	}
 }
 
 // of is the matrix that takes the place of w.
@@ -204,6 +344,14 @@ func (f *DraftForm) of(w *tensor.Matrix) *tensor.Matrix {
 		}
 	}
 	return w
+}
+
+// rowsOf is the rows that take part of an output matrix; nil: all.
+func (f *DraftForm) rowsOf(w *tensor.Matrix) *outputRows {
+	if f == nil {
+		return nil
+	}
+	return f.outputs[w]
 }
 
 // DraftAt is [Session.ForkAt] for a session that is computed with a draft form of the model from there on. Its forks

@@ -14,7 +14,7 @@ import (
 // newDraftForm is the draft form of m.
 func newDraftForm(t testing.TB, m *Model) *DraftForm {
 	t.Helper()
-	f, err := m.NewDraftForm(context.Background(), 0)
+	f, err := m.NewDraftForm(context.Background(), DraftFormOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,16 +119,17 @@ func TestDraftFormsRefused(t *testing.T) {
 	if _, err := newSession(t, other, SessionOptions{}).DraftAt(0, f); !errors.Is(err, ErrUsage) {
 		t.Errorf("a fork with a form of another model: %v", err)
 	}
-	if _, err := m.NewDraftForm(context.Background(), f.Bytes()-1); !errors.Is(err, tensor.ErrMemory) {
+	_, err := m.NewDraftForm(context.Background(), DraftFormOptions{Most: f.Bytes() - 1})
+	if !errors.Is(err, tensor.ErrMemory) {
 		t.Errorf("too little memory: %v", err)
 	}
 	small := openDrawn(t, rt, s, Options{Weights: "q4_0"})
-	if _, err := small.NewDraftForm(context.Background(), 0); !errors.Is(err, ErrUnsupported) {
+	if _, err := small.NewDraftForm(context.Background(), DraftFormOptions{}); !errors.Is(err, ErrUnsupported) {
 		t.Errorf("of a model in as few bits: %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := m.NewDraftForm(ctx, 0); !errors.Is(err, context.Canceled) {
+	if _, err := m.NewDraftForm(ctx, DraftFormOptions{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 	draft, err := newSession(t, m, SessionOptions{}).DraftAt(0, f)
@@ -140,7 +141,7 @@ func TestDraftFormsRefused(t *testing.T) {
 		t.Errorf("a closed form: %v", err)
 	}
 	m.Close()
-	if _, err := m.NewDraftForm(context.Background(), 0); !errors.Is(err, ErrClosed) {
+	if _, err := m.NewDraftForm(context.Background(), DraftFormOptions{}); !errors.Is(err, ErrClosed) {
 		t.Errorf("a closed model: %v", err)
 	}
 }

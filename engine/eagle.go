@@ -9,9 +9,6 @@ import (
 	"github.com/specgo/spec/tensor"
 )
 
-// unknownToEagle is the logit of a token that a head does not know.
-var unknownToEagle = float32(math.Inf(-1))
-
 // eagle is an EAGLE-3 head (Li et al. 2025, arXiv:2503.01840): one block that continues a target model's hidden
 // states. It has its own KV cache. The input at position p is the token at p+1 and g, which is made of the target's
 // hidden states at p, or, where the target has not been yet, is what the head computed one step before. What its
@@ -93,25 +90,15 @@ func (m *eagle) finalNorm(p *pass, x []float32) { p.norm(x, x, m.outputNorm) }
 
 // logits computes out [n][V] of the normalized x [n][D].
 func (m *eagle) logits(p *pass, out, x []float32) {
-	if m.ids == nil {
-		p.matmul(x, m.c.HiddenSize, m.output.times(out))
-		return
+	p.output(out, x, m.c.HiddenSize, output{linear: m.output, ids: m.ids})
+}
+
+// outputs is the output matrix, unless its rows are a list of tokens already.
+func (m *eagle) outputs() []linear {
+	if m.ids != nil {
+		return nil
 	}
-	n, w, v := len(x)/m.c.HiddenSize, len(m.ids), m.c.Vocab
-	known := sized(&p.gate, n*w)
-	p.matmul(x, m.c.HiddenSize, m.output.times(known))
-	for i := range n {
-		row, to := known[i*w:(i+1)*w], out[i*v:(i+1)*v]
-		if !tensor.Finite(row) {
-			p.failRow(i, fmt.Errorf("logits: %w", ErrNotFinite))
-		}
-		for j := range to {
-			to[j] = unknownToEagle
-		}
-		for j, id := range m.ids {
-			to[id] = row[j]
-		}
-	}
+	return []linear{m.output}
 }
 
 // eagle reads an EAGLE-3 head. What it shares with its target is target's.

@@ -87,7 +87,7 @@ func TestEagleGolden(t *testing.T) {
 		}
 		others := 0
 		for _, x := range row {
-			if x == unknownToEagle {
+			if x == unlisted {
 				others++
 			}
 		}

@@ -58,8 +58,10 @@ func (m *assistant) forward(p *pass) {
 func (m *assistant) finalNorm(p *pass, x []float32) { p.norm(x, x, m.outputNorm) }
 
 func (m *assistant) logits(p *pass, out, x []float32) {
-	p.matmul(x, m.c.HiddenSize, m.output.times(out))
+	p.output(out, x, m.c.HiddenSize, output{linear: m.output})
 }
+
+func (m *assistant) outputs() []linear { return []linear{m.output} }
 
 // next computes the hidden states [n][T] that go in with the next tokens, of the normalized x [n][D].
 func (m *assistant) next(p *pass, x []float32) []float32 {

@@ -122,7 +122,10 @@ func (p *pass) adaptRows(set *AdapterSet, x []float32, cols int, products []prod
 		if p.err != nil {
 			return
 		}
-		out := products[a.product].out
+		out, rows := products[a.product].out, products[a.product].rows
+		if rows != nil {
+			y, width = rows.of(y, width), len(rows.ids)
+		}
 		if run {
 			p.add(out[first*width:(first+n)*width], y)
 			continue

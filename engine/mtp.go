@@ -76,7 +76,7 @@ func (m *mtp) finalNorm(p *pass, x []float32) {
 func (m *mtp) logits(p *pass, out, x []float32) {
 	d, v := m.c.HiddenSize, m.c.Vocab
 	if m.oneOutput {
-		p.matmul(x, d, m.blocks[0].output.times(out))
+		p.output(out, x, d, output{linear: m.blocks[0].output})
 		return
 	}
 	all := p.projected
@@ -84,9 +84,16 @@ func (m *mtp) logits(p *pass, out, x []float32) {
 		var b *mtpBlock
 		to, b = m.run(p, from)
 		p.projected = all[from:to]
-		p.matmul(x[from*d:to*d], d, b.output.times(out[from*v:to*v]))
+		p.output(out[from*v:to*v], x[from*d:to*d], d, output{linear: b.output})
 	}
 	p.projected = all
+}
+
+func (m *mtp) outputs() (list []linear) {
+	for i := range m.blocks {
+		list = append(list, m.blocks[i].output)
+	}
+	return list
 }
 
 // mtpOf is the kind of the MTP blocks of models of a kind. Of models whose blocks are not known files may have some,

@@ -46,11 +46,12 @@ func (p *pass) addPositions(x, embeddings []float32) {
 // product is a linear map that takes part in a matmul: out [n][rows] = x Wᵀ · scale + bias.
 type product struct {
 	linear
-	out []float32
+	out  []float32
+	rows *outputRows // of the matrix that take part; nil: all
 }
 
 // times is the product of a linear map and the input of a matmul.
-func (l linear) times(out []float32) product { return product{l, out} }
+func (l linear) times(out []float32) product { return product{linear: l, out: out} }
 
 // matmul multiplies x [n][cols] with several matrices in one parallel phase.
 func (p *pass) matmul(x []float32, cols int, products ...product) {
@@ -58,7 +59,7 @@ func (p *pass) matmul(x []float32, cols int, products ...product) {
 		return
 	}
 	for _, m := range products {
-		p.held.Want(m.w)
+		p.held.Want(p.operand(m).W)
 	}
 	apart, err := p.held.Fetch(p.ctx)
 	if err != nil {
@@ -74,7 +75,7 @@ func (p *pass) matmul(x []float32, cols int, products ...product) {
 	defer p.held.Release()
 	p.products = p.products[:0]
 	for _, m := range products {
-		p.products = append(p.products, tensor.Product{W: p.form.of(m.w), Scale: m.scale, Bias: m.b, Out: m.out})
+		p.products = append(p.products, p.operand(m))
 	}
 	if err = p.in.Set(p.t, x, len(x)/cols, cols); err == nil {
 		err = p.t.MatMul(&p.in, p.products...)
@@ -90,6 +91,14 @@ func (p *pass) matmul(x []float32, cols int, products ...product) {
 	if p.watch != nil && p.err == nil {
 		p.watch.add(x, cols, products)
 	}
+}
+
+// operand is a product with the matrix that takes part in it in this pass.
+func (p *pass) operand(m product) tensor.Product {
+	if m.rows != nil {
+		return tensor.Product{W: m.rows.w, Scale: m.scale, Bias: m.rows.b, Out: m.out}
+	}
+	return tensor.Product{W: p.form.of(m.w), Scale: m.scale, Bias: m.b, Out: m.out}
 }
 
 // reject fails the segments of the rows of x [n][cols] that are not finite and clears the rows, so that the others

@@ -49,7 +49,7 @@ func (m *narrowOPT) logits(p *pass, out, x []float32) {
 	width := m.out.w.Rows()
 	e := sized(&p.up, len(x)/m.c.HiddenSize*width) // [n][W]
 	p.matmul(x, m.c.HiddenSize, m.out.times(e))
-	p.matmul(e, width, m.output.times(out))
+	p.output(out, e, width, output{linear: m.output})
 }
 
 // lends is nothing: no draft head has such embeddings.

@@ -17,6 +17,8 @@ type network interface {
 	finalNorm(p *pass, x []float32)
 	// logits computes out [n][vocabulary] of x [n][hidden size].
 	logits(p *pass, out, x []float32)
+	// outputs are the matrices that logits reads, of which a draft vocabulary may have rows; none: it may not.
+	outputs() []linear
 }
 
 // chunk is consecutive tokens of one session in a pass.

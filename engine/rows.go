@@ -80,7 +80,7 @@ func (w *rowWork) deliverRow(i int) error {
 	r := w.wanted[i]
 	vocab := len(w.logits) / len(w.wanted)
 	row := w.logits[i*vocab : (i+1)*vocab]
-	w.bad[i] = !w.p.masked && !tensor.Finite(row) // the head has looked at those that may be -Inf
+	w.bad[i] = !w.p.masks() && !tensor.Finite(row) // output has looked at those that may be -Inf
 	if w.shared {
 		copy(r.s.logits[r.index*vocab:], row)
 	}

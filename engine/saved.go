@@ -40,9 +40,9 @@ func (s *Session) SavedCaches() []SavedCache {
 }
 
 // SaveKV appends to dst the keys and values of positions from … to-1 of cache i, which the session holds. What a draft
-// form has computed is not saved.
+// form in fewer bits has computed is not saved.
 func (s *Session) SaveKV(dst []byte, i, from, to int) ([]byte, error) {
-	if s.kv[i] == nil || to > s.valid || s.form != nil {
+	if s.kv[i] == nil || to > s.valid || !s.form.SameBits() {
 		return dst, fmt.Errorf("%s: %w: positions %d to %d of cache %d, the session has %d", s.m.name, ErrUsage, from, to, i,
 			s.valid)
 	}
@@ -61,7 +61,7 @@ func (s *Session) StatesSaved() []int {
 
 // SaveState appends to dst the states of the recurrent layers after n tokens, one of StatesSaved.
 func (s *Session) SaveState(dst []byte, n int) ([]byte, error) {
-	if s.rec == nil || n > s.valid || s.form != nil {
+	if s.rec == nil || n > s.valid || !s.form.SameBits() {
 		return dst, fmt.Errorf("%s: %w: states after %d tokens", s.m.name, ErrUsage, n)
 	}
 	dst, err := s.rec.Save(dst, n)

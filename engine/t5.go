@@ -82,9 +82,10 @@ func (m *t5) finalNorm(p *pass, x []float32) { p.norm(x, x, m.decoderNorm) }
 
 // logits computes out [n][V] of the normalized x [n][D].
 func (m *t5) logits(p *pass, out, x []float32) {
-	p.matmul(x, m.c.HiddenSize, m.output.times(out))
-	p.scale(out, m.logitScale)
+	p.output(out, x, m.c.HiddenSize, output{linear: m.output, scale: m.logitScale})
 }
+
+func (m *t5) outputs() []linear { return []linear{m.output} }
 
 // encode computes the encoder's states [len(ids)][D] of an input. Every position sees all others, so that each layer
 // takes the whole input before the next one begins.

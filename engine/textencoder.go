@@ -24,6 +24,9 @@ func (m *textEncoder) forward(p *pass) {
 // lends is nothing: draft heads are for models that write.
 func (m *textEncoder) lends() lends { return lends{} }
 
+// outputs is nothing: it writes no text.
+func (m *textEncoder) outputs() []linear { return nil }
+
 // addToRows adds y to every row of x; nil adds nothing.
 func (p *pass) addToRows(x, y []float32) {
 	for i := 0; len(y) > 0 && i < len(x) && p.err == nil; i += len(y) {

@@ -15,7 +15,7 @@ import (
 // formOf is a model's draft form, as [Self] takes it.
 func formOf(t testing.TB, m *engine.Model) func() *engine.DraftForm {
 	t.Helper()
-	f, err := m.NewDraftForm(context.Background(), 0)
+	f, err := m.NewDraftForm(context.Background(), engine.DraftFormOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

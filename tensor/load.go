@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -91,6 +92,58 @@ func Recode(ctx context.Context, rt *Runtime, m *Matrix, to Type) (*Matrix, erro
 		}
 		return s.raw, nil
 	})
+}
+
+// Gather makes a matrix of rows of another one, in any order, of the same type: row i is row rows[i] of m, the same
+// bytes, so that its products are the same bits. When ctx is done it returns its error. m must not be closed
+// meanwhile.
+func Gather(ctx context.Context, rt *Runtime, m *Matrix, rows []int32) (*Matrix, error) {
+	for i, r := range rows {
+		if r < 0 || int(r) >= m.rows {
+			return nil, shapeError("row %d, number %d of those to gather, of %d", r, i, m.rows)
+		}
+	}
+	if m.memory.data == nil {
+		return nil, fmt.Errorf("matrix: %w", ErrClosed)
+	}
+	to, err := newMatrix(rt, m.t, len(rows), m.cols)
+	if err != nil {
+		return nil, err
+	}
+	var next atomic.Int64
+	var wait sync.WaitGroup
+	for range min(rt.Threads(), to.panels()) {
+		wait.Go(func() {
+			for ctx.Err() == nil {
+				p := int(next.Add(1) - 1)
+				if p >= to.panels() {
+					return
+				}
+				to.gather(p, m, rows)
+			}
+		})
+	}
+	wait.Wait()
+	runtime.KeepAlive(m)
+	if err := ctx.Err(); err != nil {
+		to.Close()
+		return nil, err
+	}
+	return to, nil
+}
+
+// gather fills panel p with rows of another matrix.
+func (m *Matrix) gather(p int, from *Matrix, rows []int32) {
+	to := m.panelData(p, 1)
+	for i := range asm.PanelRows {
+		at := p*asm.PanelRows + i
+		if at >= len(rows) {
+			asm.ZeroRow(m.t, m.offset, to, i, m.cols)
+			continue
+		}
+		r := int(rows[at])
+		asm.CopyRow(m.t, to, i, from.panelData(r/asm.PanelRows, 1), r%asm.PanelRows, m.cols)
+	}
 }
 
 // encodeRows encodes rows of cols numbers; first is the number of the first one, for the error.

@@ -337,3 +337,40 @@ func float64s(x []float32) []float64 {
 	}
 	return y
 }
+
+// Gathered rows are packed as the rows' bytes would be, of every type, in whole and in part filled panels.
+func TestGather(t *testing.T) {
+	rt := runtimeOf(t, 2)
+	for _, f := range asm.Formats() {
+		const rows, cols = 53, 512
+		raw, size := rawRows(t, f, 5, rows, cols), f.RowBytes(cols)
+		m, err := Pack(rt, f, rows, cols, raw)
+		ok(t, err)
+		for _, list := range [][]int32{{52}, {0, 16, 32, 48, 1, 17},
+			{9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 20, 21, 22, 23, 24, 25, 26, 40}} {
+			var some []byte
+			for _, r := range list {
+				some = append(some, raw[int(r)*size:][:size]...)
+			}
+			want, err := Pack(rt, f, len(list), cols, some)
+			ok(t, err)
+			got, err := Gather(context.Background(), rt, m, list)
+			ok(t, err)
+			if got.Rows() != len(list) || got.Type() != f || !bytes.Equal(got.Panels(), want.Panels()) {
+				t.Errorf("%v, rows %v: other panels", f, list)
+			}
+		}
+	}
+	m, err := Pack(rt, Q8_0, 20, 32, rawRows(t, Q8_0, 5, 20, 32))
+	ok(t, err)
+	if _, err := Gather(context.Background(), rt, m, []int32{3, 20}); !errors.Is(err, ErrShape) {
+		t.Errorf("a row too many: %v", err)
+	}
+	if _, err := Gather(context.Background(), rt, m, nil); !errors.Is(err, ErrShape) {
+		t.Errorf("no rows: %v", err)
+	}
+	m.Close()
+	if _, err := Gather(context.Background(), rt, m, []int32{3}); !errors.Is(err, ErrClosed) {
+		t.Errorf("a closed matrix: %v", err)
+	}
+}

@@ -190,7 +190,7 @@ func (t *team) make(name string, n int) (d speculative.Drafter, err error) {
 		return nil, flagError(err)
 	}
 	if needs&speculative.NeedsForm != 0 {
-		form, err := parts.Target.NewDraftForm(context.Background(), 0)
+		form, err := parts.Target.NewDraftForm(context.Background(), engine.DraftFormOptions{})
 		if err != nil {
 			return nil, err
 		}

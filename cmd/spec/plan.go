@@ -116,7 +116,7 @@ func (x *planning) run(ctx context.Context, p *program) error {
 				"not be enough smaller")
 		}
 		c.Draft = c.Target
-		c.Form, err = c.Target.NewDraftForm(ctx, max(x.draftFormRoom(c.Target), 1))
+		c.Form, err = c.Target.NewDraftForm(ctx, engine.DraftFormOptions{Most: max(x.draftFormRoom(c.Target), 1)})
 	}
 	if err != nil {
 		return err

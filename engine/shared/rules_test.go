@@ -301,6 +301,15 @@ func TestPrefixesAreOfEqualOptionsAndSalt(t *testing.T) {
 	m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 512)
 	ids := randomTokens(120, 70, 3)
 	plain := SessionOptions{SessionOptions: engine.SessionOptions{KV: "f16", Adapters: adapters(t, m, 1)}, Salt: "a key"}
+	formOf := func(o engine.DraftFormOptions) *engine.DraftForm {
+		form, err := m.NewDraftForm(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(form.Close)
+		return form
+	}
+	vocab := formOf(engine.DraftFormOptions{Tokens: []int32{1, 2, 40}, SameBits: true})
 	others := map[string]func(o *SessionOptions){
 		"Salt":       func(o *SessionOptions) { o.Salt = "another key" },
 		"no Salt":    func(o *SessionOptions) { o.Salt = "" },
@@ -311,13 +320,14 @@ func TestPrefixesAreOfEqualOptionsAndSalt(t *testing.T) {
 		"Layers":     func(o *SessionOptions) { o.Layers = 1 },
 		"StateBytes": func(o *SessionOptions) { o.StateBytes = 1 << 20 },
 		"NoCache":    func(o *SessionOptions) { o.NoCache = true },
+		"Form":       func(o *SessionOptions) { o.Form = vocab },
 	}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[SessionOptions]()) {
-		if others[f.Name] == nil && !slices.Contains([]string{"SessionOptions", "Context", "Target", "Form"}, f.Name) {
+		if others[f.Name] == nil && !slices.Contains([]string{"SessionOptions", "Context", "Target"}, f.Name) {
 			t.Errorf("no case for the option %s", f.Name)
 		}
 	}
-	form := SessionOptions{SessionOptions: engine.SessionOptions{Form: new(engine.DraftForm)}}
+	form := SessionOptions{SessionOptions: engine.SessionOptions{Form: formOf(engine.DraftFormOptions{})}}
 	if _, err := New(m, Options{}).NewSession(t.Context(), form); !errors.Is(err, engine.ErrUsage) {
 		t.Errorf("a sequence that fewer bits compute: %v", err) // its prefix would be taken for the model's
 	}

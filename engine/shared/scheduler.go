@@ -230,7 +230,7 @@ func (c *Scheduler) newShared(o SessionOptions) (*Session, error) {
 		const refused = "%s: %w: shared passes of a draft head that looks at its target's cache (%s; see NewLentSession)"
 		return nil, fmt.Errorf(refused, c.m.Name(), engine.ErrUnsupported, c.m.Config().Architecture)
 	}
-	if o.Form != nil { // what it computes must not become a prefix of the model's sequences
+	if !o.Form.SameBits() { // a text is not read by it
 		return nil, fmt.Errorf("%s: %w: shared passes of a draft form but for drafts ([Session.Draft])", c.m.Name(),
 			engine.ErrUsage)
 	}

@@ -108,7 +108,7 @@ func openPair(ctx context.Context, rt *engine.Runtime, k pairKey) (m *models, er
 				parts.Draft = head
 			}
 			if needs&speculative.NeedsForm != 0 {
-				form, err := m.target.NewDraftForm(ctx, 0)
+				form, err := m.target.NewDraftForm(ctx, engine.DraftFormOptions{})
 				if err != nil {
 					return nil, err
 				}

@@ -26,6 +26,17 @@ func Row(w *tensor.Matrix, i int, dst []float32) error {
 	return w.Row(i, dst)
 }
 
+// Gather makes a matrix of rows of another one, the same bytes. Of one that is on disk, no pass may be running.
+func Gather(ctx context.Context, rt *tensor.Runtime, w *tensor.Matrix, rows []int32) (*tensor.Matrix, error) {
+	var h Held
+	h.Want(w)
+	if _, err := h.Fetch(ctx); err != nil {
+		return nil, err
+	}
+	defer h.Release()
+	return tensor.Gather(ctx, rt, w, rows)
+}
+
 // Held is the matrices that a pass holds in memory for a product. The zero value holds none, and is used again and
 // again. Matrices that are in memory for good need not be held, and do no harm.
 type Held struct {
