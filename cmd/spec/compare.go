@@ -39,6 +39,8 @@ func compareAbout() string {
 
 Where a verifier promises plain decoding's text and breaks that promise, the exit code is 1. A table that is wider than the terminal leaves columns out; -o json and -o csv have all of them.
 
+With --against URL servers of OpenAI's /v1/completions are measured in turn with plain decoding and the chosen settings: the time until the first token, tokens per second after it, their ratio to plain decoding beside it, and where texts differ. A server may keep prompts of earlier runs: the first run's time stands by itself. Its own fields, as ignore_eos, are --against-field's.
+
 Presets repeat published experiments (docs/PAPERS.md); flags that are given as well replace their parts:
 `)
 	for _, p := range compare.Presets {
@@ -65,6 +67,7 @@ type comparison struct {
 	preset    string
 	results   resultFlags
 	page      string
+	against   againstFlags
 	seed      int
 	sequences []*engine.Session
 }
@@ -113,6 +116,7 @@ func (c *comparison) flags() []group {
 				"end a draft after a token of lower confidence; not for auto", c.setConfidences).
 				or("0: the schedule's own, for dynamic 0.4").env("LLAMA_ARG_SPEC_DRAFT_P_MIN", "LLAMA_ARG_DRAFT_P_MIN"),
 		}},
+		{"servers", c.against.rows()},
 		{"sampling", []flag{
 			valueFlag("--temp, --temperature", "X,X", "temperatures; 0 is greedy", c.setTemperatures).or("0"),
 			topKRow(&c.sampling.TopK, "0: off"), topPRow(&c.sampling.TopP, "0: off"), minPRow(&c.sampling.MinP, "0: off"),
@@ -190,6 +194,9 @@ func (c *comparison) plan(ctx context.Context, p *program) (compare.Plan, error)
 	}
 	if !c.drafting() {
 		fallback.Matrix.Drafters = []string{"ngram", "suffix"}
+	}
+	if len(c.against.urls) > 0 {
+		fallback.Matrix.Schedules = []string{"auto"}
 	}
 	if c.preset != "" {
 		fallback, _ = compare.PresetOf(c.preset)
@@ -327,6 +334,10 @@ func (c *comparison) run(ctx context.Context, p *program) error {
 		}
 		defer page.Abort()
 	}
+	peers, err := c.against.open(ctx, p)
+	if err != nil {
+		return err
+	}
 	rt, err := c.runtime(p)
 	if err != nil {
 		return err
@@ -348,6 +359,15 @@ func (c *comparison) run(ctx context.Context, p *program) error {
 	bar := terminal.NewBar(p.stderr, "comparing")
 	defer bar.Clear()
 	lab.Progress = func(done, total int, now string) { bar.Set(int64(done), int64(total), now) }
+	if len(peers) > 0 {
+		report, failed := compare.RunAgainst(ctx, lab, plan, peers)
+		bar.Clear()
+		if report == nil {
+			return failed
+		}
+		report.Origin, report.Model, report.Fields = origin, c.name(), c.against.added()
+		return errors.Join(c.writeAgainst(p, report), failed)
+	}
 	report, failed := compare.Run(ctx, lab, plan)
 	bar.Clear()
 	if report == nil {

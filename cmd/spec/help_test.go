@@ -60,7 +60,7 @@ func TestHelpAll(t *testing.T) {
 		t.Error("a flag without effect")
 	}
 	if !slices.IsSortedFunc(sorted, func(a, b *sharedFlag) int { return strings.Compare(a.long(), b.long()) }) ||
-		sorted[0].long() != "alias" {
+		sorted[0].long() != "against" {
 		t.Error("not sorted")
 	}
 }

@@ -125,6 +125,7 @@ type subject struct {
 	drafter speculative.Drafter
 	decoder *speculative.Decoder
 	now     *Timed
+	each    func(text string) // called with each token; nil: nobody is told
 }
 
 func newSubject(pair *Pair, s Setting, plan Plan) (*subject, error) {
@@ -187,6 +188,9 @@ func (x *subject) run(ctx context.Context, input, prompt, plain []int32) (*Timed
 			return nil, err
 		}
 		x.now.IDs = append(x.now.IDs, token.ID)
+		if x.each != nil {
+			x.each(token.Text)
+		}
 		text.WriteString(token.Text)
 	}
 	x.now.Text = text.String()

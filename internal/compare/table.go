@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/specgo/spec/internal/results"
 	"github.com/specgo/spec/internal/terminal"
 )
 
@@ -59,9 +60,18 @@ func (r *Report) notes() (list []string) {
 // Table prints the rows for people, at most width characters wide: plain decoding first in each group of
 // one set, weights and temperature, then the others as they were asked for.
 func (r *Report) Table(w io.Writer, width int) error {
+	return writeTables(w, r.parts(), r.notes(), width)
+}
+
+// Markdown prints the same with all columns, as tables of Markdown.
+func (r *Report) Markdown(w io.Writer) error {
+	return writeMarkdown(w, r.Origin, r.Command, r.parts(), r.notes())
+}
+
+func writeTables(w io.Writer, parts []part, notes []string, width int) error {
 	var b strings.Builder
 	var dropped []string
-	for i, p := range r.parts() {
+	for i, p := range parts {
 		if i > 0 {
 			b.WriteString("\n")
 		}
@@ -73,21 +83,20 @@ func (r *Report) Table(w io.Writer, width int) error {
 	if len(dropped) > 0 {
 		b.WriteString("\n" + terminal.Wrap("Columns left out at this width: "+strings.Join(dropped, ", ")+".", width))
 	}
-	for _, note := range r.notes() {
+	for _, note := range notes {
 		b.WriteString("\n" + terminal.Wrap(note, width))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// Markdown prints the same with all columns, as tables of Markdown.
-func (r *Report) Markdown(w io.Writer) error {
+func writeMarkdown(w io.Writer, o results.Origin, command string, parts []part, notes []string) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, %s kernels, %d threads; %s; %s\n", r.CPU, r.SIMD, r.Threads, r.Date, r.Command)
-	for _, p := range r.parts() {
+	fmt.Fprintf(&b, "%s, %s kernels, %d threads; %s; %s\n", o.CPU, o.SIMD, o.Threads, o.Date, command)
+	for _, p := range parts {
 		b.WriteString("\n" + p.title + "\n\n" + p.table.Markdown())
 	}
-	for _, note := range r.notes() {
+	for _, note := range notes {
 		b.WriteString("\n" + note + "\n")
 	}
 	_, err := io.WriteString(w, b.String())

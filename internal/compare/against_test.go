@@ -1,0 +1,94 @@
+package compare
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/specgo/spec/bpe"
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/endpoint"
+	"github.com/specgo/spec/testdata"
+)
+
+// Medians are over the prompts, ratios of the same turn, and the first difference is where the first character differs.
+func TestAgainstByHand(t *testing.T) {
+	r := testdata.Target()
+	f, err := gguf.Open(r, r.Size(), "target")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tok, err := engine.ReadTokenizer(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const text = "x := äöü" // the peer writes another second umlaut of the same first byte
+	ids := tok.Encode(text, bpe.EncodeOptions{})
+	answer := func(text string, first, last float64, n int) endpoint.Answer {
+		return endpoint.Answer{Text: text, First: first, Last: last, Tokens: n, Counted: true}
+	}
+	set := Set{Name: "s", Prompts: []Prompt{{"a", "a"}, {"b", "b"}}}
+	a, b := [2]int{0, 0}, [2]int{0, 1}
+	plain := &writer{name: "plain", runs: map[[2]int][]written{
+		a: {{answer(text, 1, 3, 5), 2}, {answer(text, 1, 5, 5), 1}}, b: {{answer("y", 1, 2, 1), 0}}}}
+	peer := &writer{name: "http://x", runs: map[[2]int][]written{
+		a: {{answer("x := äßü", 2, 3, 5), 2}, {answer(text, 4, 6, 5), 1}}, b: {{answer("y", 1, 2, 1), 0}}}}
+	row, ok := peer.row(0, set, plain, map[[2]int][]int32{a: ids}, tok)
+	if !ok || row.NPrompts != 2 || row.NRuns != 3 || row.NSame != 1 || row.NTokens != 6 || row.Differs == nil ||
+		*row.Differs != 6 {
+		t.Fatalf("%+v", row)
+	}
+	x := row.Texts[0]
+	if x.Same || *x.Character != 6 || x.Got != "ßü" || x.Want != "öü" || tok.Decode(ids[:*x.Token]) != "x := ä" &&
+		!strings.HasPrefix("x := ä", tok.Decode(ids[:*x.Token])) {
+		t.Errorf("%+v", x)
+	}
+	// Rates 4 and 2, beside plain decoding's 2 and 1; prompt b has one token and so no rate.
+	if row.Rate.Value != 3 || row.Ratio.Value != 2 || row.Rate.N != 1 || row.First.Value != 2 || row.FirstCold.Value != 1.5 {
+		t.Errorf("rate %v, ratio %v, first %v, %v", row.Rate, row.Ratio, row.First, row.FirstCold)
+	}
+	// A text that ends before plain decoding's differs there.
+	peer.runs[b] = []written{{answer("", 0, 0, 0), 0}}
+	row, _ = peer.row(0, set, plain, map[[2]int][]int32{a: ids, b: tok.Encode("y", bpe.EncodeOptions{})}, tok)
+	if row.NSame != 0 || *row.Differs != 0 || row.Texts[1].Want != "y" || *row.Texts[1].Token != 0 {
+		t.Errorf("%+v", row.Texts[1])
+	}
+}
+
+// Each writer of this program computes the whole prompt, whoever had it before.
+func TestStreamedComputesThePromptAnew(t *testing.T) {
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Close()
+	file := testdata.Target()
+	m, err := engine.New(t.Context(), rt, file, file.Size(), engine.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	s, err := m.NewSession(engine.SessionOptions{Context: 64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	x, err := newSubject(&Pair{Target: s, Tokenizer: m.Tokenizer()}, Setting{Drafter: Plain}, Plan{Tokens: 6})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var texts []string
+	for range 2 {
+		a, ids, err := x.streamed(t.Context(), Prompt{"p", "func main() {"})
+		if err != nil || len(ids) != 6 || a.Tokens != 6 || a.First <= 0 || a.Last <= a.First || x.now.Stats.Reused != 0 {
+			t.Fatalf("%v: %+v, %d reused", err, a, x.now.Stats.Reused)
+		}
+		if a.First < x.now.Stats.Prefill {
+			t.Errorf("the first token was there after %v s, the prompt after %v s", a.First, x.now.Stats.Prefill)
+		}
+		texts = append(texts, a.Text)
+	}
+	if texts[0] != texts[1] || texts[0] == "" {
+		t.Errorf("%q", texts)
+	}
+}
