@@ -251,7 +251,7 @@ var samples = map[string]sample{
 
 // Every field of every form: what it takes, what it refuses by its name, and that null is absence.
 func TestFields(t *testing.T) {
-	s := newTester(t, nil)
+	s := newTester(t, func(o *Options) { o.MaxTokens = 32 }) // also of -1, which asks for all that there is room for
 	withInfill(t, s)
 	for i := range formNames {
 		form := forms(1) << i
@@ -276,7 +276,7 @@ func TestFields(t *testing.T) {
 				}
 			}
 			if f.kind == accepted {
-				for _, v := range []string{`1`, `"x"`, `true`, `{"a":[1]}`, `[]`} {
+				for _, v := range []string{`1`, `"x"`, `{"a":[1]}`} {
 					if got := stable(s.post(pathOf(i), bodyWith(form, name, v), 200)); got != plain {
 						t.Errorf("%s: %s %s is accepted and changes the answer", formNames[i], name, v)
 					}

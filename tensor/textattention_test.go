@@ -25,6 +25,9 @@ func TestTextsAttendLikeACache(t *testing.T) {
 			"all": {Both: true}, "before": {}, "window": {Window: 37}, "cap": {Both: true, Cap: 3},
 			"slopes": {Slopes: ALiBiSlopes(heads*group, 8)}, "sinks": {Both: true, Sinks: normal(4, heads*group)},
 		} {
+			if threads > 1 && name != "all" && name != "window" {
+				continue // how the work is shared does not depend on them
+			}
 			o.Heads, o.Scale = heads*group, 0.3
 			got := make([]float32, rows*heads*group*values)
 			ok(t, rt.AttendTexts(got, q, k, v, heads, o, texts))
