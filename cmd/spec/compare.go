@@ -39,6 +39,8 @@ func compareAbout() string {
 
 Where a verifier promises plain decoding's text and breaks that promise, the exit code is 1. A table that is wider than the terminal leaves columns out; -o json and -o csv have all of them.
 
+With --kernels A,B the models are open on every kernel set at once, and each part of a prompt's runs is done on all of them in turn: what happens on the machine meanwhile favors none. "to 1st kernels" is the speed of a setting over the same on the first set. Texts end where the model ends them; with --fixed-length they all have -n tokens, and with --fixed-text all settings write the same one, so that drafts and passes of other weights, drafters or temperatures are compared on one text.
+
 With --against URL servers of OpenAI's /v1/completions are measured in turn with plain decoding and the chosen settings: the time until the first token, tokens per second after it, their ratio to plain decoding beside it, and where texts differ. A server may keep prompts of earlier runs: the first run's time stands by itself. Its own fields, as ignore_eos, are --against-field's.
 
 Presets repeat published experiments (docs/PAPERS.md); flags that are given as well replace their parts:
@@ -52,24 +54,26 @@ Presets repeat published experiments (docs/PAPERS.md); flags that are given as w
 // comparison is the command's options. An empty list is one that was not given.
 type comparison struct {
 	modelFlags
-	cache     kvFlags
-	drafts    []string
-	texts     []string // of --lookup
-	context   int
-	sampling  engine.Sampling
-	prompts   []string
-	single    givenPrompts
-	most      int
-	tokens    int
-	repeats   int
-	warmup    int
-	matrix    compare.Matrix
-	preset    string
-	results   resultFlags
-	page      string
-	against   againstFlags
-	seed      int
-	sequences []*engine.Session
+	cache    kvFlags
+	drafts   []string
+	texts    []string // of --lookup
+	context  int
+	sampling engine.Sampling
+	prompts  []string
+	single   givenPrompts
+	most     int
+	tokens   int
+	repeats  int
+	warmup   int
+	matrix   compare.Matrix
+	preset   string
+	results  resultFlags
+	page     string
+	against  againstFlags
+	seed     int
+	seeds    int
+
+	fixedLength, fixedText bool
 }
 
 func newComparison() *comparison {
@@ -87,7 +91,9 @@ func (c *comparison) flags() []group {
 	return []group{
 		{"model", append([]flag{c.modelRow(), c.hubRow(), threadsRow(&c.threads), c.memoryRow(),
 			chosenFlag("--weights", &m.Weights, append(engine.WeightNames(), "file"),
-				"convert the weights while loading").or("file: as they are")}, drafts...)},
+				"convert the weights while loading").or("file: as they are"),
+			valueFlag("--kernels", "NAME,...", "kernel sets of this machine, measured in turn: scalar, avx2, avx512 and so on",
+				c.setKernels).or("the best one")}, drafts...)},
 		{"cache", append([]flag{contextRow(&c.context, "context in tokens")}, c.cache.rows()...)},
 		{"prompts", c.single.rows()},
 		{"measurement", []flag{
@@ -98,6 +104,12 @@ func (c *comparison) flags() []group {
 			intFlag("--max-prompts", &c.most, 1, math.MaxInt32, "only the first N prompts of each set"),
 			lengthRow(&c.tokens, 1, math.MaxInt32, "most tokens to generate after each prompt", "64"),
 			intFlag("-r, --repeat", &c.repeats, 1, maxRepeats, "timed runs of each setting on each prompt").or("3"),
+			intFlag("--seeds", &c.seeds, 1, maxRepeats, "at a temperature above 0, continue each prompt with so many seeds, "+
+				"from --seed on").or("1"),
+			switchFlag("--fixed-length, --ignore-eos", &c.fixedLength, true,
+				"every text has -n tokens: end-of-text tokens are never chosen").of("mode"),
+			switchFlag("--fixed-text", &c.fixedText, true, "every setting writes the same text: a prompt's \"text\" in its "+
+				"line of JSON, or plain decoding's; drafts are accepted where they agree with it").of("mode"),
 			intFlag("--warmup", &c.warmup, 0, maxRepeats, "runs of each setting before them, on the first prompt").or("1"),
 		}},
 		{"speculation", []flag{
@@ -205,7 +217,13 @@ func (c *comparison) plan(ctx context.Context, p *program) (compare.Plan, error)
 		Sampling: c.sampling, Tokens: cmp.Or(c.tokens, fallback.Tokens), Repeats: cmp.Or(c.repeats, fallback.Repeats),
 		Warmup: c.warmup,
 	}
-	plan.Sampling.Seed = uint64(c.seed)
+	plan.Sampling.Seed, plan.Seeds = uint64(c.seed), c.seeds
+	switch {
+	case c.fixedText:
+		plan.Mode = compare.FixedText
+	case c.fixedLength:
+		plan.Mode = compare.FixedLength
+	}
 	if plan.Warmup < 0 {
 		plan.Warmup = fallback.Warmup
 	}
@@ -290,8 +308,19 @@ func (c *comparison) given(m compare.Matrix) compare.Matrix {
 		Weights: either(g.Weights, m.Weights), Temperatures: either(g.Temperatures, m.Temperatures),
 		Drafters: either(g.Drafters, m.Drafters), Schedules: either(g.Schedules, m.Schedules),
 		Verifiers: either(g.Verifiers, m.Verifiers), DraftMax: either(g.DraftMax, m.DraftMax),
-		Confidence: either(g.Confidence, m.Confidence),
+		Confidence: either(g.Confidence, m.Confidence), Kernels: g.Kernels,
 	}
+}
+
+// setKernels reads --kernels. Whether the machine has them is known when they are selected.
+func (c *comparison) setKernels(v string) error {
+	for name := range strings.SplitSeq(v, ",") {
+		if name == "" || slices.Contains(c.matrix.Kernels, name) {
+			return fmt.Errorf("%s: an empty name, or one twice", shown(v))
+		}
+		c.matrix.Kernels = append(c.matrix.Kernels, name)
+	}
+	return nil
 }
 
 func either[T any](given, otherwise []T) []T {
@@ -334,23 +363,27 @@ func (c *comparison) run(ctx context.Context, p *program) error {
 		}
 		defer page.Abort()
 	}
-	peers, err := c.against.open(ctx, p)
+	peers, err := c.against.open(ctx, p, c.fixedLength)
 	if err != nil {
 		return err
 	}
-	rt, err := c.runtime(p)
+	runtimes, err := c.runtimes(p)
 	if err != nil {
 		return err
 	}
-	defer rt.Close()
-	origin, err := c.measured(ctx, p, rt, plan)
+	defer func() {
+		for _, rt := range runtimes {
+			rt.Close()
+		}
+	}()
+	origin, err := c.measured(ctx, p, runtimes[cmp.Or(append(c.matrix.Kernels, "")...)], plan)
 	if err != nil {
 		return err
 	}
 	types := ""
-	lab := compare.Lab{Open: func(ctx context.Context, weights string) (*compare.Pair, error) {
+	lab := compare.Lab{Open: func(ctx context.Context, weights, kernels string) (*compare.Pair, error) {
 		c.weights = weights
-		pair, kind, err := c.pair(ctx, p, rt, plan)
+		pair, kind, err := c.pair(ctx, p, runtimes[kernels], plan)
 		if types == "" {
 			types = kind
 		}
@@ -418,7 +451,30 @@ func (c *comparison) measured(ctx context.Context, p *program, rt *engine.Runtim
 	for _, set := range plan.Sets {
 		o.Prompts = append(o.Prompts, set.File)
 	}
+	if len(c.matrix.Kernels) > 0 {
+		o.SIMD = strings.Join(c.matrix.Kernels, ",")
+	}
 	return o, err
+}
+
+// runtimes are the workers of each kernel set; "" is the best one, where none was chosen.
+func (c *comparison) runtimes(p *program) (all map[string]*engine.Runtime, err error) {
+	all = map[string]*engine.Runtime{}
+	if len(c.matrix.Kernels) == 0 {
+		all[""], err = c.runtime(p)
+		return all, err
+	}
+	for _, k := range c.matrix.Kernels {
+		rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: max(c.threads, 0), SIMD: k})
+		if err != nil {
+			for _, rt := range all {
+				rt.Close()
+			}
+			return nil, fmt.Errorf("--kernels %s: %w", shown(k), err)
+		}
+		all[k] = rt
+	}
+	return all, nil
 }
 
 // draftFiles are the models that draft: embedded ones for an embedded target.
@@ -468,6 +524,13 @@ func (c *comparison) command(plan compare.Plan) string {
 	list("--weights", m.Weights)
 	list("--draft-max", texts(m.DraftMax))
 	list("--draft-p-min", texts(m.Confidence))
+	list("--kernels", m.Kernels)
+	if c.seeds > 1 {
+		s += fmt.Sprint(" --seeds ", c.seeds)
+	}
+	if plan.Mode != compare.Free {
+		s += map[compare.Mode]string{compare.FixedLength: " --fixed-length", compare.FixedText: " --fixed-text"}[plan.Mode]
+	}
 	return s
 }
 

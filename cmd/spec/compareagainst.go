@@ -76,8 +76,14 @@ func (a *againstFlags) added() string {
 	return string(text)
 }
 
-// open finds the servers' models.
-func (a *againstFlags) open(ctx context.Context, p *program) (list []*endpoint.Endpoint, err error) {
+// open finds the servers' models. fixedLength has them write on behind an end-of-text token.
+func (a *againstFlags) open(ctx context.Context, p *program, fixedLength bool) (list []*endpoint.Endpoint, err error) {
+	if fixedLength && a.fields["ignore_eos"] == nil {
+		if a.fields == nil {
+			a.fields = map[string]json.RawMessage{}
+		}
+		a.fields["ignore_eos"] = json.RawMessage("true")
+	}
 	for _, url := range a.urls {
 		e, err := endpoint.Open(ctx, url, endpoint.Options{Model: a.model, Key: p.env(againstKey), Fields: a.fields,
 			Limits: endpoint.Limits{Time: time.Duration(a.time) * time.Second}})
@@ -92,6 +98,10 @@ func (a *againstFlags) open(ctx context.Context, p *program) (list []*endpoint.E
 // check refuses what is not compared with servers.
 func (c *comparison) check() error {
 	switch {
+	case c.fixedLength && c.fixedText:
+		return usagef("--fixed-length and --fixed-text exclude each other")
+	case c.fixedText && len(c.matrix.Verifiers) > 0:
+		return usagef("--verify: with --fixed-text a draft's tokens are kept where they are the text's")
 	case len(c.against.urls) == 0:
 		return nil
 	case c.page != "":
@@ -100,6 +110,10 @@ func (c *comparison) check() error {
 		return usagef("--against: one temperature and one type of weights at a time")
 	case slices.Contains(c.matrix.Schedules, "oracle"):
 		return usagef("--schedule oracle knows plain decoding's text, and is not compared with servers")
+	case c.fixedText:
+		return usagef("--fixed-text: servers write their own texts; --fixed-length goes with --against")
+	case len(c.matrix.Kernels) > 1:
+		return usagef("--against: one kernel set at a time")
 	case c.preset != "":
 		return usagef("--preset and --against exclude each other")
 	}

@@ -17,15 +17,16 @@ func (c *comparison) pair(ctx context.Context, p *program, rt *engine.Runtime, p
 	pair *compare.Pair, types string, err error) {
 	var models []*engine.Model
 	var texts []*lookup.Index
+	var sequences []*engine.Session
 	closeAll := func() {
 		closeIndexes(texts)
-		for _, s := range c.sequences {
+		for _, s := range sequences {
 			s.Close()
 		}
 		for _, m := range models {
 			m.Close()
 		}
-		c.sequences = nil
+
 	}
 	defer func() {
 		if err != nil {
@@ -57,7 +58,7 @@ func (c *comparison) pair(ctx context.Context, p *program, rt *engine.Runtime, p
 	if err != nil {
 		return nil, "", err
 	}
-	c.sequences = append(c.sequences, session)
+	sequences = append(sequences, session)
 
 	files := c.draftFiles()
 	if texts, err = openIndexes(ctx, p, tok, c.texts); err != nil {
@@ -79,7 +80,7 @@ func (c *comparison) pair(ctx context.Context, p *program, rt *engine.Runtime, p
 		if team.mtp, err = head.NewSession(engine.SessionOptions{Context: size, KV: kv}); err != nil {
 			return nil, "", err
 		}
-		c.sequences = append(c.sequences, team.mtp)
+		sequences = append(sequences, team.mtp)
 	}
 	for _, file := range files {
 		embedded := testdata.Draft()
@@ -102,7 +103,7 @@ func (c *comparison) pair(ctx context.Context, p *program, rt *engine.Runtime, p
 		if err != nil {
 			return nil, "", err
 		}
-		c.sequences = append(c.sequences, s)
+		sequences = append(sequences, s)
 		switch kind := draft.Kind(); {
 		case kind.MTP():
 			team.mtp = s

@@ -81,7 +81,7 @@ type written struct {
 // RunAgainst runs plain decoding, the plan's settings and the servers on all prompts in turn. The settings have the
 // same weights and temperature. When it fails it returns the error with what was measured by then, nil if nothing.
 func RunAgainst(ctx context.Context, lab Lab, plan Plan, peers []*endpoint.Endpoint) (*Against, error) {
-	pair, err := lab.Open(ctx, plan.Settings[0].Weights)
+	pair, err := lab.Open(ctx, plan.Settings[0].Weights, plan.Settings[0].Kernels)
 	if err != nil {
 		return nil, err
 	}
@@ -175,10 +175,7 @@ func (x *subject) streamed(ctx context.Context, prompt Prompt) (a endpoint.Answe
 		a.Tokens++
 	}
 	defer func() { x.each = nil }()
-	ids, input := x.pair.Tokenizer.Encode(prompt.Text, bpe.EncodeOptions{AddSpecial: true}), []int32(nil)
-	if x.pair.Start != nil {
-		ids, input = x.pair.Start, ids
-	}
+	input, ids := x.pair.encode(prompt.Text)
 	r, err := x.run(ctx, input, ids, nil)
 	if err != nil {
 		return a, nil, err

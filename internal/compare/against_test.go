@@ -27,7 +27,7 @@ func TestAgainstByHand(t *testing.T) {
 	answer := func(text string, first, last float64, n int) endpoint.Answer {
 		return endpoint.Answer{Text: text, First: first, Last: last, Tokens: n, Counted: true}
 	}
-	set := Set{Name: "s", Prompts: []Prompt{{"a", "a"}, {"b", "b"}}}
+	set := Set{Name: "s", Prompts: []Prompt{{ID: "a", Text: "a"}, {ID: "b", Text: "b"}}}
 	a, b := [2]int{0, 0}, [2]int{0, 1}
 	plain := &writer{name: "plain", runs: map[[2]int][]written{
 		a: {{answer(text, 1, 3, 5), 2}, {answer(text, 1, 5, 5), 1}}, b: {{answer("y", 1, 2, 1), 0}}}}
@@ -79,7 +79,7 @@ func TestStreamedComputesThePromptAnew(t *testing.T) {
 	}
 	var texts []string
 	for range 2 {
-		a, ids, err := x.streamed(t.Context(), Prompt{"p", "func main() {"})
+		a, ids, err := x.streamed(t.Context(), Prompt{ID: "p", Text: "func main() {"})
 		if err != nil || len(ids) != 6 || a.Tokens != 6 || a.First <= 0 || a.Last <= a.First || x.now.Stats.Reused != 0 {
 			t.Fatalf("%v: %+v, %d reused", err, a, x.now.Stats.Reused)
 		}

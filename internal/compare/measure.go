@@ -2,6 +2,7 @@ package compare
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -67,52 +68,119 @@ func NewBench(pair *Pair, settings []Setting, plan Plan) (b *Bench, err error) {
 	return b, nil
 }
 
+// SetSeed chooses the noise of the next texts.
+func (b *Bench) SetSeed(seed uint64) {
+	b.plain.plan.Sampling.Seed = seed
+	for _, x := range b.subjects {
+		x.plan.Sampling.Seed = seed
+	}
+}
+
 // Round runs all wanted settings on one prompt: plain, two of them, plain, two more, and so on to plain. A nil wanted
 // is all. Every run is handed to record, plain decoding's first and after each group.
 func (b *Bench) Round(ctx context.Context, prompt string, wanted func(Setting) bool,
 	record func(Setting, *Timed)) error {
-	ids, input := b.pair.Tokenizer.Encode(prompt, bpe.EncodeOptions{AddSpecial: true}), []int32(nil)
-	if b.pair.Start != nil {
-		ids, input = b.pair.Start, ids
-	}
-	base := func() (*Timed, error) {
-		r, err := b.plain.run(ctx, input, ids, nil)
-		if err != nil {
-			return nil, fmt.Errorf("plain: %w", err)
+	return rounds(ctx, []*Bench{b}, round{prompt: prompt, wanted: wanted, record: record})
+}
+
+// round is what several benches run.
+type round struct {
+	prompt string
+	then   []int32 // FixedText: its tokens
+	first  int     // which bench begins
+	wanted func(Setting) bool
+	record func(Setting, *Timed)
+}
+
+// rounds is a Round of several benches in turn: all do their plain decoding, then all their first two settings with
+// plain decoding again, and so on, so that what else happens on the machine meets all alike. They have the same
+// settings but for kernels. The bench after the one that began a part begins the next part.
+func rounds(ctx context.Context, benches []*Bench, r round) error {
+	turns, first := make([]*turn, len(benches)), r.first
+	each := func(f func(*turn) error) error {
+		for i := range turns {
+			if err := f(turns[(i+first)%len(turns)]); err != nil {
+				return err
+			}
 		}
-		r.Before = r.PerToken()
-		r.After = r.Before
-		record(b.base, r)
-		return r, nil
+		first++
+		return nil
 	}
-	before, err := base()
-	if err != nil {
+	for i, b := range benches {
+		turns[i] = &turn{round: r, b: b}
+		turns[i].input, turns[i].ids = b.pair.encode(r.prompt)
+		if b.plain.plan.Mode == FixedText {
+			b.fix(turns[i].ids, r.then)
+		}
+	}
+	if err := each(func(t *turn) error { return t.base(ctx) }); err != nil {
 		return err
 	}
-	for group := range slices.Chunk(b.settings, plainEvery) {
-		runs := map[Setting]*Timed{}
-		for _, s := range group {
-			if wanted != nil && !wanted(s) {
-				continue
-			}
-			if runs[s], err = b.subjects[s].run(ctx, input, ids, before.IDs); err != nil {
-				return fmt.Errorf("%s: %w", s, err)
-			}
-		}
-		if len(runs) == 0 {
-			continue
-		}
-		after, err := base()
+	for at := 0; at < len(benches[0].settings); at += plainEvery {
+		err := each(func(t *turn) error {
+			return t.group(ctx, t.b.settings[at:min(at+plainEvery, len(t.b.settings))])
+		})
 		if err != nil {
 			return err
 		}
-		for _, s := range group {
-			if r := runs[s]; r != nil {
-				r.Before, r.After = before.PerToken(), after.PerToken()
-				record(s, r)
-			}
+	}
+	return nil
+}
+
+// encode makes tokens of a prompt: the encoder's input, nil without one, and what the decoder begins with.
+func (p *Pair) encode(prompt string) (input, ids []int32) {
+	ids = p.Tokenizer.Encode(prompt, bpe.EncodeOptions{AddSpecial: true})
+	if p.Start != nil {
+		return ids, p.Start
+	}
+	return nil, ids
+}
+
+// turn is a bench's part of a round.
+type turn struct {
+	round
+	b          *Bench
+	input, ids []int32
+	before     *Timed // the last run of plain decoding
+}
+
+// base runs plain decoding.
+func (t *turn) base(ctx context.Context) error {
+	r, err := t.b.plain.run(ctx, t.input, t.ids, nil)
+	if err != nil {
+		return fmt.Errorf("%s: %w", t.b.base, err)
+	}
+	r.Before = r.PerToken()
+	r.After = r.Before
+	t.record(t.b.base, r)
+	t.before = r
+	return nil
+}
+
+// group runs some settings, and plain decoding after them if any was wanted.
+func (t *turn) group(ctx context.Context, group []Setting) error {
+	runs := map[Setting]*Timed{}
+	for _, s := range group {
+		if t.wanted != nil && !t.wanted(s) {
+			continue
 		}
-		before = after
+		var err error
+		if runs[s], err = t.b.subjects[s].run(ctx, t.input, t.ids, t.before.IDs); err != nil {
+			return fmt.Errorf("%s: %w", s, err)
+		}
+	}
+	if len(runs) == 0 {
+		return nil
+	}
+	before := t.before
+	if err := t.base(ctx); err != nil {
+		return err
+	}
+	for _, s := range group {
+		if r := runs[s]; r != nil {
+			r.Before, r.After = before.PerToken(), t.before.PerToken()
+			t.record(s, r)
+		}
 	}
 	return nil
 }
@@ -126,10 +194,14 @@ type subject struct {
 	decoder *speculative.Decoder
 	now     *Timed
 	each    func(text string) // called with each token; nil: nobody is told
+	fixed   []int32           // FixedText: prompt and text
 }
 
 func newSubject(pair *Pair, s Setting, plan Plan) (*subject, error) {
 	x := &subject{setting: s, plan: plan, pair: pair}
+	if plan.Mode == FixedLength {
+		x.plan.Sampling.Banned = slices.Concat(plan.Sampling.Banned, pair.ends())
+	}
 	if s.Drafter == Plain {
 		x.decoder = speculative.New(pair.Target, nil, x.traced(speculative.Options{}))
 		return x, nil
@@ -160,6 +232,13 @@ func (x *subject) start(text []int32) error {
 // traced completes a decoder's options.
 func (x *subject) traced(o speculative.Options) speculative.Options {
 	o.MaxTokens, o.Tokenizer = x.plan.Tokens, x.pair.Tokenizer
+	switch x.plan.Mode {
+	case FixedLength:
+		o.EOG = func(int32) bool { return false }
+	case FixedText:
+		o.EOG = func(int32) bool { return false }
+		o.Verifier = (*fixedText)(x)
+	}
 	o.Trace = func(r *speculative.Round) {
 		x.now.Lengths = append(x.now.Lengths, r.Drafted())
 		if r.Accepted() < r.Drafted() {
@@ -191,10 +270,21 @@ func (x *subject) run(ctx context.Context, input, prompt, plain []int32) (*Timed
 		if x.each != nil {
 			x.each(token.Text)
 		}
+		if len(prompt)+len(x.now.IDs) == len(x.fixed) {
+			text.WriteString(token.Text)
+			break // the text may be shorter than Plan.Tokens
+		}
 		text.WriteString(token.Text)
+	}
+	if x.plan.Mode == FixedLength && len(x.now.IDs) < x.plan.Tokens {
+		return nil, fmt.Errorf("%w after %d of %d tokens: a fixed length needs more context", errShort, len(x.now.IDs),
+			x.plan.Tokens)
 	}
 	x.now.Text = text.String()
 	x.now.Stats = x.decoder.Stats()
 	x.now.Seconds = x.now.Stats.Total - x.now.Stats.Prefill
 	return x.now, nil
 }
+
+// errShort is a text that ends before its fixed length.
+var errShort = errors.New("the context is full")

@@ -20,6 +20,7 @@ func (r *Report) Page(w io.Writer) error {
 		}
 	}
 	add(r.bySchedule())
+	add(r.byKernels())
 	add(r.byLength())
 	add(r.byTemperature())
 	add(r.acceptance())
@@ -142,6 +143,16 @@ func (r *Report) lead() string {
 	}
 	s += fmt.Sprintf(". Threads: %d; kernels: %s; tokens after each prompt: at most %d; timed runs of each: %d.",
 		r.Threads, r.SIMD, r.Tokens, r.Repeats)
+	if r.Seeds > 1 {
+		s += fmt.Sprintf(" Seeds at temperatures above 0: %d.", r.Seeds)
+	}
+	switch r.Mode {
+	case FixedLength.String():
+		s += " Every text has that length: end-of-text tokens are never chosen."
+	case FixedText.String():
+		s += " Every setting writes the same text, whatever the model would have chosen; drafts are accepted where they " +
+			"agree with it."
+	}
 	if !r.Complete {
 		s += " The comparison was interrupted: some runs are missing."
 	}
@@ -188,14 +199,15 @@ func (row *Row) name() string {
 type group struct {
 	prompts, weights string
 	temperature      float32
+	kernels          string
 }
 
 // groups lists them in order; only the first temperature of each set and weights, unless all is set.
 func (r *Report) groups(all bool) (list []group) {
 	for _, row := range r.Rows {
-		g := group{row.Prompts, row.Weights, row.Temperature}
+		g := group{row.Prompts, row.Weights, row.Temperature, row.Kernels}
 		known := slices.ContainsFunc(list, func(x group) bool {
-			return x == g || !all && x.prompts == g.prompts && x.weights == g.weights
+			return x == g || !all && x.prompts == g.prompts && x.weights == g.weights && x.kernels == g.kernels
 		})
 		if !known {
 			list = append(list, g)
@@ -209,14 +221,20 @@ func (g group) caption() string {
 	if g.weights != "" {
 		s += ", " + g.weights + " weights"
 	}
+	if g.kernels != "" {
+		s += ", " + g.kernels
+	}
 	return s
 }
+
+// of is the row's group.
+func (row *Row) of() group { return group{row.Prompts, row.Weights, row.Temperature, row.Kernels} }
 
 // rows of a group without plain decoding.
 func (r *Report) rows(g group) (list []*Row) {
 	for i := range r.Rows {
 		row := &r.Rows[i]
-		if row.Drafter != Plain && row.Prompts == g.prompts && row.Weights == g.weights && row.Temperature == g.temperature {
+		if row.Drafter != Plain && row.of() == g {
 			list = append(list, row)
 		}
 	}
@@ -228,7 +246,7 @@ func (r *Report) isSwept(row *Row) bool { return len(r.sweep(row)) > 2 }
 
 // sweep lists the rows that differ from this one in draft length only, this one included.
 func (r *Report) sweep(row *Row) (list []*Row) {
-	for _, x := range r.rows(group{row.Prompts, row.Weights, row.Temperature}) {
+	for _, x := range r.rows(row.of()) {
 		if x.Drafter == row.Drafter && x.Schedule == row.Schedule && x.Verify == row.Verify &&
 			x.Confidence == row.Confidence {
 			list = append(list, x)
@@ -269,6 +287,52 @@ func (r *Report) bySchedule() charts.Section {
 		}
 		if len(b.Groups) > 0 && (len(b.Groups) > 1 || len(b.Groups[0].Bars) > 1) {
 			s.Figures = append(s.Figures, charts.Figure{Caption: g.caption(), SVG: b.SVG()})
+		}
+	}
+	return s
+}
+
+// byKernels draws each setting's speed on every kernel set over its speed on the first one.
+func (r *Report) byKernels() charts.Section {
+	s := charts.Section{
+		Title: "Kernel sets, measured in turn",
+		Text: "Tokens per second over those of the same setting on the first kernel set, the dashed line. Every run has " +
+			"its neighbor on the other kernel sets, and who begins changes: what the machine does meanwhile meets all alike. " +
+			"The median over the prompts with its 95 % interval.",
+	}
+	for _, g := range r.groups(false) {
+		if g.kernels != r.Rows[0].Kernels {
+			continue // the first set's group draws all
+		}
+		b := charts.Bars{Unit: "x", Base: 1, Label: "Speed by kernel set, " + g.caption()}
+		for i := range r.Rows {
+			first := &r.Rows[i]
+			if first.of() != g || first.Schedule == oracle {
+				continue
+			}
+			x := charts.Group{Name: "plain decoding"}
+			if first.Drafter != Plain {
+				x.Name = first.name()
+			}
+			for j := range r.Rows {
+				row, same := &r.Rows[j], first.Setting
+				same.Kernels = row.Kernels
+				switch {
+				case row.Prompts != first.Prompts || row.Setting != same:
+				case row == first:
+					x.Bars = append(x.Bars, charts.Bar{Name: row.Kernels, Value: 1})
+				case row.OverKernels.N > 0:
+					x.Bars = append(x.Bars, charts.Bar{Name: row.Kernels, Value: row.OverKernels.Value,
+						Low: row.OverKernels.Low, High: row.OverKernels.High, Color: len(x.Bars), Tip: row.OverKernels.String()})
+				}
+			}
+			if len(x.Bars) > 1 {
+				b.Groups = append(b.Groups, x)
+			}
+		}
+		if len(b.Groups) > 0 {
+			s.Figures = append(s.Figures, charts.Figure{Caption: g.prompts + ", " + temperatureName(g.temperature),
+				SVG: b.SVG()})
 		}
 	}
 	return s
@@ -327,8 +391,8 @@ func (r *Report) byTemperature() charts.Section {
 		var lines []line
 		for i := range r.Rows {
 			row := &r.Rows[i]
-			if row.Prompts != g.prompts || row.Weights != g.weights || row.Drafter == Plain || row.Schedule == oracle ||
-				r.isSwept(row) {
+			if row.Prompts != g.prompts || row.Weights != g.weights || row.Kernels != g.kernels || row.Drafter == Plain ||
+				row.Schedule == oracle || r.isSwept(row) {
 				continue
 			}
 			if !slices.Contains(temperatures, row.Temperature) {
@@ -365,8 +429,8 @@ func (r *Report) byTemperature() charts.Section {
 			}
 			for i := range r.Rows {
 				row := &r.Rows[i]
-				fits := row.Prompts == g.prompts && row.Weights == g.weights && row.Drafter == n.drafter &&
-					row.Schedule == n.schedule && row.DraftMax == 0 && row.Confidence == 0
+				fits := row.Prompts == g.prompts && row.Weights == g.weights && row.Kernels == g.kernels &&
+					row.Drafter == n.drafter && row.Schedule == n.schedule && row.DraftMax == 0 && row.Confidence == 0
 				if fits && (row.Verify == n.verify || row.Temperature == 0 && row.Verify == "greedy") {
 					c.Points = append(c.Points, charts.Point{
 						X: float64(row.Temperature), Y: row.Estimate.Value, Low: row.Estimate.Low, High: row.Estimate.High})
@@ -384,6 +448,9 @@ func (r *Report) byTemperature() charts.Section {
 			caption := d + ", " + g.prompts
 			if g.weights != "" {
 				caption += ", " + g.weights + " weights"
+			}
+			if g.kernels != "" {
+				caption += ", " + g.kernels
 			}
 			s.Figures = append(s.Figures, charts.Figure{Caption: caption, SVG: roundTemperatures(byDrafter[d]).SVG()})
 		}
@@ -523,8 +590,7 @@ func (r *Report) distributions() charts.Section {
 		}
 		for i := range r.Rows {
 			row := &r.Rows[i]
-			if row.Prompts != g.prompts || row.Weights != g.weights || row.Temperature != g.temperature || row.NPrompts != 1 ||
-				row.NRuns < 10 || row.Schedule == oracle {
+			if row.of() != g || row.NPrompts != 1 || row.NRuns < 10 || row.Schedule == oracle {
 				continue
 			}
 			switch stairs := strings.HasPrefix(row.Verify, "stairs"); {
@@ -553,6 +619,9 @@ func (r *Report) pageTable() charts.Table {
 		name := row.Prompts + ", " + strings.Replace(temperatureName(row.Temperature), "temperature", "T", 1)
 		if row.Weights != "" {
 			name += ", " + row.Weights
+		}
+		if row.Kernels != "" {
+			name += ", " + row.Kernels
 		}
 		t.Rows = append(t.Rows, append([]string{name}, row.cells()...))
 	}

@@ -15,7 +15,7 @@ func noisy(lucky string) *Report {
 	rng := rand.New(rand.NewPCG(3, 4))
 	plan := Plan{Sets: []Set{{Name: "code"}}, Repeats: 3}
 	for range 7 {
-		plan.Sets[0].Prompts = append(plan.Sets[0].Prompts, Prompt{"p", "x"})
+		plan.Sets[0].Prompts = append(plan.Sets[0].Prompts, Prompt{ID: "p", Text: "x"})
 	}
 	for _, schedule := range []string{"constant", "dynamic", "auto", oracle} {
 		plan.Settings = append(plan.Settings, Setting{Drafter: "model", Schedule: schedule, Verify: "greedy"})
@@ -30,7 +30,7 @@ func noisy(lucky string) *Report {
 				if s.Schedule == lucky {
 					r.Seconds /= 8
 				}
-				x.record(key{s, 0, j}, repeat, r)
+				x.record(key{s, 0, j, 0}, repeat, r)
 			}
 		}
 	}

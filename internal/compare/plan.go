@@ -26,6 +26,8 @@ type Setting struct {
 	Confidence float32 `json:"draft_p_min"`
 	// how drafts are sampled at a temperature above 0: "greedy", "shared", "q"; "": as suits the verifier
 	Drafts string `json:"-"`
+	// the kernel set that computes it, "" for the machine's best one
+	Kernels string `json:"kernels"`
 }
 
 // Names with a special meaning.
@@ -42,7 +44,24 @@ type Plan struct {
 	Tokens   int             // most tokens to generate after a prompt
 	Repeats  int             // timed runs of each setting on each prompt
 	Warmup   int             // runs on the first prompt before them, not timed
+
+	// Seeds is how many seeds each prompt is continued with at a temperature above 0, from Sampling.Seed on; 0 is 1.
+	Seeds int
+	Mode  Mode
 }
+
+// Mode says what is the same in all texts of a prompt.
+type Mode int
+
+const (
+	Free        Mode = iota // nothing: a text ends where the model ends it, after Plan.Tokens at most
+	FixedLength             // the length: end-of-text tokens are never chosen
+	// the text: every setting writes the same tokens, the prompt's own continuation or else plain decoding's with the
+	// first weights. Drafts are accepted where they agree with it, whatever the target would have chosen
+	FixedText
+)
+
+func (m Mode) String() string { return []string{"free", "fixed length", "fixed text"}[m] }
 
 // Matrix lists choices that are combined, each with each. Verifiers that do not go with a
 // temperature, or with the oracle, are left out of the product.
@@ -54,10 +73,26 @@ type Matrix struct {
 	Verifiers    []string // "": greedy at temperature 0, match above
 	DraftMax     []int
 	Confidence   []float32
+	Kernels      []string // measured in turn, run by run; nil: the machine's best
 }
 
 // Settings is the product, without plain decoding.
 func (m Matrix) Settings() (list []Setting) {
+	kernels := m.Kernels
+	if len(kernels) == 0 {
+		kernels = []string{""}
+	}
+	for _, k := range kernels {
+		for _, s := range m.onOne() {
+			s.Kernels = k
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// onOne is the product without the kernels.
+func (m Matrix) onOne() (list []Setting) {
 	for _, w := range m.Weights {
 		for _, t := range m.Temperatures {
 			for _, d := range m.Drafters {
@@ -120,25 +155,33 @@ func Identical(verify string) bool {
 
 // plain is what the setting is compared with.
 func (s Setting) plain() Setting {
-	return Setting{Weights: s.Weights, Temperature: s.Temperature, Drafter: Plain}
+	return Setting{Weights: s.Weights, Temperature: s.Temperature, Drafter: Plain, Kernels: s.Kernels}
 }
 
 // oracle is the oracle for the setting's drafter.
 func (s Setting) oracle() Setting {
 	return Setting{Weights: s.Weights, Temperature: s.Temperature, Drafter: s.Drafter, Schedule: oracle,
-		Verify: defaultVerifier(s.Temperature), Drafts: s.Drafts}
+		Verify: defaultVerifier(s.Temperature), Drafts: s.Drafts, Kernels: s.Kernels}
 }
 
 // String is a short name of the setting.
 func (s Setting) String() string {
 	if s.Drafter == Plain {
-		return "plain"
+		return "plain" + s.on()
 	}
 	name := s.Drafter + " " + s.Limits() + " " + s.Verify
 	if s.Drafts != "" {
 		name += " drafts " + s.Drafts
 	}
-	return name
+	return name + s.on()
+}
+
+// on names the kernels, where they were chosen.
+func (s Setting) on() string {
+	if s.Kernels == "" {
+		return ""
+	}
+	return " on " + s.Kernels
 }
 
 // Limits is the schedule's name with its draft length and confidence, where they are not its own.

@@ -8,8 +8,8 @@ import (
 func TestPrompts(t *testing.T) {
 	list, err := ReadPrompts(strings.NewReader(
 		"{\"id\":\"a\",\"prompt\":\"x\",\"source\":\"ignored\"}\n\n{\"prompt\":\"y\"}\n{\"id\":7,\"prompt\":\"z\"}"), "F")
-	if err != nil || len(list) != 3 || list[0] != (Prompt{"a", "x"}) || list[1] != (Prompt{"3", "y"}) ||
-		list[2] != (Prompt{"7", "z"}) {
+	if err != nil || len(list) != 3 || list[0] != (Prompt{ID: "a", Text: "x"}) || list[1] != (Prompt{ID: "3", Text: "y"}) ||
+		list[2] != (Prompt{ID: "7", Text: "z"}) {
 		t.Errorf("prompts %v, %v", list, err)
 	}
 	for _, text := range []string{"", "\n", "{", "[]", `{"id":"a"}`, `{"prompt":""}`, `{"prompt":7}`} {
@@ -56,8 +56,8 @@ func TestSettings(t *testing.T) {
 	if len(seen) != 3*3+2+2*3+1 {
 		t.Errorf("%d settings", len(seen))
 	}
-	if seen[Setting{"", 1, "model", "constant", "greedy", 3, 0, ""}] ||
-		!seen[Setting{"", 1, "model", "auto", "match", 0, 0, ""}] {
+	if seen[Setting{"", 1, "model", "constant", "greedy", 3, 0, "", ""}] ||
+		!seen[Setting{"", 1, "model", "auto", "match", 0, 0, "", ""}] {
 		t.Error("wrong settings")
 	}
 }
@@ -86,11 +86,11 @@ func TestPresets(t *testing.T) {
 func TestBrokenPromise(t *testing.T) {
 	s := Setting{Drafter: "model", Schedule: "auto", Verify: "greedy"}
 	x := &experiment{
-		plan:  Plan{Sets: []Set{{Name: "code", Prompts: []Prompt{{"p1", "x"}}}}, Settings: []Setting{s}},
+		plan:  Plan{Sets: []Set{{Name: "code", Prompts: []Prompt{{ID: "p1", Text: "x"}}}}, Settings: []Setting{s}},
 		cells: map[key]*cell{},
 	}
-	x.record(key{s.plain(), 0, 0}, 0, &Timed{IDs: []int32{1, 2, 3}, Seconds: 3, Before: 1, After: 1})
-	x.record(key{s, 0, 0}, 0, &Timed{IDs: []int32{1, 5, 3}, Seconds: 1, Before: 1, After: 1})
+	x.record(key{s.plain(), 0, 0, 0}, 0, &Timed{IDs: []int32{1, 2, 3}, Seconds: 3, Before: 1, After: 1})
+	x.record(key{s, 0, 0, 0}, 0, &Timed{IDs: []int32{1, 5, 3}, Seconds: 1, Before: 1, After: 1})
 	r := x.report()
 	err := r.Err()
 	if err == nil || len(r.Broken) != 1 || !strings.Contains(

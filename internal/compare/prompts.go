@@ -18,6 +18,7 @@ import (
 type Prompt struct {
 	ID   string `json:"id"`
 	Text string `json:"prompt"`
+	Then string `json:"text,omitempty"` // its continuation for FixedText; "": plain decoding's
 }
 
 // A Set is a list of prompts of one kind.
@@ -68,11 +69,11 @@ func NewSet(text []byte, file string) (Set, error) {
 	if !utf8.Valid(text) {
 		return s, fmt.Errorf("%s: not text in UTF-8", file)
 	}
-	s.Prompts = []Prompt{{base, string(text)}}
+	s.Prompts = []Prompt{{ID: base, Text: string(text)}}
 	return s, nil
 }
 
-// ReadPrompts reads lines {"id": ..., "prompt": ...}; other keys are ignored. A prompt without id
+// ReadPrompts reads lines {"id": ..., "prompt": ..., "text": ...}; other keys are ignored. A prompt without id
 // gets the number of its line. File is what errors call the text.
 func ReadPrompts(r io.Reader, file string) (list []Prompt, err error) {
 	lines := bufio.NewScanner(r)
@@ -85,6 +86,7 @@ func ReadPrompts(r io.Reader, file string) (list []Prompt, err error) {
 		var p struct {
 			ID   json.RawMessage `json:"id"` // a string or a number
 			Text *string         `json:"prompt"`
+			Then string          `json:"text"`
 		}
 		if err := json.Unmarshal(line, &p); err != nil {
 			return nil, fmt.Errorf("%s: line %d: %w", file, n, err)
@@ -96,7 +98,7 @@ func ReadPrompts(r io.Reader, file string) (list []Prompt, err error) {
 		if len(p.ID) > 0 && json.Unmarshal(p.ID, &id) != nil {
 			id = string(p.ID)
 		}
-		list = append(list, Prompt{id, *p.Text})
+		list = append(list, Prompt{id, *p.Text, p.Then})
 	}
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)

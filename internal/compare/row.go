@@ -21,6 +21,8 @@ type Report struct {
 	Repeats  int      `json:"n_repeats"`
 	Warmup   int      `json:"n_warmup"`
 	Seed     uint64   `json:"seed"`
+	Seeds    int      `json:"n_seeds"` // at temperatures above 0
+	Mode     string   `json:"mode"`    // free, fixed length or fixed text
 	Command  string   `json:"command"`
 	Complete bool     `json:"complete"` // false: interrupted
 	Rows     []Row    `json:"rows" csv:"-"`
@@ -69,6 +71,9 @@ type Speedups struct {
 	Formula      float64 `json:"formula_speedup"`
 	NCapped      int     `json:"n_capped"` // runs that were faster than their formula, and count as it
 	AgainstFirst float64 `json:"speedup_over_first_weights"`
+	// of the time per token over the same setting's on the first kernel set, run by run in turn: the median over the
+	// prompts; n is 0 where there is one kernel set
+	OverKernels Estimate `json:"speedup_over_first_kernels"`
 }
 
 // Drafting is what a row's drafts came to, and what they took.
@@ -118,15 +123,15 @@ func (r *Report) Err() error {
 func (x *experiment) report() *Report {
 	r := &Report{
 		Schema: 1, Tokens: x.plan.Tokens, Repeats: x.plan.Repeats, Warmup: x.plan.Warmup, Seed: x.plan.Sampling.Seed,
-		Rows: []Row{}, Broken: []string{}, Drafts: []string{},
+		Seeds: max(1, x.plan.Seeds), Mode: x.plan.Mode.String(), Rows: []Row{}, Broken: []string{}, Drafts: []string{},
 	}
 	seen := map[Setting]bool{}
 	var order []Setting
 	for _, s := range x.plan.Settings {
-		for _, s := range append([]Setting{s.plain()}, x.settings(s.Weights, s.Temperature)...) {
-			if !seen[s] {
-				seen[s] = true
-				order = append(order, s)
+		for _, other := range append([]Setting{s.plain()}, x.settings(s.Weights, s.Temperature)...) {
+			if !seen[other] && other.Kernels == s.Kernels {
+				seen[other] = true
+				order = append(order, other)
 			}
 		}
 	}
@@ -137,7 +142,7 @@ func (x *experiment) report() *Report {
 			}
 		}
 	}
-	x.oracles(r)
+	x.across(r)
 	return r
 }
 
@@ -148,58 +153,64 @@ func (x *experiment) row(set int, s Setting, report *Report) (Row, bool) {
 		Prompts: x.plan.Sets[set].Name, Setting: s, Promised: Identical(s.Verify), Same: true, set: set,
 		Speedups: Speedups{ByPrompt: []PromptResult{}}, Lengths: []LengthRound{}, RunSeconds: []float64{},
 	}
-	var speedups, formulas, lengths, single []float64
+	var speedups, formulas, single []float64
 	var plainTime, plainTokens, weights, share float64
 	var score bleu
 	totals := map[int]*total{}
 	byRound := map[int][]float64{}
 	for j, prompt := range prompts {
-		c, plain := x.cells[key{s, set, j}], x.cells[key{s.plain(), set, j}]
-		if c == nil || plain == nil {
+		var ratios, bounds []float64
+		weight := 0.0
+		result := PromptResult{ID: prompt.ID, Same: true}
+		for seed := range x.plan.seeds(s.Temperature) {
+			c, plain := x.cells[key{s, set, j, seed}], x.cells[key{s.plain(), set, j, seed}]
+			if c == nil || plain == nil {
+				continue
+			}
+			var seconds, base []float64
+			for n, r := range c.runs {
+				seconds = append(seconds, r.Seconds)
+				ratio, formula := r.Speedup()
+				ratios, bounds = append(ratios, ratio), append(bounds, formula)
+				if raw := float64(r.Plain()*float64(len(r.IDs))) / r.Seconds; raw > ratio {
+					row.NCapped++
+				}
+				base = append(base, r.Plain())
+				if !slices.Equal(r.IDs, plain.runs[0].IDs) {
+					if result.Same && row.Promised {
+						report.Broken = append(report.Broken, difference(s, prompt, r.IDs, plain.runs[0].IDs))
+					}
+					result.Same, row.Same = false, false
+				}
+				if totals[r.repeat] == nil {
+					totals[r.repeat] = &total{}
+				}
+				if n == 0 || c.runs[n-1].repeat != r.repeat { // plain decoding is run several times in a repeat
+					totals[r.repeat].add(r)
+				}
+				row.RunSeconds = append(row.RunSeconds, r.Seconds)
+			}
+			row.NRuns += len(c.runs)
+			result.Tokens += len(c.runs[len(c.runs)-1].IDs)
+			result.Seconds += Median(seconds)
+			plainTime += Median(base) * float64(len(plain.runs[0].IDs))
+			plainTokens += float64(len(plain.runs[0].IDs))
+			weight += plain.median()
+			score.add(c.runs[0].Text, plain.runs[0].Text)
+			for i, n := range c.runs[0].Lengths {
+				byRound[i] = append(byRound[i], float64(n))
+			}
+		}
+		if len(ratios) == 0 {
 			continue
 		}
-		var seconds, ratios, base, bounds []float64
-		result := PromptResult{ID: prompt.ID, Same: true}
-		for n, r := range c.runs {
-			seconds = append(seconds, r.Seconds)
-			ratio, formula := r.Speedup()
-			ratios, bounds = append(ratios, ratio), append(bounds, formula)
-			if raw := float64(r.Plain()*float64(len(r.IDs))) / r.Seconds; raw > ratio {
-				row.NCapped++
-			}
-			base = append(base, r.Plain())
-			result.Tokens = len(r.IDs)
-			if !slices.Equal(r.IDs, plain.runs[0].IDs) {
-				if result.Same && row.Promised {
-					report.Broken = append(report.Broken, difference(s, prompt, r.IDs, plain.runs[0].IDs))
-				}
-				result.Same, row.Same = false, false
-			}
-			if totals[r.repeat] == nil {
-				totals[r.repeat] = &total{}
-			}
-			if n == 0 || c.runs[n-1].repeat != r.repeat { // plain decoding is run several times in a repeat
-				totals[r.repeat].add(r)
-			}
-			row.RunSeconds = append(row.RunSeconds, r.Seconds)
-		}
 		row.NPrompts++
-		row.NRuns += len(c.runs)
 		row.NTokens += result.Tokens
-		result.Seconds, result.Speedup = Median(seconds), Median(ratios)
-		single = ratios
+		result.Speedup, single = Median(ratios), ratios
 		row.ByPrompt = append(row.ByPrompt, result)
 		row.Seconds += result.Seconds
 		speedups, formulas = append(speedups, result.Speedup), append(formulas, Median(bounds))
-		plainTime += Median(base) * float64(len(plain.runs[0].IDs))
-		plainTokens += float64(len(plain.runs[0].IDs))
-		weight := plain.median()
 		weights, share = weights+weight, share+weight/result.Speedup
-		score.add(c.runs[0].Text, plain.runs[0].Text)
-		for i, n := range c.runs[0].Lengths {
-			byRound[i] = append(byRound[i], float64(n))
-			lengths = append(lengths, float64(n))
-		}
 	}
 	if row.NPrompts == 0 {
 		return row, false
@@ -216,8 +227,9 @@ func (x *experiment) row(set int, s Setting, report *Report) (Row, bool) {
 	}
 	row.counts(totals)
 	if s.Drafter == Plain {
-		n := row.Estimate.N
-		row.Speedups = Speedups{1, 1, 1, 1, Estimate{1, 1, 1, n}, row.ByPrompt, 1, 0, row.AgainstFirst}
+		one := Estimate{1, 1, 1, row.Estimate.N}
+		row.Speedups = Speedups{Speedup: 1, SpeedupMedian: 1, SpeedupLow: 1, SpeedupHigh: 1, Estimate: one,
+			ByPrompt: row.ByPrompt, Formula: 1}
 		return row, true
 	}
 	for i := range len(byRound) {
@@ -327,37 +339,68 @@ func (row *Row) counts(totals map[int]*total) {
 	row.Alpha = middle(func(t *total) float64 { return share(t.accepted, t.accepted+t.rejected) })
 }
 
-// oracles fills in what other rows hold: the oracle's passes, and plain decoding with the first
-// weights.
-func (x *experiment) oracles(r *Report) {
+// across fills in what other rows hold: the oracle's passes, plain decoding with the first weights, and the same on the
+// first kernels, whose texts are the same.
+func (x *experiment) across(r *Report) {
 	at := map[key]*Row{}
 	for i := range r.Rows {
-		at[key{r.Rows[i].Setting, r.Rows[i].set, 0}] = &r.Rows[i]
+		at[key{setting: r.Rows[i].Setting, set: r.Rows[i].set}] = &r.Rows[i]
 	}
-	first := x.plan.Settings[0].Weights
+	first := x.plan.Settings[0]
 	for i := range r.Rows {
 		row := &r.Rows[i]
-		if o := at[key{row.oracle(), row.set, 0}]; o != nil && row.Promised && row.Drafter != Plain &&
+		if o := at[key{setting: row.oracle(), set: row.set}]; o != nil && row.Promised && row.Drafter != Plain &&
 			o.NPrompts == row.NPrompts {
 			row.OracleTarget, row.OracleDraft = &o.TargetPasses, &o.DraftPasses
 		}
+		if row.Kernels != first.Kernels {
+			x.onFirst(r, row, first.Kernels)
+		}
 		base := row.plain()
-		base.Weights = first
+		base.Weights = first.Weights
 		row.BLEUFirst, row.AgainstFirst = 100, row.Speedup
-		plain := at[key{base, row.set, 0}]
-		if row.Weights == first || plain == nil {
+		plain := at[key{setting: base, set: row.set}]
+		if row.Weights == first.Weights || plain == nil {
 			continue
 		}
 		row.AgainstFirst = plain.Seconds / float64(max(1, plain.NTokens)) * row.TokensPerSecond
 		var score bleu
 		for j := range x.plan.Sets[row.set].Prompts {
-			a, b := x.cells[key{row.plain(), row.set, j}], x.cells[key{base, row.set, j}]
-			if a != nil && b != nil {
-				score.add(a.runs[0].Text, b.runs[0].Text)
+			for seed := range x.plan.seeds(row.Temperature) {
+				a, b := x.cells[key{row.plain(), row.set, j, seed}], x.cells[key{base, row.set, j, seed}]
+				if a != nil && b != nil {
+					score.add(a.runs[0].Text, b.runs[0].Text)
+				}
 			}
 		}
 		row.BLEUFirst = score.score()
 	}
+}
+
+// onFirst compares a row with the same setting's runs on the first kernels, each with the one of its turn.
+func (x *experiment) onFirst(r *Report, row *Row, kernels string) {
+	s := row.Setting
+	s.Kernels = kernels
+	var list []float64
+	for j, prompt := range x.plan.Sets[row.set].Prompts {
+		var ratios []float64
+		for seed := range x.plan.seeds(row.Temperature) {
+			here, there := x.cells[key{row.Setting, row.set, j, seed}], x.cells[key{s, row.set, j, seed}]
+			if here == nil || there == nil {
+				continue
+			}
+			for i := range min(len(here.runs), len(there.runs)) {
+				ratios = append(ratios, there.runs[i].PerToken()/here.runs[i].PerToken())
+			}
+			if a, b := here.runs[0].IDs, there.runs[0].IDs; row.Drafter == Plain && !slices.Equal(a, b) {
+				r.Broken = append(r.Broken, difference(row.Setting, prompt, a, b))
+			}
+		}
+		if len(ratios) > 0 {
+			list = append(list, Median(ratios))
+		}
+	}
+	row.OverKernels = EstimateOf(list)
 }
 
 // difference describes the first token at which two texts differ.

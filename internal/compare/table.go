@@ -17,7 +17,7 @@ var columns = []terminal.Column{
 	{Head: "accepted", Drop: 2}, {Head: "by position, %", Drop: 12},
 	{Head: "tok/pass", Drop: 5}, {Head: "passes", Drop: 6}, {Head: "draft passes", Drop: 9}, {Head: "oracle", Drop: 10},
 	{Head: "oracle draft", Drop: 11},
-	{Head: "BLEU", Drop: 8}, {Head: "same text", Left: true},
+	{Head: "BLEU", Drop: 8}, {Head: "to 1st kernels", Drop: 13}, {Head: "same text", Left: true},
 }
 
 // part is what is shown together: the rows of one set, weights and temperature, plain decoding first.
@@ -124,6 +124,15 @@ func (r *Report) title(row *Row) string {
 	if row.Weights != "" {
 		s += ", weights " + row.Weights
 	}
+	if r.Mode == FixedLength.String() || r.Mode == FixedText.String() {
+		s += ", " + r.Mode
+	}
+	if row.Kernels != "" {
+		s += ", " + row.Kernels + " kernels"
+	}
+	if row.OverKernels.N > 0 {
+		s += fmt.Sprintf(" (plain decoding %s of the first kernels', in turn)", row.OverKernels)
+	}
 	if row.AgainstFirst != row.Speedup {
 		s += fmt.Sprintf(" (plain decoding %.2fx of the first weights', BLEU %.0f against it)", row.AgainstFirst,
 			row.BLEUFirst)
@@ -141,8 +150,8 @@ func temperatureName(t float32) string {
 func (row *Row) cells() []string {
 	rate := fmt.Sprintf("%.1f", row.TokensPerSecond)
 	if row.Drafter == Plain {
-		return []string{"plain", "", "", "1.00", "", "", rate, "", "", "1.00", fmt.Sprint(row.TargetPasses), "", "", "", "",
-			""}
+		return []string{"plain", "", "", "1.00", "", "", rate, "", "", "1.00", fmt.Sprint(row.TargetPasses), "", "", "",
+			"", row.OverKernels.String(), ""}
 	}
 	oracle, drafts := "", ""
 	if row.OracleTarget != nil {
@@ -162,6 +171,6 @@ func (row *Row) cells() []string {
 		fmt.Sprintf("%.0f %%", 100*row.Acceptance), row.byPosition(),
 		fmt.Sprintf("%.2f", row.TokensPerPass),
 		fmt.Sprint(row.TargetPasses), fmt.Sprint(row.DraftPasses), oracle, drafts,
-		fmt.Sprintf("%.0f", row.BLEU), same,
+		fmt.Sprintf("%.0f", row.BLEU), row.OverKernels.String(), same,
 	}
 }
