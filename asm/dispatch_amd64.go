@@ -87,6 +87,7 @@ func avxvnni() Kernels {
 	integerAVXVNNI(&k)
 	shareQ4_0(&k)
 	noTiles(&k)
+	floatTilesAVX2(&k)
 	return k
 }
 

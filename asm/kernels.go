@@ -32,6 +32,14 @@ func (k *Kernels) FirstPass(f Format, tokens int) int {
 	return tokens
 }
 
+// FloatTile is how many of so many tokens a tile of float32 activations has, but for the last one, which has the rest.
+func (k *Kernels) FloatTile(tokens int) int {
+	if k.MatMulTiles[F32] == nil || tokens < k.TilesFrom[F32] {
+		return TileTokens
+	}
+	return part(tokens, k.FloatTokens)
+}
+
 // part is the size of the next part of n tokens, when n is divided into as few parts of at most most as suffice,
 // about equal.
 func part(n, most int) int {
@@ -76,8 +84,13 @@ type Kernels struct {
 	MatMulTiles [formatCount]MatMulTiles
 	TilesFrom   [formatCount]int
 
-	// What MatMulTiles takes: tiles of TilesTokens tokens, and a buffer of TilesBytes. 0 if there is none.
+	// What MatMulTiles takes: tiles of TilesTokens tokens, and a buffer of TilesBytes. 0 if there is none. That of float
+	// weights takes no buffer, and tiles of [Kernels.FloatTile] tokens.
 	TilesTokens, TilesBytes int
+
+	// FloatTokens is the most tokens of float32 activations that are multiplied in one pass over a panel; 0 if there is no
+	// MatMulTiles of float weights.
+	FloatTokens int
 
 	// Widen, where it is not nil, fills the Words and Cross of a quantized tile, which MatMulTiles[Q8_0] reads.
 	Widen func(x *Tile)

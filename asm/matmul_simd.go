@@ -46,6 +46,50 @@ func (kernel floatKernel) tile(panel []byte, x []float32, cols, most, tokens int
 	}
 }
 
+// floatPiece is about the bytes of weights that all tiles are multiplied with before the next: they stay in the L1
+// cache, beside a tile's activations.
+const floatPiece = 16 << 10
+
+// floatTiles makes a MatMulTiles of a floatKernel. While a piece of a panel is multiplied with the tiles, each of them
+// prefetches its share of the piece that comes next.
+func floatTiles(f Format, kernel floatKernel, columnBytes int) MatMulTiles {
+	return func(panels []byte, count int, tiles []Tile, tokens int, out []float32, stride int, _ []byte, _ Prefetch) {
+		cols, size := tiles[0].Cols, tiles[0].Tokens
+		for t := range tokens {
+			clear(out[t*stride:][:count*PanelRows])
+		}
+		panel, piece := f.ProductBytes(cols), part(cols, floatPiece/columnBytes)
+		for from := 0; from < cols; from += piece {
+			k := min(piece, cols-from)
+			for p := range count {
+				next := panel // the same columns of the next panel, after the last one the next columns of the first
+				if p == count-1 && from+k < cols {
+					next = k*columnBytes - p*panel
+				} else if p == count-1 {
+					next = panel - from*columnBytes
+				}
+				w := panels[p*panel+from*columnBytes:][:k*columnBytes]
+				kernel.pieces(w, k, tiles, from, out[p*PanelRows:], size*stride, stride, next)
+			}
+		}
+	}
+}
+
+// pieces multiplies k columns of a panel, w, with those of the tiles from one on. The next piece begins next bytes
+// after this one. It is not inlined: its prologue is a preemption point between calls of the kernel.
+//
+//go:noinline
+func (kernel floatKernel) pieces(w []byte, k int, tiles []Tile, from int, out []float32, apart, stride, next int) {
+	share := (len(w) + len(tiles) - 1) / len(tiles)
+	step := (share + k - 1) / k
+	for i := range tiles {
+		x := &tiles[i]
+		f, to := x.F[from*x.Tokens:][:k*x.Tokens], out[i*apart:]
+		_ = to[(x.Tokens-1)*stride+PanelRows-1]
+		kernel(&w[0], &f[0], k, x.Tokens, x.Tokens, &to[0], stride, next+i*share, step)
+	}
+}
+
 // part is the share of a that n of the tokens, from t on, prefetch: where it begins, and its bytes at each of the
 // steps. Shares are rounded up, so that they leave no gaps.
 func (a Prefetch) part(t, n, tokens, steps int) (from, step int) {

@@ -48,3 +48,39 @@ func TestFloatPieces(t *testing.T) {
 		t.Errorf("%d calls prefetch up to %d, not %d", calls, upto, end)
 	}
 }
+
+// TestFloatTilesPrefetch: before a piece of a panel is multiplied, all of it has been prefetched by the tiles of the piece
+// before, and after the last one as many bytes of what follows.
+func TestFloatTilesPrefetch(t *testing.T) {
+	for _, c := range []struct{ cols, panels, tokens int }{{100, 1, 7}, {700, 3, 24}, {1281, 2, 13}, {3, 4, 250}} {
+		size := F16.ProductBytes(c.cols)
+		panels, out := make([]byte, c.panels*size), make([]float32, c.tokens*c.panels*PanelRows)
+		prefetched := make([]bool, len(panels)+size)
+		last, length := 0, 0
+		kernel := floatKernel(func(w *byte, _ *float32, k, n, tokens int, _ *float32, _, prefetch, step int) {
+			at := int(uintptr(unsafe.Pointer(w)) - uintptr(unsafe.Pointer(&panels[0])))
+			for i := at; i < at+k*32; i++ {
+				if at != 0 && !prefetched[i] {
+					t.Fatalf("%+v: byte %d is multiplied before it is prefetched", c, i)
+				}
+			}
+			if k*32 > floatPiece || n != tokens {
+				t.Fatalf("%+v: %d columns, %d of %d tokens", c, k, n, tokens)
+			}
+			for i := at + prefetch; i < min(at+prefetch+step*k, len(prefetched)); i++ {
+				prefetched[i] = true
+			}
+			last, length = at, k*32
+		})
+		tiles := make([]Tile, (c.tokens+5)/6)
+		for i := range tiles {
+			tiles[i].ResizeFloat(min(6, c.tokens-6*i), c.cols)
+		}
+		floatTiles(F16, kernel, 32)(panels, c.panels, tiles, c.tokens, out, c.panels*PanelRows, nil, Prefetch{})
+		for i := range length {
+			if end := len(panels); !prefetched[end+i] || last+length > end {
+				t.Fatalf("%+v: byte %d after the panels is not prefetched", c, i)
+			}
+		}
+	}
+}

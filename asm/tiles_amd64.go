@@ -70,6 +70,20 @@ func tilesAVX2(k *Kernels) {
 	}
 	k.TilesFrom[Q6_K] = 5
 	k.TilesTokens, k.TilesBytes = TileTokens, expandedBytes
+	floatTilesAVX2(k)
+}
+
+// floatTilesAVX2 sets what multiplies several tiles with float weights, from as many tokens on as take three passes.
+// With two, where the limit is memory, a panel at a time is faster.
+func floatTilesAVX2(k *Kernels) {
+	k.FloatTokens = 6
+	k.MatMulTiles[F32] = floatTiles(F32, f32AVX2, 64)
+	k.MatMulTiles[F16] = floatTiles(F16, f16AVX2, 32)
+	k.MatMulTiles[NVFP4] = k.MatMulTiles[F16]
+	k.MatMulTiles[BF16] = floatTiles(BF16, bf16AVX2, 32)
+	for _, f := range []Format{F32, F16, NVFP4, BF16} {
+		k.TilesFrom[f] = 2*k.FloatTokens + 1
+	}
 }
 
 // noTiles takes it away: VNNI multiplies from the panel.
@@ -77,5 +91,5 @@ func noTiles(k *Kernels) {
 	k.Widen = nil
 	clear(k.MatMulTiles[:])
 	clear(k.TilesFrom[:])
-	k.TilesTokens, k.TilesBytes = 0, 0
+	k.TilesTokens, k.TilesBytes, k.FloatTokens = 0, 0, 0
 }

@@ -15,17 +15,25 @@ type tilesCase struct {
 	extreme                bool // greatest and least quants of both factors, which 16-bit sums must hold
 }
 
+// tilesSize is the tokens of a tile.
+func tilesSize(k *Kernels, f Format) int {
+	if f.Integer() {
+		return k.TilesTokens
+	}
+	return k.FloatTokens
+}
+
 // tilesCases are all numbers of tokens of the last tile, and numbers of blocks around those of a chunk.
 func tilesCases(k *Kernels, f Format) (all []tilesCase) {
-	last := 0
+	last, size := 0, tilesSize(k, f)
 	add := func(blocks int) { // with fewer and with more than half of the last tile
-		for _, half := range []int{0, k.TilesTokens / 2} {
+		for _, half := range []int{0, size / 2} {
 			last++
-			tokens := (last%2)*k.TilesTokens + half + 1 + last%(k.TilesTokens/2)
+			tokens := (last%2)*size + half + 1 + last%(size/2)
 			all = append(all, tilesCase{blocks, 1 + last%2, tokens, last%3 == 0})
 		}
 	}
-	if f.BlockWeights() > BlockSize {
+	if f.Integer() && f.BlockWeights() > BlockSize {
 		for blocks := 1; blocks <= 5; blocks++ {
 			add(blocks)
 		}
@@ -34,7 +42,12 @@ func tilesCases(k *Kernels, f Format) (all []tilesCase) {
 			add(blocks)
 		}
 	}
-	for tokens := 1; tokens <= k.TilesTokens+1; tokens++ {
+	if !f.Integer() { // around a piece of a panel, and of several pieces
+		for _, cols := range []int{255, 256, 257, 511, 512, 513, 1281} {
+			add((cols + f.BlockWeights() - 1) / f.BlockWeights())
+		}
+	}
+	for tokens := 1; tokens <= size+1; tokens++ {
 		all = append(all, tilesCase{1, 1, tokens, tokens%8 == 7})
 	}
 	return append(all, tilesCase{1, 1, MostTokens, false})
@@ -64,15 +77,15 @@ func TestMatMulTiles(t *testing.T) {
 
 func (c tilesCase) compare(t *testing.T, k, scalar *Kernels, f Format, r *rand.Rand) {
 	cols := c.blocks * f.BlockWeights()
-	size := f.ProductBytes(cols)
-	panels, plain := tail[byte](t, c.panels*size), make([]byte, c.panels*size)
+	bytes := f.ProductBytes(cols)
+	panels, plain := tail[byte](t, c.panels*bytes), make([]byte, c.panels*bytes)
 	for p := range c.panels {
 		raw := randomRows(r, f, PanelRows, cols)
 		if c.extreme {
 			raw = extremeRows(f, cols)
 		}
-		packProduct(f, k.Offset, panels[p*size:][:size], raw, PanelRows, cols)
-		packProduct(f, false, plain[p*size:][:size], raw, PanelRows, cols)
+		packProduct(f, k.Offset, panels[p*bytes:][:bytes], raw, PanelRows, cols)
+		packProduct(f, false, plain[p*bytes:][:bytes], raw, PanelRows, cols)
 	}
 	stride := c.panels*PanelRows + 3
 	got := tail[float32](t, (c.tokens-1)*stride+c.panels*PanelRows)
@@ -81,11 +94,12 @@ func (c tilesCase) compare(t *testing.T, k, scalar *Kernels, f Format, r *rand.R
 		got[i], want[i] = 7, 7
 	}
 	var tiles []Tile
-	for from := 0; from < c.tokens; from += k.TilesTokens {
-		n := min(k.TilesTokens, c.tokens-from)
+	size := tilesSize(k, f)
+	for from := 0; from < c.tokens; from += size {
+		n := min(size, c.tokens-from)
 		all := n
-		if k.TilesTokens > TileTokens {
-			all = k.TilesTokens
+		if size > TileTokens {
+			all = size
 		}
 		x, _ := newTile(t, k, r, all, cols)
 		if c.extreme {
@@ -102,9 +116,12 @@ func (c tilesCase) compare(t *testing.T, k, scalar *Kernels, f Format, r *rand.R
 		}
 		tiles = append(tiles, *x)
 		for at := 0; at < n; at += TileTokens {
-			part := x.part(at, min(TileTokens, n-at))
+			part := x
+			if f.Integer() {
+				part = x.part(at, min(TileTokens, n-at))
+			}
 			for p := range c.panels {
-				scalar.MatMul[f](plain[p*size:][:size], part, want[(from+at)*stride+p*PanelRows:], stride, Prefetch{})
+				scalar.MatMul[f](plain[p*bytes:][:bytes], part, want[(from+at)*stride+p*PanelRows:], stride, Prefetch{})
 			}
 		}
 	}

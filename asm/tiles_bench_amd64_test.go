@@ -29,11 +29,11 @@ func BenchmarkTilesCycles(b *testing.B) {
 						tiled := k.MatMulTiles[f] != nil && tokens >= k.TilesFrom[f]
 						size := TileTokens
 						if tiled {
-							size = k.TilesTokens
+							size = tilesSize(&k, f)
 						}
 						tiles := make([]Tile, (tokens+size-1)/size)
 						for i := range tiles {
-							x, _ := newTile(b, &k, newRand(2), size, cols)
+							x, _ := newTile(b, &k, newRand(2), min(size, tokens-i*size), cols)
 							if k.Widen != nil {
 								k.Widen(x)
 							}

@@ -13,8 +13,10 @@ import (
 type Input struct {
 	x            []float32
 	tokens, cols int
-	tiles        []asm.Tile // of 8 tokens, the last one of the rest
+	tiles        []asm.Tile // of 8 tokens, the last one of the rest, as all tiles
 	large        []asm.Tile // of a kernel set's TilesTokens tokens, where that is more
+	floatTiles   []asm.Tile // of floatSize tokens
+	floatSize    int
 	quantized    bool
 	enlarged     bool // large are made
 	floats       bool
@@ -50,7 +52,10 @@ func (in *Input) enlarge(rt *Runtime, t Type) bool {
 
 // tilesFor are the tiles that weights of type t take, and their tokens.
 func (in *Input) tilesFor(rt *Runtime, t Type) ([]asm.Tile, int) {
-	if in.enlarge(rt, t) {
+	switch {
+	case !t.Integer():
+		return in.floatTiles, in.floatSize
+	case in.enlarge(rt, t):
 		return in.large, rt.k.TilesTokens
 	}
 	return in.tiles, asm.TileTokens
@@ -61,9 +66,14 @@ func (in *Input) Tokens() int { return in.tokens }
 
 // prepare makes the form that weights of type t take. It runs on rt's pool, under rt's lock.
 func (in *Input) prepare(rt *Runtime, t Type) error {
-	made := &in.floats
-	unit := rt.matmul.floatUnit
+	made, unit, units := &in.floats, rt.matmul.floatUnit, len(in.tiles)
 	switch {
+	case !t.Integer():
+		if !in.floats {
+			in.floatSize = rt.k.FloatTile(in.tokens)
+			in.floatTiles = resizeTiles(in.floatTiles, in.tokens, in.floatSize)
+		}
+		units = len(in.floatTiles)
 	case in.enlarge(rt, t):
 		made, unit = &in.enlarged, rt.matmul.largeUnit
 		if !in.enlarged {
@@ -72,7 +82,7 @@ func (in *Input) prepare(rt *Runtime, t Type) error {
 				in.large[i].ResizeQuantized(rt.k.TilesTokens, in.cols)
 			}
 		}
-	case t.Integer():
+	default:
 		made, unit = &in.quantized, rt.matmul.quantizeUnit
 	}
 	if *made {
@@ -80,7 +90,7 @@ func (in *Input) prepare(rt *Runtime, t Type) error {
 		return nil
 	}
 	in.bad.Store(int64(in.tokens))
-	rt.pool.run(len(in.tiles), unit)
+	rt.pool.run(units, unit)
 	if i := int(in.bad.Load()); i < in.tokens {
 		k := firstNotFinite(in.x[i*in.cols:][:in.cols])
 		return fmt.Errorf("token %d: activation %d is %v: %w", i, k, in.x[i*in.cols+k], ErrNotFinite)
@@ -125,7 +135,8 @@ func (in *Input) quantizeLarge(k *asm.Kernels, i int) {
 }
 
 func (in *Input) floatTile(i int) {
-	x, first, tokens := in.tile(i)
+	x, first := &in.floatTiles[i], i*in.floatSize
+	tokens := min(in.floatSize, in.tokens-first)
 	x.ResizeFloat(tokens, in.cols)
 	for t := range tokens {
 		v := in.x[(first+t)*in.cols:][:in.cols]
