@@ -70,6 +70,7 @@ func avx2() Kernels {
 	k.ReadSum = readSumAVX2
 	k.Divide, k.Conv = divideAVX2, convOf(convAVX2)
 	k.DeltaScan, k.Mamba2Scan = deltaScanOf(deltaScanAVX2, nil, 0), mamba2ScanOf(mamba2ScanAVX2, nil, 0)
+	k.Transpose, k.KeyPage, k.ValuePage = transpose256, keyPage256, valuePage256
 	k.Scores[KVF16] = scoresOf(scoresF16AVX2, KVF16, 6)
 	k.Scores[KVF32] = scoresOf(scoresF32AVX2, KVF32, 6)
 	k.Scores[KVQ8_0] = scoresOf(scoresQ8AVX2, KVQ8_0, 6)

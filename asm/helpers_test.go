@@ -151,6 +151,9 @@ func newTile(t testing.TB, k *Kernels, r *rand.Rand, tokens, cols int) (*Tile, [
 	return x, v
 }
 
+// SetFloat stores the activations of token t.
+func (x *Tile) SetFloat(t int, v []float32) { transpose(x.F[t:], x.Tokens, v, x.Cols, 1, x.Cols) }
+
 // dirtyStack leaves numbers where the next call's local memory will be, so that a kernel that forgets to clear its own is noticed.
 //
 //go:noinline

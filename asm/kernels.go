@@ -168,6 +168,16 @@ type Kernels struct {
 	// past the end of b.
 	ReadSum func(b []byte, distance int) uint64
 
+	// Transpose makes columns of rows: dst[c*to+r] = src[r*from+c] for r < rows, c < cols. to >= rows, from >= cols. It
+	// writes nothing else.
+	Transpose func(dst []float32, to int, src []float32, from, rows, cols int)
+
+	// KeyPage is StoreK with KVF32 for several keys of dim dimensions: position j of the page gets x[j*stride:][:dim], for
+	// j < n.
+	KeyPage func(page []byte, x []float32, stride, dim, n int)
+	// ValuePage is StoreV likewise.
+	ValuePage func(page []byte, x []float32, stride, dim, n int)
+
 	// Scores: for r < rows, j < keys: s = 0; for d < dim: s = fma(q[d*rows+r], k[d][j], s); out[r*Page+j] = s*scale. q
 	// is [dim][rows], k one page of K, out [rows][Page], keys <= Page. It may write out up to the next multiple of 16
 	// keys.

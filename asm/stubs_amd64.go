@@ -1092,6 +1092,14 @@ func blendAVX2(dst, x []float32, a, b float32)
 //go:noescape
 func ropeHalvesAVX2(x, cos, sin []float32)
 
+// transposeAVX2 is
+//
+//	for c < cols, r < 8: dst[c*dstStride+r] = src[min(r, rows-1)*srcStride+c]
+//	cols is a multiple of 8, and columns ascend: the next one may overwrite what is beyond the rows
+//
+//go:noescape
+func transposeAVX2(dst, src *float32, dstStride, srcStride, rows, cols int)
+
 // quantizeAVX2 is
 //
 //	for b < blocks: q[b], d[b], bias[b], dsum[b], half[b] as in quantize; all with a stride of tokens

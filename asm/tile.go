@@ -36,18 +36,10 @@ func (x *Tile) ResizeQuantized(tokens, cols int) {
 	x.Half = resize(x.Half, 2*n)
 }
 
-// ResizeFloat makes room for the float32 form; SetFloat fills it token by token.
+// ResizeFloat makes room for the float32 form, which is the transpose of the tokens' activations.
 func (x *Tile) ResizeFloat(tokens, cols int) {
 	x.Tokens, x.Cols = tokens, cols
 	x.F = resize(x.F, cols*tokens)
-}
-
-// SetFloat stores the activations of token t.
-func (x *Tile) SetFloat(t int, v []float32) {
-	f := x.F[t:]
-	for k, e := range v[:x.Cols] {
-		f[k*x.Tokens] = e
-	}
 }
 
 func resize[T any](s []T, n int) []T {

@@ -134,14 +134,17 @@ func (in *Input) quantizeLarge(k *asm.Kernels, i int) {
 	}
 }
 
-func (in *Input) floatTile(i int) {
+func (in *Input) floatTile(k *asm.Kernels, i int) {
 	x, first := &in.floatTiles[i], i*in.floatSize
 	tokens := min(in.floatSize, in.tokens-first)
 	x.ResizeFloat(tokens, in.cols)
+	v := in.x[first*in.cols:][:tokens*in.cols]
+	k.Transpose(x.F, tokens, v, in.cols, tokens, in.cols)
+	if k.Finite(v) {
+		return
+	}
 	for t := range tokens {
-		v := in.x[(first+t)*in.cols:][:in.cols]
-		x.SetFloat(t, v)
-		if !Finite(v) {
+		if !k.Finite(v[t*in.cols:][:in.cols]) {
 			in.reject(first + t)
 		}
 	}

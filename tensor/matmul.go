@@ -96,7 +96,7 @@ func (j *matmulJob) init(rt *Runtime) {
 	j.unit = j.work
 	j.quantizeUnit = func(_, unit int) { j.in.quantizeTile(&rt.k, unit) }
 	j.largeUnit = func(_, unit int) { j.in.quantizeLarge(&rt.k, unit) }
-	j.floatUnit = func(_, unit int) { j.in.floatTile(unit) }
+	j.floatUnit = func(_, unit int) { j.in.floatTile(&rt.k, unit) }
 	j.widenUnit = func(_, unit int) { rt.k.Widen(&j.in.tiles[unit]) }
 }
 

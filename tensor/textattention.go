@@ -1,11 +1,6 @@
 package tensor
 
-import (
-	"encoding/binary"
-	"math"
-
-	"github.com/specgo/spec/asm"
-)
+import "github.com/specgo/spec/asm"
 
 // Text is the rows of one text among those of a pass: its tokens from the first to the last.
 type Text struct{ Row, Tokens int }
@@ -135,28 +130,10 @@ func (j *textJob) room(w *textScratch, n int) {
 
 // layOut writes the keys and values of n positions of a text, from base on, into the thread's page.
 func (j *textJob) layOut(w *textScratch, t Text, head, base, n int) {
-	const together = 16 // positions: a cache line of keys
-	for p := 0; p < n; p += together {
-		count := min(together, n-p)
-		at := ((t.Row+base+p)*j.heads + head) * j.dim
-		for d := range j.dim {
-			to, from := w.k[(d*asm.Page+p)*4:][:together*4], at+d
-			for i := range count {
-				binary.LittleEndian.PutUint32(to[4*i:], math.Float32bits(j.keys[from]))
-				from += j.heads * j.dim
-			}
-		}
-	}
-	for p := range n {
-		row := j.kv[((t.Row+base+p)*j.heads+head)*j.values:][:j.values]
-		to := w.v[p*j.values*4:][:len(row)*4]
-		for ; len(row) > 1; row, to = row[2:], to[8:] {
-			binary.LittleEndian.PutUint64(to, uint64(math.Float32bits(row[0]))|uint64(math.Float32bits(row[1]))<<32)
-		}
-		if len(row) > 0 {
-			binary.LittleEndian.PutUint32(to, math.Float32bits(row[0]))
-		}
-	}
+	x := j.keys[((t.Row+base)*j.heads+head)*j.dim:]
+	j.k.KeyPage(w.k, x, j.heads*j.dim, j.dim, n)
+	x = j.kv[((t.Row+base)*j.heads+head)*j.values:]
+	j.k.ValuePage(w.v, x, j.heads*j.values, j.values, n)
 	safepoint()
 }
 
@@ -169,13 +146,12 @@ func (j *textJob) attendGroup(w *textScratch, t Text, head, base, first, g, n in
 		return
 	}
 	rows := n * j.group
-	for i := range n {
-		row := j.q[((t.Row+first+g+i)*j.heads+head)*j.group*j.dim:]
-		for h := range j.group {
-			to := w.q[i*j.group+h:]
-			for d, x := range row[h*j.dim:][:j.dim] {
-				to[d*rows] = x
-			}
+	q, stride := j.q[((t.Row+first+g)*j.heads+head)*j.group*j.dim:], j.heads*j.group*j.dim
+	if j.group == 1 {
+		j.k.Transpose(w.q, rows, q, stride, rows, j.dim)
+	} else {
+		for i := range n {
+			j.k.Transpose(w.q[i*j.group:], rows, q[i*stride:], j.dim, j.group, j.dim)
 		}
 	}
 	j.k.Scores[asm.KVF32](w.scores, w.q, w.k, j.dim, rows, high, j.o.Scale)

@@ -14,7 +14,7 @@
 //     Start with type_q8_0.go.
 //   - nest512.go (AVX-512), matmulpair512.go (two panels), nest256.go (AVX2, AVX-VNNI), expand256.go (AVX2, several tiles): the loop
 //     nests of products with integer weights. tileamx.go (AMX, many tokens). matmulfloat.go: with float weights.
-//   - attention.go, norm.go, quantize.go, noise.go, scan.go, stream.go, bench.go: the other kernels for amd64.
+//   - attention.go, transpose.go, norm.go, quantize.go, noise.go, scan.go, stream.go, bench.go: the other kernels for amd64.
 //   - neonnest.go, neonplan.go, neonsums.go, neonscale.go, neonunpack.go, neontypes.go, neonq8.go: the loop nest for NEON and SDOT;
 //     neoni8mm*.go: for SMMLA; the other neon*.go files are named as those for amd64.
 //
@@ -54,6 +54,7 @@ var outputs = []output{
 	{"exp_avx512_amd64.s", func(f *file) { exponentials(f, avx512) }},
 	{"exp_avx2_amd64.s", func(f *file) { exponentials(f, avx2) }},
 	{"norm_avx2_amd64.s", func(f *file) { norms(f, avx2) }},
+	{"transpose_avx2_amd64.s", transpose},
 	{"quantize_avx2_amd64.s", quantize},
 	{"gumbel_avx2_amd64.s", gumbel},
 	{"scan_avx512_amd64.s", func(f *file) { scans(f, avx512) }},
