@@ -354,6 +354,55 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
+// Every cell is measured on all columns before the next one, and who begins changes; no cell is left out or measured
+// twice.
+func TestColumnsTakeTurns(t *testing.T) {
+	columns := []column{{"avx512", 2}, {"avx2", 2}, {"avx2", 1}}
+	for _, m := range []mode{quickMode, fullMode, sweepMode} {
+		keys := inTurn(experiments(), columns, m)
+		want := map[key]bool{}
+		for i, c := range columns {
+			for _, k := range cells(experiments(), c, i == 0, m) {
+				want[k] = true
+			}
+		}
+		for _, k := range keys {
+			if !want[k] {
+				t.Errorf("%+v is not asked for, or is measured twice", k)
+			}
+			delete(want, k)
+		}
+		if len(want) > 0 || len(keys) == 0 {
+			t.Errorf("%d of %d cells are left out", len(want), len(keys))
+		}
+		first, seen := map[string]int{}, map[key]bool{}
+		for i := 0; i < len(keys); {
+			cell := keys[i]
+			cell.Column = ""
+			if seen[cell] {
+				t.Fatalf("%+v is measured apart from the other columns", keys[i])
+			}
+			seen[cell] = true
+			n := 0
+			for i+n < len(keys) && sameCell(keys[i+n], cell) {
+				n++
+			}
+			if n == len(columns) {
+				first[keys[i].Column]++
+			}
+			i += n
+		}
+		if a, b := first["avx512/2"], first["avx2/1"]; a == 0 || max(a, b) > 2*min(a, b)+1 {
+			t.Errorf("who begins: %v", first)
+		}
+	}
+}
+
+func sameCell(k, cell key) bool {
+	k.Column = ""
+	return k == cell
+}
+
 // A text that differs although its verifier promises plain decoding's is an error.
 func TestDiffers(t *testing.T) {
 	l := &lab{broken: []string{"length, model constant 1 greedy, prompt a"}}

@@ -37,14 +37,18 @@ type lab struct {
 	measure  func(*lab, column) (float64, error) // memory bandwidth in GB/s
 	load     func() load                         // what the CPUs spent
 
-	// What is open now.
-	rt      *engine.Runtime
-	models  *models
-	column  column
-	benches map[key]*compare.Bench
+	opened // the column that is measured now
 
 	took   map[string]time.Duration // of an experiment's last cell
 	broken []string                 // texts that differ from plain decoding's although identity is promised
+}
+
+// opened is a column with its workers, and the models and decoders of the experiments that are measured now.
+type opened struct {
+	column  column
+	rt      *engine.Runtime
+	models  *models
+	benches map[key]*compare.Bench
 }
 
 // mode is how much is measured.
@@ -82,8 +86,8 @@ func cells(list []experiment, c column, first bool, m mode) (keys []key) {
 	return keys
 }
 
-// run measures what the journal lacks: the quick mode's cells of every column first, then the full mode's. Cells that
-// are to be measured again because something disturbed them come last.
+// run measures what the journal lacks: the quick mode's cells first, then the full mode's, each on all columns in turn.
+// Cells that are to be measured again because something disturbed them come last.
 func (l *lab) run(list []experiment, m mode) error {
 	if l.only != nil {
 		list = slices.DeleteFunc(slices.Clone(list), func(x experiment) bool { return !slices.Contains(l.only, x.name) })
@@ -93,39 +97,83 @@ func (l *lab) run(list []experiment, m mode) error {
 		stages = []mode{quickMode, fullMode}
 	}
 	for _, stage := range stages {
-		for i, c := range l.columns {
-			var missing []key
-			for _, k := range cells(list, c, i == 0, stage) {
-				if !l.journal.done[k] {
-					missing = append(missing, k)
-				}
+		var missing []key
+		for _, k := range inTurn(list, l.columns, stage) {
+			if !l.journal.done[k] {
+				missing = append(missing, k)
 			}
-			if len(missing) == 0 {
-				continue
-			}
-			slices.SortStableFunc(missing, func(a, b key) int { return min(1, l.journal.tries[a]) - min(1, l.journal.tries[b]) })
-			if err := l.session(list, c, missing); err != nil {
-				return err
-			}
+		}
+		if len(missing) == 0 {
+			continue
+		}
+		slices.SortStableFunc(missing, func(a, b key) int { return min(1, l.journal.tries[a]) - min(1, l.journal.tries[b]) })
+		if err := l.session(list, missing); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// session measures cells of one column, between two measurements of the memory.
-func (l *lab) session(list []experiment, c column, missing []key) (err error) {
+// inTurn lists what a mode runs on all columns, each cell on one column after the other: what changes on the machine
+// between two cells, such as the speed of its memory, then favors no kernel set. Every other cell begins with the last
+// column.
+func inTurn(list []experiment, columns []column, m mode) (keys []key) {
+	left := make([][]key, len(columns))
+	for i, c := range columns {
+		left[i] = cells(list, c, i == 0, m)
+	}
+	for n := 0; ; n++ {
+		at := slices.IndexFunc(left, func(list []key) bool { return len(list) > 0 })
+		if at < 0 {
+			return keys
+		}
+		next := left[at][0]
+		next.Column = ""
+		for i := range columns {
+			if n%2 == 1 {
+				i = len(columns) - 1 - i
+			}
+			k := next
+			k.Column = columns[i].String()
+			if j := slices.Index(left[i], k); j >= 0 {
+				keys, left[i] = append(keys, k), slices.Delete(left[i], j, j+1)
+			}
+		}
+	}
+}
+
+// session measures cells, between two measurements of the memory with each column. All columns are open at once.
+func (l *lab) session(list []experiment, missing []key) (err error) {
 	if err := l.ready(30 * time.Second); err != nil {
 		return err
 	}
-	l.column = c
-	if l.rt, err = engine.NewRuntime(engine.RuntimeOptions{SIMD: c.simd, Threads: c.threads}); err != nil {
+	all := map[string]*opened{}
+	defer func() {
+		for _, o := range all {
+			o.rt.Close()
+		}
+		l.opened = opened{}
+	}()
+	var order []*opened
+	for _, c := range l.columns {
+		if !slices.ContainsFunc(missing, func(k key) bool { return k.Column == c.String() }) {
+			continue
+		}
+		rt, err := engine.NewRuntime(engine.RuntimeOptions{SIMD: c.simd, Threads: c.threads})
+		if err != nil {
+			return err
+		}
+		all[c.String()] = &opened{column: c, rt: rt}
+		order = append(order, all[c.String()])
+	}
+	bandwidths := func(when string) (err error) {
+		for _, o := range order {
+			l.opened = *o
+			err = errors.Join(err, l.bandwidth(when))
+		}
 		return err
 	}
-	defer func() {
-		l.rt.Close()
-		l.rt = nil
-	}()
-	if err := l.bandwidth("before"); err != nil {
+	if err := bandwidths("before"); err != nil {
 		return err
 	}
 	for len(missing) > 0 && err == nil {
@@ -140,20 +188,26 @@ func (l *lab) session(list []experiment, c column, missing []key) (err error) {
 				rest = append(rest, k)
 				continue
 			}
-			group = append(group, func() error { return l.cell(&list[i], k) })
+			group = append(group, func() error {
+				l.opened = *all[k.Column]
+				return l.cell(&list[i], k)
+			})
 		}
 		missing = rest
-		err = l.group(pair, group)
+		err = l.group(pair, order, group)
 	}
-	return errors.Join(err, l.bandwidth("after"))
+	return errors.Join(err, bandwidths("after"))
 }
 
-func (l *lab) group(pair pairKey, group []func() error) (err error) {
-	if l.models, err = openPair(l.ctx, l.rt, pair); err != nil {
-		return err
+// group opens a pair for every column and measures with it.
+func (l *lab) group(pair pairKey, order []*opened, group []func() error) (err error) {
+	for _, o := range order {
+		if o.models, err = openPair(l.ctx, o.rt, pair); err != nil {
+			return err
+		}
+		defer o.models.pair.Close()
+		o.benches = map[key]*compare.Bench{}
 	}
-	defer l.models.pair.Close()
-	l.benches = map[key]*compare.Bench{}
 	for _, f := range group {
 		if err := f(); err != nil {
 			return err

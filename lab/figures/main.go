@@ -3,7 +3,8 @@
 //
 //	go -C lab run ./figures [-quick|-full|-sweep|-plan] [-out DIR] [-results FILE]
 //
-// It enlarges the embedded pair in memory, runs each experiment with its settings in turn with plain decoding, and
+// It enlarges the embedded pair in memory, runs each experiment with its settings in turn with plain decoding, each
+// cell on all kernel sets and numbers of threads before the next one (a pair is open on all of them at once), and
 // appends every result to results/results-MACHINE.jsonl as soon as it is there; called again it continues. Then
 // it renders all results files beside that one that are of the same commit: charts to DIR/figures, tables between the
 // marks in DIR/PAPERS.md, DIR/BENCHMARKS.md, DIR/SCHEDULE.md and README.md beside DIR. -render only renders, where

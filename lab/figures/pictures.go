@@ -38,8 +38,8 @@ func (r *report) pictures() (list []picture) {
 		"point by point. Dotted: the formula, if every verification pass took as long as decoding a token.")
 	add("time", "Where the time of a token goes", r.timeChart(), pair, "Code prompts, greedy, schedule auto. Reading "+
 		"the weights: the time of plain decoding's pass, shared by the tokens that a pass yields. More tokens in a pass: "+
-		"what verification takes beyond that. 100 %: plain decoding with the same kernels, measured around each run; the "+
-		"two kernel sets were measured one after the other, so their milliseconds are not to be compared.")
+		"what verification takes beyond that. 100 %: plain decoding with the same kernels, measured around each run: "+
+		"the milliseconds of two kernel sets depend on what the memory gave meanwhile.")
 	add("acceptance", "Accepted drafts by position", r.acceptanceChart(), "Share of the rounds in which the draft "+
 		"model's 1st, 2nd, ... token was accepted, of those that drafted it; greedy, drafts of 10 tokens, 30 prompts of "+
 		"each kind. Median over the prompts; band: its 95 % interval. The same on every machine.")
@@ -110,8 +110,7 @@ func point(x float64, e compare.Estimate) charts.Point {
 }
 
 // timeChart splits the time of a token, in percent of plain decoding's with the same kernels, which was measured
-// around each run: kernel sets are measured one after the other, and what the memory gives changes in between, so
-// that their milliseconds are not to be compared.
+// around each run: the milliseconds of kernel sets depend on what the memory gives meanwhile.
 func (r *report) timeChart() string {
 	s := charts.Stacks{Label: "Where the time of a token goes", Unit: " %",
 		X:     "time of a token, plain decoding with the same kernels: 100 %",
