@@ -343,8 +343,10 @@ func readSet(ctx context.Context, name string) (compare.Set, error) {
 	switch {
 	case errors.Is(err, errTooLong):
 		return compare.Set{}, fmt.Errorf("%s: more than %d MiB", name, promptsLimit>>20)
-	case err != nil:
+	case isInterrupt(err):
 		return compare.Set{}, err
+	case err != nil:
+		return compare.Set{}, fmt.Errorf("%s: %w", name, err)
 	}
 	return compare.NewSet(text, name)
 }

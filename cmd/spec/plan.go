@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strings"
 
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/internal/plan"
+	"github.com/specgo/spec/internal/results"
 	"github.com/specgo/spec/internal/terminal"
 	"github.com/specgo/spec/internal/units"
 	"github.com/specgo/spec/testdata"
@@ -42,7 +44,7 @@ type planning struct {
 	prompts string
 	seconds float32
 	seed    int
-	json    bool
+	results resultFlags
 	config  plan.Config
 }
 
@@ -57,11 +59,11 @@ func (x *planning) flags() []group {
 			draftRows("the draft model", "the draft model", func(file string) { x.draft = file })...)},
 		{"cache", append([]flag{contextRow(&c.Context, "context in tokens")}, x.cache.rows()...)},
 		{"prompt", append(x.text.rows("a prompt", "three, built in"),
-			fileFlag("--prompts", &x.prompts, "FILE", `prompts, one {"prompt": TEXT} per line`))},
+			promptsRow(&x.prompts))},
 		{"sampling", []flag{lengthRow(&c.Tokens, 16, math.MaxInt32, "tokens to generate after each prompt", "128"),
 			temperatureRow(&c.Sampling.Temperature, "0.8"), noiseRow(&x.seed, "0")}},
 		{"measurement", []flag{floatFlag("--seconds", &x.seconds, 0.1, 3600, "time to measure").or("6")}},
-		{"output", []flag{jsonRow(&x.json)}},
+		{"output", x.results.rows("SPEC_PLAN_OUTPUT")},
 		withoutEffect(ignoredRows(), ignoredModes()),
 	}
 }
@@ -80,7 +82,7 @@ func (x *planning) check() error {
 }
 
 func (x *planning) run(ctx context.Context, p *program) error {
-	texts, err := x.texts(ctx, p)
+	texts, from, err := x.texts(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -149,13 +151,19 @@ func (x *planning) run(ctx context.Context, p *program) error {
 			return err
 		}
 	}
+	origin, err := x.origin(ctx, p, rt, x.draftFiles()...)
+	if err != nil {
+		return err
+	}
+	origin.Prompts = append(origin.Prompts, from)
 	r, err := plan.Run(ctx, c)
 	if err != nil {
 		return err
 	}
 	bar.Clear()
-	if x.json {
-		return printJSON(p.stdout, r)
+	report := planReport{Origin: origin, Prediction: r}
+	if done, err := writeForPrograms(&x.results, p.stdout, report, r.Lengths); done {
+		return err
 	}
 	if disk != "" {
 		io.WriteString(p.stdout, terminal.Columns("disk", disk, 14, terminal.Width(p.stdout)))
@@ -178,20 +186,34 @@ func hasMTP(path string) bool {
 	return err == nil && n > 0
 }
 
-// texts are the prompts, wherever they come from.
-func (x *planning) texts(ctx context.Context, p *program) ([]string, error) {
+// planReport is what "spec plan --json" prints.
+type planReport struct {
+	results.Origin
+	plan.Prediction
+}
+
+// draftFiles are the models that draft, beside the target itself.
+func (x *planning) draftFiles() []string {
+	if x.draft == "" && x.model != "" {
+		return nil
+	}
+	return []string{x.draft}
+}
+
+// texts are the prompts, wherever they come from, and what a file of results calls them.
+func (x *planning) texts(ctx context.Context, p *program) ([]string, results.File, error) {
 	switch {
 	case x.text.given || x.text.file != "":
 		source, err := x.text.open(ctx, p)
 		if err != nil {
-			return nil, err
+			return nil, results.File{}, err
 		}
 		s, err := readText(ctx, source)
-		return []string{s}, err
+		return []string{s}, results.TextFile(x.text.title(), []byte(s)), err
 	case x.prompts != "":
 		return readPrompts(ctx, x.prompts)
 	}
-	return planPrompts, nil
+	return planPrompts, results.TextFile("built-in", []byte(strings.Join(planPrompts, "\x00"))), nil
 }
 
 // planAcceptances are acceptance rates for which the formula is tabulated besides the measured one.

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"encoding/csv"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/specgo/spec/internal/plan"
+	"github.com/specgo/spec/internal/results"
 	"github.com/specgo/spec/internal/testkit"
 )
 
@@ -45,5 +48,22 @@ func TestPlanRefusesEncoders(t *testing.T) {
 	file := testkit.Shared(t, "families/encoders/bert.gguf")
 	if _, errs, code := spec(t, "", "plan", "-m", file); code != exitUsage || !strings.Contains(errs, "spec bench") {
 		t.Errorf("exit %d, %s", code, errs)
+	}
+}
+
+// Prompts are a plain text too, and the results say what was measured: in CSV a line for each length.
+func TestPlanResults(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "text.go")
+	write(t, file, ring)
+	args := []string{"plan", "--seconds", "0.1", "--prompts", file, "-n", "16"}
+	r := decode[planReport](t, done(t, "", append(args, "--json")...))
+	if want := results.TextFile("text.go", []byte(ring)); r.Tokens < 8 || len(r.Prompts) != 1 || r.Prompts[0] != want ||
+		len(r.Models) != 2 || r.Models[1].SHA256 == "" || r.SIMD == "" {
+		t.Errorf("%+v", r)
+	}
+	table, err := csv.NewReader(strings.NewReader(done(t, "", append(args, "--csv")...))).ReadAll()
+	if err != nil || len(table) != 1+len(r.Lengths) || !slices.Contains(table[0], "best_length") ||
+		!slices.Contains(table[0], "prompt_sets") {
+		t.Errorf("%v: %d lines, %d lengths: %q", err, len(table), len(r.Lengths), table[0])
 	}
 }

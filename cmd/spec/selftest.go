@@ -1,16 +1,14 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math"
 
 	"github.com/specgo/spec/cmd/spec/internal/selftest"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/internal/results"
 	"github.com/specgo/spec/internal/terminal"
 	"github.com/specgo/spec/speculative"
 	"github.com/specgo/spec/testdata"
@@ -46,7 +44,7 @@ func (x *selfTest) flags() []group {
 		{"model", append(x.modelFlags.rows(),
 			draftRows("the draft model", "the draft model", func(file string) { x.draft = file })...)},
 		{"measurement", []flag{
-			fileFlag("--prompts", &x.prompts, "FILE", `prompts, one {"prompt": TEXT} per line`).or("six, built in"),
+			promptsRow(&x.prompts).or("six, built in"),
 			lengthRow(&c.Tokens, 1, 1<<20, "tokens generated after each prompt", "48, with --quick 24"),
 			intFlag("--draws", &c.Draws, 100, 1<<30, "texts drawn in each chi-squared test").or("20000, with --quick 4000"),
 			switchFlag("--quick", &c.Quick, true, "fewer prompts, tokens and draws"),
@@ -59,7 +57,7 @@ func (x *selfTest) flags() []group {
 func (x *selfTest) run(ctx context.Context, p *program) (err error) {
 	c := x.config
 	if x.prompts != "" {
-		if c.Prompts, err = readPrompts(ctx, x.prompts); err != nil {
+		if c.Prompts, _, err = readPrompts(ctx, x.prompts); err != nil {
 			return err
 		}
 	}
@@ -169,36 +167,17 @@ func printCheck(w io.Writer, c selftest.Check, width int) {
 // promptsLimit is the most bytes of a file of prompts.
 const promptsLimit = 256 << 20
 
-// readPrompts reads a file of {"prompt": TEXT} lines.
-func readPrompts(ctx context.Context, path string) (texts []string, err error) {
-	f, err := openInput(ctx, path)
-	if err != nil {
-		return nil, err
+// promptsRow is --prompts of commands that read one set.
+func promptsRow(p *string) flag {
+	return fileFlag("--prompts", p, "FILE",
+		`prompts: lines {"prompt"}, a plain text that is one, or a built-in set: code, copy, open`)
+}
+
+// readPrompts reads a set of prompts: what compare reads.
+func readPrompts(ctx context.Context, path string) (texts []string, file results.File, err error) {
+	set, err := readSet(ctx, path)
+	for _, p := range set.Prompts {
+		texts = append(texts, p.Text)
 	}
-	text, err := readInput(ctx, f, promptsLimit)
-	switch {
-	case errors.Is(err, errTooLong):
-		return nil, fmt.Errorf("%s: more than %d MiB", path, promptsLimit>>20)
-	case isInterrupt(err):
-		return nil, err
-	case err != nil:
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	d := json.NewDecoder(bytes.NewReader(text))
-	for {
-		var line struct {
-			Prompt *string `json:"prompt"`
-		}
-		switch err := d.Decode(&line); {
-		case errors.Is(err, io.EOF) && len(texts) > 0:
-			return texts, nil
-		case errors.Is(err, io.EOF):
-			return nil, fmt.Errorf("%s: no prompts", path)
-		case err != nil:
-			return nil, fmt.Errorf("%s: at byte %d: %w", path, d.InputOffset(), err)
-		case line.Prompt == nil:
-			return nil, fmt.Errorf("%s: at byte %d: no \"prompt\"", path, d.InputOffset())
-		}
-		texts = append(texts, *line.Prompt)
-	}
+	return texts, set.File, err
 }

@@ -58,7 +58,7 @@ func NewSet(text []byte, file string) (Set, error) {
 	s := Set{Name: strings.TrimSuffix(base, filepath.Ext(base)), File: results.TextFile(base, text)}
 	first, _, _ := bytes.Cut(bytes.TrimLeft(text, " \t\r\n"), []byte("\n"))
 	var object map[string]json.RawMessage
-	if filepath.Ext(file) == ".jsonl" || json.Unmarshal(first, &object) == nil {
+	if ext := filepath.Ext(file); ext == ".jsonl" || ext == ".json" || json.Unmarshal(first, &object) == nil {
 		var err error
 		s.Prompts, err = ReadPrompts(bytes.NewReader(text), file)
 		return s, err

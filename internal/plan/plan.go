@@ -59,7 +59,7 @@ type Prediction struct {
 	Acceptance float64  `json:"acceptance"` // share of tokens that the draft model predicts, given those before
 	Plain      float64  `json:"plain_seconds"`
 	Step       float64  `json:"draft_step_seconds"`
-	Lengths    []Length `json:"lengths"`
+	Lengths    []Length `json:"lengths" csv:"-"`
 	Auto       float64  `json:"auto_speedup"` // of the schedule that ends drafts by confidence
 	Best       int      `json:"best_length"`  // the constant length of the greatest speedup; 0: none has one
 	BestGain   float64  `json:"best_speedup"`
