@@ -66,7 +66,7 @@ type benchmark struct {
 }
 
 func newBenchmark() *benchmark {
-	return &benchmark{o: bench.Options{
+	return &benchmark{results: asText, o: bench.Options{
 		Prefill:  []int{16, 128, 512},
 		Contexts: []int{0, 2048},
 		Verify:   []int{1, 2, 3, 4, 6, 8, 12, 16},

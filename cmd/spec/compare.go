@@ -77,7 +77,7 @@ type comparison struct {
 }
 
 func newComparison() *comparison {
-	return &comparison{seed: 1, warmup: -1}
+	return &comparison{seed: 1, warmup: -1, results: asText}
 }
 
 func (c *comparison) flags() []group {

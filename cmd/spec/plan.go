@@ -49,7 +49,7 @@ type planning struct {
 }
 
 func newPlanning() *planning {
-	return &planning{seconds: 6, config: plan.Config{Tokens: 128, Sampling: newGenerate().sampling}}
+	return &planning{seconds: 6, results: asText, config: plan.Config{Tokens: 128, Sampling: newGenerate().sampling}}
 }
 
 func (x *planning) flags() []group {

@@ -14,9 +14,10 @@ import (
 )
 
 // resultFlags choose the form of a measurement's results.
-type resultFlags struct {
-	format string // "" is text
-}
+type resultFlags struct{ format string }
+
+// asText is the form for people.
+var asText = resultFlags{"text"}
 
 // rows are -o and its short forms. variable is the environment's for -o, which is a file of other commands.
 func (f *resultFlags) rows(variable string) []flag {
