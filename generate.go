@@ -37,6 +37,12 @@ type Run struct {
 	// Buffer, if it is not 0, is the most events that wait for the loop: when it is slower, the answers end with
 	// ErrSlowReader. 0 lets them wait for the loop.
 	Buffer int
+
+	// Began and Ended, if they are set, are called when an answer is about to be computed and when its sequence has
+	// been given back, on the goroutine of the answer: with what the sequence held, also where the answer failed. The
+	// tokens are the caller's own.
+	Began func(answer int)
+	Ended func(answer int, held Held)
 }
 
 // aheadOfLoop is how many events may wait where answers wait for the loop.
@@ -47,7 +53,7 @@ const aheadOfLoop = 64
 func (t *Task) Generate(ctx context.Context, o Run) iter.Seq2[Event, error] {
 	if t.Answers() == 1 && o.Buffer == 0 {
 		return func(yield func(Event, error) bool) {
-			g := &generation{Task: t}
+			g := &generation{Task: t, o: &o}
 			e, err := g.run(ctx, func(e Event) bool { t.named(&e); return yield(e, nil) })
 			if err != errLeft {
 				t.named(&e)
@@ -82,7 +88,7 @@ func (t *Task) together(ctx context.Context, o Run, yield func(Event, error) boo
 	for range places {
 		running.Go(func() {
 			for i := range next {
-				b.close(t.alone(ctx, i, b))
+				b.close(t.alone(ctx, i, b, &o))
 			}
 		})
 	}
@@ -108,14 +114,14 @@ func (t *Task) together(ctx context.Context, o Run, yield func(Event, error) boo
 }
 
 // alone computes one answer and returns its last event. A panic ends this answer alone.
-func (t *Task) alone(ctx context.Context, index int, b *buffer) (last message) {
+func (t *Task) alone(ctx context.Context, index int, b *buffer, o *Run) (last message) {
 	defer func() {
 		if x := recover(); x != nil {
 			t.m.tellPanic(x, debug.Stack())
 			last = message{Event{Answer: index, Token: speculative.Token{ID: -1}}, fmt.Errorf("%w: %v", engine.ErrPanic, x)}
 		}
 	}()
-	g := &generation{Task: t, index: index}
+	g := &generation{Task: t, index: index, o: o}
 	e, err := g.run(ctx, func(e Event) bool { return b.put(ctx, message{event: e}) })
 	if err == errLeft {
 		if err = ctx.Err(); err == nil {
@@ -128,6 +134,7 @@ func (t *Task) alone(ctx context.Context, index int, b *buffer) (last message) {
 // generation is an answer under way.
 type generation struct {
 	*Task
+	o       *Run
 	index   int
 	target  Sequence
 	decoder *speculative.Decoder
@@ -188,7 +195,9 @@ func (g *generation) run(ctx context.Context, put func(Event) bool) (last Event,
 	defer g.close()
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	g.put = put
+	if g.put = put; g.o.Began != nil {
+		g.o.Began(g.index)
+	}
 	if err := g.open(ctx, stop); err != nil {
 		return last, err
 	}
@@ -275,10 +284,17 @@ func (g *generation) open(ctx context.Context, stop func()) error {
 
 // close gives the sequences back.
 func (g *generation) close() {
+	held := Held{Salt: g.r.Salt, set: g.adapters}
+	if g.o.Ended != nil && g.target != nil {
+		held.Tokens = slices.Clone(g.target.Tokens())
+	}
 	for _, f := range g.closers {
 		f()
 	}
 	g.closers = nil
+	if g.o.Ended != nil {
+		g.o.Ended(g.index, held)
+	}
 }
 
 // newDrafter makes the drafter of the answer, and what must be closed after it.

@@ -169,6 +169,9 @@ func (t *Task) Answers() int { return len(t.prompts) * t.r.N }
 // Prompt is the prompt of an answer in token ids, which the caller must not change.
 func (t *Task) Prompt(answer int) []int32 { return t.prompts[answer/t.r.N] }
 
+// Speculation is how the answers are drafted.
+func (t *Task) Speculation() speculative.Choice { return t.r.Speculation }
+
 // Sampling is how the tokens of an answer are chosen.
 func (t *Task) Sampling(answer int) engine.Sampling {
 	s := t.r.Sampling

@@ -76,12 +76,34 @@ type Restored struct {
 	Tokens []int32
 	Fed    int // of a draft head: tokens that went in with the target's states
 
-	// KV returns the bytes of SaveKV. It is asked for the positions from SavedCache.From on, in parts that end at
+	// KV returns the bytes of SaveKV. It is asked for the positions from SavedCache.From, or First, on, in parts that end at
 	// multiples of Step, one cache after the other. The bytes are not used after the next call.
 	KV   func(cache, from, to int) ([]byte, error)
 	Step int
 
 	State []byte // of SaveState after all tokens; of a model without recurrent layers nothing
+
+	// Earlier are states after fewer tokens, ascending: points that the session can go back to, as far as its
+	// StateBytes allow, the last ones first.
+	Earlier []SavedState
+	// First, if it is not nil, has for each cache with a window the position to begin at: a multiple of KVPage, at most
+	// that of SavedCache.From, so that the sequence can be cut to lengths before its end.
+	First []int
+}
+
+// SavedState is the states of the recurrent layers after so many tokens, as SaveState gives them.
+type SavedState struct {
+	Tokens int
+	Bytes  []byte
+}
+
+// from is the position that a cache begins at.
+func (r *Restored) from(i int, c SavedCache) int {
+	from := c.From(len(r.Tokens))
+	if r.First == nil || c.Window == 0 {
+		return from
+	}
+	return min(from, max(0, r.First[i])/KVPage*KVPage)
 }
 
 // Restore has an empty session hold a sequence that another one has computed, of the same model with the same
@@ -95,7 +117,8 @@ func (s *Session) Restore(r Restored) (err error) {
 		return fmt.Errorf("%s: %w: only an empty session of its own is restored", s.m.name, ErrUsage)
 	case n > s.context:
 		return fmt.Errorf("%s: %w: %d tokens, room for %d", s.m.name, ErrContextFull, n, s.context)
-	case n < 1 || r.Step < 1 || r.Fed < 0 || r.Fed > n || (s.rec != nil) != (len(r.State) > 0):
+	case n < 1 || r.Step < 1 || r.Fed < 0 || r.Fed > n || (s.rec != nil) != (len(r.State) > 0) ||
+		r.First != nil && len(r.First) != len(s.kv) || s.rec == nil && r.Earlier != nil:
 		return fmt.Errorf("%s: %w: %d tokens, %d of them fed, in steps of %d, with %d bytes of states", s.m.name, ErrUsage, n,
 			r.Fed, r.Step, len(r.State))
 	}
@@ -119,7 +142,7 @@ func (s *Session) Restore(r Restored) (err error) {
 		if kv == nil {
 			continue
 		}
-		from := SavedCache{Window: s.m.caches[i].window}.From(n)
+		from := r.from(i, SavedCache{Window: s.m.caches[i].window})
 		kv.Reset()
 		if err = kv.Begin(from); err == nil {
 			err = kv.Grow(n)
@@ -137,6 +160,11 @@ func (s *Session) Restore(r Restored) (err error) {
 		}
 	}
 	if s.rec != nil {
+		for _, x := range r.Earlier[max(0, len(r.Earlier)-s.rec.MostPoints()):] {
+			if err = s.rec.Restore(x.Tokens, x.Bytes); err != nil {
+				return fmt.Errorf("%s: %w: %w", s.m.name, ErrUsage, err)
+			}
+		}
 		if err = s.rec.Restore(n, r.State); err != nil {
 			return fmt.Errorf("%s: %w: %w", s.m.name, ErrUsage, err)
 		}

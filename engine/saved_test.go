@@ -92,6 +92,82 @@ func TestRestoredSessionsGoOn(t *testing.T) {
 	}
 }
 
+// A session that is restored with earlier states, and with all positions that windows have, can be cut back to all
+// lengths that the saved one could be cut back to by them: nothing is computed again, and the bits are the same.
+func TestRestoredSessionsGoBack(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	for i, name := range []string{"windows", "qwen35", "lfm2 windows", "granitehybrid"} {
+		var m *Model
+		n := 300
+		if name == "windows" {
+			n, m = 1500, openDrawn(t, rt, smallWindows(40), Options{})
+		} else {
+			m = openRecipe(t, rt, name)
+		}
+		v, o := m.config.Vocab, SessionOptions{KV: []string{"f16", "q8_0", "f32"}[i%3]}
+		ids := randomTokens(n+2, v, uint64(i))
+		s := newSession(t, m, o)
+		for at := 0; at < n; at += 30 {
+			eval(t, s, ids[at:at+30], nil, None)
+		}
+		r := Restored{Tokens: ids[:n], Step: savedStep}
+		r.KV = func(cache, from, to int) ([]byte, error) { return s.SaveKV(nil, cache, from, to) }
+		cuts, err := []int{}, error(nil)
+		for _, at := range s.StatesSaved() {
+			state, err := s.SaveState(nil, at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if at == n {
+				r.State = state
+				continue
+			}
+			r.Earlier, cuts = append(r.Earlier, SavedState{at, state}), append(cuts, at)
+		}
+		for _, c := range s.SavedCaches() {
+			r.First = append(r.First, c.First)
+			if c.First > 0 {
+				cuts = []int{c.First + c.Window, n - KVPage - 9}
+			}
+		}
+		if len(cuts) < 2 {
+			t.Fatalf("%s: lengths %d", name, cuts)
+		}
+		want := eval(t, newSession(t, m, o), ids, nil, All)
+		for _, at := range cuts {
+			f := newSession(t, m, o)
+			if err = f.Restore(r); err != nil {
+				t.Fatal(err)
+			}
+			if got := f.Restorable(at); got != at {
+				t.Errorf("%s: cut to %d of %d tokens, %d are restorable", name, at, n, got)
+			}
+			if err := f.Truncate(at); err != nil {
+				t.Fatal(err)
+			}
+			sameBits(t, fmt.Sprintf("%s, %d of %d tokens", name, at, n), eval(t, f, ids[at:at+2], nil, All), want[at*v:(at+2)*v])
+			if f.Recomputed() > 0 {
+				t.Errorf("%s, cut to %d: %d tokens are computed again", name, at, f.Recomputed())
+			}
+		}
+		if r.Earlier == nil {
+			continue
+		}
+		for what, change := range map[string]func(){
+			"not ascending": func() { r.Earlier[0].Tokens = n }, "short": func() { r.Earlier[0].Bytes = r.State[1:] },
+			"after nothing": func() { r.Earlier[0].Tokens = 0 }, "caches": func() { r.First = []int{} },
+		} {
+			had, first := r.Earlier[0], r.First
+			change()
+			f := newSession(t, m, o)
+			if err := f.Restore(r); err == nil || f.Len() > 0 || len(f.StatesSaved()) > 0 {
+				t.Errorf("%s, earlier states %s: restored (%v), %d tokens", name, what, err, f.Len())
+			}
+			r.Earlier[0], r.First = had, first
+		}
+	}
+}
+
 // What does not belong to the session, or is damaged in its length, is refused, and leaves it empty and of use.
 func TestRestoreRefuses(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 1})

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/specgo/spec"
@@ -69,12 +70,14 @@ type reading struct {
 	task    *spec.Task
 	echoed  []string // texts of the prompts, see request.echoes
 	answers []answer
-	asked   time.Time // when the request came
-	first   time.Time // of the first token
+	slotOf  []atomic.Pointer[inSlot] // of the answers
+	asked   time.Time                // when the request came
+	first   time.Time                // of the first token
 }
 
 func newReading(m *loaded, r *request, task *spec.Task) *reading {
-	return &reading{request: r, m: m, task: task, echoed: r.echoes(task), answers: make([]answer, task.Answers())}
+	return &reading{request: r, m: m, task: task, echoed: r.echoes(task), answers: make([]answer, task.Answers()),
+		slotOf: make([]atomic.Pointer[inSlot], task.Answers())}
 }
 
 // begin are the deltas before any token: what the answer begins with by the request.
@@ -114,6 +117,7 @@ func (r *reading) server() *Server { return r.m.server }
 func (r *reading) read(e *spec.Event) (d delta, ok bool) {
 	a := &r.answers[e.Answer]
 	d = delta{Event: *e}
+	r.count(e)
 	if e.Progress != nil {
 		return d, true
 	}

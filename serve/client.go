@@ -29,7 +29,7 @@ type client struct {
 	weight float64
 	admin  bool
 
-	places, preparing share // of the queues of these names
+	places, preparing, slotting share // of the queues of these names
 }
 
 func newClient(secret string, weight int) *client {
@@ -37,6 +37,7 @@ func newClient(secret string, weight int) *client {
 	id := sha256.Sum256(append([]byte("client "), sum[:]...))
 	return &client{
 		secret: sum, id: hex.EncodeToString(id[:16]), weight: w, places: share{weight: w}, preparing: share{weight: w},
+		slotting: share{weight: w},
 	}
 }
 

@@ -45,6 +45,7 @@ const (
 	formOllamaDelete
 	formOllamaCopy
 	formOllamaCreate
+	formSlots         // of llama.cpp's /slots/ID
 	formOllamaOptions // the object "options" of Ollama's bodies
 
 	formOpenAI = formChat | formCompletion | formResponses
@@ -59,7 +60,8 @@ const (
 var formNames = []string{"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages",
 	"/v1/embeddings", "/v1/rerank", "/embed", "/tokenize", "/detokenize", "/apply-template", "/completion", "/infill",
 	"/api/chat", "/api/generate", "/api/embed", "/api/embeddings", "/api/show",
-	"/api/pull", "/api/delete", "/api/copy", "/api/create", "options of /api/…"}
+	"/api/pull", "/api/delete", "/api/copy", "/api/create", "/slots/ID",
+	"options of /api/…"}
 
 func (f forms) String() string {
 	var list []string
@@ -346,7 +348,7 @@ var fields = append([]field{
 		"min, p_min, exit_layer, draft_sampling, previous, off, trace: see Speculation", readSpeculation},
 	{"lora", honored, formText | formResponses | formOllama | formMessages, "scales of adapters, as [{\"id\": 0, " +
 		"\"scale\": 0.5}]; those that are not named have 0 (default: as /lora-adapters lists them)", readLora},
-	{"cache_salt", honored, formText | formResponses | formOllama | formMessages,
+	{"cache_salt", honored, formText | formResponses | formOllama | formMessages | formSlots,
 		"only requests with the same text here share what is computed for prompts that begin alike",
 		func(r *request, v value) (e *Error) { r.cacheSalt, e = v.text(); return }},
 	{"verbose", honored, formChat, "true: the answer has __verbose, with its prompt as text (default: --verbose)",
@@ -441,7 +443,12 @@ var fields = append([]field{
 	{"prediction", honored, formChat, `{"type": "content", "content": …}: an earlier answer, a text or parts of type ` +
 		"text: drafts follow it where the answer does; usage counts its accepted and rejected tokens", readPrediction},
 	{"cache_prompt", accepted, formText, "the answer does not depend on what is cached", nil},
-	{"id_slot", accepted, formText, "the server chooses", nil},
+	{"id_slot", honored, formText, "the slot that holds the text afterwards, see /slots; -1: the server chooses. The " +
+		"answer does not depend on it", func(r *request, v value) *Error {
+		n, err := v.whole(-1, anyNumber)
+		r.slot = int(n)
+		return err
+	}},
 	{"return_tokens", honored, formChat | formCompletion, "only false", onlyFalse},
 	{"modalities", honored, formChat, `only ["text"]`, readModalities},
 	{"verbosity", accepted, formChat, "templates know none", nil},
@@ -453,7 +460,7 @@ var fields = append([]field{
 		func(_ *request, v value) *Error {
 			return v.bad("nothing is stored here; send the whole conversation as input")
 		}},
-}, slices.Concat(samplingFields(formText|formOllamaOptions|formMessages), rankFields(),
+}, slices.Concat(samplingFields(formText|formOllamaOptions|formMessages), rankFields(), slotFields(),
 	clientFields())...)
 
 // maxTop is the most alternatives of a token, and maxChoices the most answers to a request, as in OpenAI's API.

@@ -223,6 +223,8 @@ var samples = map[string]sample{
 	"prediction": {good: []string{`{"type":"content","content":"x"}`, `{"type":"content","content":[{"type":"text","text":"x"}]}`},
 		bad: []string{`1`, `"x"`, `{}`, `{"type":"content"}`, `{"type":"text","content":"x"}`, `{"type":"content","content":1}`}, same: true},
 	"metadata":            {good: []string{`{"a":"b"}`}, bad: []string{`1`}},
+	"id_slot":             {good: []string{`0`, `3`, `-1`, `100`}, bad: []string{`-2`, `"x"`, `1.5`}, same: true},
+	"filename":            {},
 	"return_tokens":       {good: []string{`false`}, bad: []string{`1`}, same: true},
 	"n_probs":             {good: []string{`0`, `3`}, bad: []string{`-1`, `21`, `true`}},
 	"post_sampling_probs": {good: []string{`true`}, bad: []string{`1`}, same: true},
@@ -260,6 +262,9 @@ func TestFields(t *testing.T) {
 		}
 		if form&(formManage|formOllamaCopy) != 0 {
 			continue // there is no store: TestManageFields has theirs
+		}
+		if form == formSlots {
+			continue // there are no files: TestSlotFilesAreRefused has theirs
 		}
 		plain := ""
 		for k, v := range base[form] {

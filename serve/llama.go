@@ -137,30 +137,6 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 // health answers /health, llama.cpp's readyz.
 func (s *Server) health(w http.ResponseWriter, r *http.Request) { s.ready(w, r) }
 
-// slots answers /slots: what is computed, without any text.
-func (s *Server) slots(w http.ResponseWriter, r *http.Request) {
-	if s.o.NoSlots {
-		s.fail(w, recordOf(r.Context()), openAIError, &Error{Status: http.StatusNotImplemented, Type: typeNotSupported,
-			Message: "this server shows no slots (--no-slots)"})
-		return
-	}
-	type slot struct {
-		ID         int  `json:"id"`
-		Context    int  `json:"n_ctx"`
-		Processing bool `json:"is_processing"`
-	}
-	busy, _ := s.queue.load()
-	context := 0
-	if list := s.models.resident(); len(list) > 0 {
-		context = list[0].Context()
-	}
-	list := make([]slot, s.o.Parallel)
-	for i := range list {
-		list[i] = slot{i, context, i < busy}
-	}
-	writeJSON(w, http.StatusOK, list)
-}
-
 // props answers /props: what the page must know of a model.
 func (s *Server) props(w http.ResponseWriter, r *http.Request) {
 	m, release, err := s.models.acquire(r.Context(), r.URL.Query().Get("model"))

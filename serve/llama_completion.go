@@ -18,7 +18,7 @@ type nativeAnswer struct {
 	Index      int             `json:"index"`
 	Content    string          `json:"content"`
 	Tokens     []int32         `json:"tokens"`
-	Slot       int             `json:"id_slot"` // always -1: answers have no fixed place
+	Slot       int             `json:"id_slot"` // that holds the text afterwards
 	Stop       bool            `json:"stop"`
 	Model      string          `json:"model,omitempty"`
 	Predicted  int             `json:"tokens_predicted"`
@@ -49,23 +49,28 @@ func (r *reading) progressOf(d *delta) *progress {
 	return &progress{p.Total, p.Cached, p.Done, milliseconds(r.server().now().Sub(r.asked).Seconds())}
 }
 
-// nativeSettings are the sampling that an answer had.
-type nativeSettings struct {
-	Predict          int      `json:"n_predict"`
-	Context          int      `json:"n_ctx"`
-	Seed             uint64   `json:"seed"`
-	Temperature      float32  `json:"temperature"`
-	TopK             int      `json:"top_k"`
-	TopP             float32  `json:"top_p"`
-	MinP             float32  `json:"min_p"`
-	RepeatPenalty    float32  `json:"repeat_penalty"`
-	RepeatLastN      int      `json:"repeat_last_n"`
-	PresencePenalty  float32  `json:"presence_penalty"`
-	FrequencyPenalty float32  `json:"frequency_penalty"`
-	Stop             []string `json:"stop"`
-	IgnoreEOS        bool     `json:"ignore_eos"`
-	Probs            int      `json:"n_probs"`
+// samplingSettings are how an answer's tokens are chosen, and its bounds, without texts.
+type samplingSettings struct {
+	Predict          int     `json:"n_predict"`
+	Context          int     `json:"n_ctx"`
+	Seed             uint64  `json:"seed"`
+	Temperature      float32 `json:"temperature"`
+	TopK             int     `json:"top_k"`
+	TopP             float32 `json:"top_p"`
+	MinP             float32 `json:"min_p"`
+	RepeatPenalty    float32 `json:"repeat_penalty"`
+	RepeatLastN      int     `json:"repeat_last_n"`
+	PresencePenalty  float32 `json:"presence_penalty"`
+	FrequencyPenalty float32 `json:"frequency_penalty"`
+	IgnoreEOS        bool    `json:"ignore_eos"`
+	Probs            int     `json:"n_probs"`
 	filterSettings
+}
+
+// nativeSettings are the settings that an answer had.
+type nativeSettings struct {
+	samplingSettings
+	Stop []string      `json:"stop"`
 	Bias []biasSetting `json:"logit_bias"`
 }
 
@@ -92,16 +97,21 @@ type biasSetting struct {
 	Bias  *float32 `json:"bias"`
 }
 
-// newSettings tells what a text's tokens were chosen by.
-func newSettings(s *engine.Sampling) *nativeSettings {
+// newSampling tells what a text's tokens are chosen by.
+func newSampling(s *engine.Sampling) samplingSettings {
 	n := s.Normalized()
-	o := &nativeSettings{Seed: s.Seed, Temperature: s.Temperature, TopK: s.TopK, TopP: cmp.Or(s.TopP, 1), MinP: s.MinP,
+	return samplingSettings{Seed: s.Seed, Temperature: s.Temperature, TopK: s.TopK, TopP: cmp.Or(s.TopP, 1), MinP: s.MinP,
 		RepeatPenalty: cmp.Or(s.RepeatPenalty, 1), RepeatLastN: s.PenaltyLastN, PresencePenalty: s.PresencePenalty,
 		FrequencyPenalty: s.FrequencyPenalty, filterSettings: filterSettings{
 			TypicalP: cmp.Or(n.TypicalP, 1), TopNSigma: n.TopNSigma, XTC: n.XTC.Probability, XTCThreshold: n.XTC.Threshold,
 			Dynatemp: n.Dynatemp.Range, DynatempExp: n.Dynatemp.Exponent, Mirostat: n.Mirostat.Version, Tau: n.Mirostat.Tau,
 			Eta: n.Mirostat.Eta, DRY: n.DRY.Multiplier, DRYBase: n.DRY.Base, DRYAllowed: n.DRY.AllowedLength,
-			DRYLastN: n.DRY.LastN}, Bias: []biasSetting{}}
+			DRYLastN: n.DRY.LastN}}
+}
+
+// newSettings is newSampling with the biases.
+func newSettings(s *engine.Sampling) *nativeSettings {
+	o := &nativeSettings{samplingSettings: newSampling(s), Bias: []biasSetting{}}
 	for _, id := range slices.Sorted(maps.Keys(s.LogitBias)) {
 		x := s.LogitBias[id]
 		o.Bias = append(o.Bias, biasSetting{id, &x})
@@ -168,7 +178,7 @@ func needInfill(_ *Server, r *request) *Error {
 // last is the object that tells the end of an answer.
 func (f *nativeForm) last(i int) nativeAnswer {
 	a, prompt := &f.answers[i], tokensText(f.m.Tokenizer(), f.task.Prompt(i))
-	out := nativeAnswer{Index: i, Tokens: []int32{}, Slot: -1, Stop: true, Model: f.m.name, Predicted: a.Stats.Generated,
+	out := nativeAnswer{Index: i, Tokens: []int32{}, Slot: f.slotID(i), Stop: true, Model: f.m.name, Predicted: a.Stats.Generated,
 		Evaluated: a.Stats.Prompt, Timings: newTimings(&a.Stats)}
 	newLine, truncated, word, cached := strings.Contains(a.Text, "\n"),
 		a.Stats.End == speculative.EndContext || f.task.Cut(), "", a.Stats.Prompt+a.Stats.Generated
@@ -183,15 +193,19 @@ func (f *nativeForm) last(i int) nativeAnswer {
 	}
 	s := f.task.Sampling(i)
 	out.Settings = newSettings(&s)
-	out.Settings.Predict, out.Settings.Context, out.Settings.Stop = f.maxTokens, f.m.Context(), f.stop
-	out.Settings.IgnoreEOS, out.Settings.Probs = f.ignoreEOS, f.top
-	if f.maxTokens == 0 {
-		out.Settings.Predict = -1
-	}
-	if out.Settings.Stop == nil {
+	f.bound(&out.Settings.samplingSettings)
+	if out.Settings.Stop = f.stop; out.Settings.Stop == nil {
 		out.Settings.Stop = []string{}
 	}
 	return out
+}
+
+// bound fills in the bounds of a request's answers.
+func (r *reading) bound(s *samplingSettings) {
+	s.Context, s.IgnoreEOS, s.Probs, s.Predict = r.m.Context(), r.ignoreEOS, r.top, r.maxTokens
+	if r.maxTokens == 0 {
+		s.Predict = -1
+	}
 }
 
 // stopWord is the stop text that ended an answer, whose token ids were asked for: the first that its last token
@@ -276,7 +290,7 @@ func (f *nativeForm) delta(to sink, d *delta) {
 		to.event("", out)
 		return
 	}
-	out := nativeAnswer{Index: d.Answer, Content: d.Text, Tokens: d.ids, Slot: -1, Predicted: len(a.ids),
+	out := nativeAnswer{Index: d.Answer, Content: d.Text, Tokens: d.ids, Slot: f.slotID(d.Answer), Predicted: len(a.ids),
 		Evaluated: len(f.task.Prompt(d.Answer))}
 	if out.Tokens == nil {
 		out.Tokens = []int32{}

@@ -21,6 +21,7 @@ type loaded struct {
 	path   string
 	entry  *Entry    // as it was when it was loaded
 	since  time.Time // when it was loaded
+	slots  *slotTable
 
 	users    int // guarded by the pool
 	lastUsed time.Time
@@ -359,7 +360,8 @@ func (s *Server) load(ctx context.Context, e *slot) (m *loaded, err error) {
 	if _, err := got.Template(); err != nil && !errors.Is(err, spec.ErrNoTemplate) {
 		s.o.Log.Error("chat template refused", "model", e.Name, "error", err)
 	}
-	m = &loaded{Model: got, server: s, name: e.Name, path: e.Path, entry: &e.Entry, since: s.now()}
+	m = &loaded{Model: got, server: s, name: e.Name, path: e.Path, entry: &e.Entry, since: s.now(),
+		slots: newSlotTable(s.o.Parallel)}
 	m.lastUsed = m.since
 	s.o.Log.Info("model loaded", "model", e.Name, "seconds", s.now().Sub(begun).Seconds())
 	return m, nil

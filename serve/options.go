@@ -67,11 +67,12 @@ type Options struct {
 	MetricsNames string
 	Proc         fs.FS // the process' folder in Linux' /proc, for /metrics; nil: what it tells is left out
 
-	Page     bool      // serve the page at /
-	NoSlots  bool      // /slots is answered with 501
-	Verbose  bool      // answers of /v1/chat/completions have __verbose
-	WhenFull spec.Full // of requests that do not say
-	AnyOrder bool      // of keys of objects that follow a JSON Schema, likewise
+	Page      bool // serve the page at /
+	NoSlots   bool // /slots is answered with 501
+	SlotFiles SlotFiles
+	Verbose   bool      // answers of /v1/chat/completions have __verbose
+	WhenFull  spec.Full // of requests that do not say
+	AnyOrder  bool      // of keys of objects that follow a JSON Schema, likewise
 	// Reasoning is "on" or "off" where a request says nothing of enable_thinking; "" and "auto": as the template has it.
 	Reasoning string
 }
@@ -128,7 +129,8 @@ func (o *Options) check() error {
 		name string
 		n    int64
 	}{{"Memory", o.Memory}, {"Parallel", int64(o.Parallel)}, {"MaxTokens", int64(o.MaxTokens)},
-		{"RequestTime", int64(o.RequestTime)}, {"StreamBuffer", int64(o.StreamBuffer)}} {
+		{"RequestTime", int64(o.RequestTime)}, {"StreamBuffer", int64(o.StreamBuffer)},
+		{"SlotFiles.Bytes", o.SlotFiles.Bytes}} {
 		if n.n < 0 {
 			return fmt.Errorf("%w: %s is negative", ErrOptions, n.name)
 		}
@@ -145,6 +147,9 @@ func (o *Options) check() error {
 	orInt(&o.Queue, DefaultQueue)
 	orInt(&o.StreamBuffer, DefaultStreamBuffer)
 	o.Queue = max(o.Queue, 0)
+	if o.SlotFiles.Bytes == 0 {
+		o.SlotFiles.Bytes = DefaultSlotBytes
+	}
 	if err := o.Limits.fill(); err != nil {
 		return err
 	}

@@ -10,8 +10,6 @@ import (
 var refusedPaths = []struct{ method, path, reason string }{
 	{"POST", "/embedding", "/v1/embeddings has the vectors, in OpenAI's form"},
 	{"POST", "/embeddings", "/v1/embeddings has the vectors, in OpenAI's form"},
-	{"POST", "/slots/{id}", "slots have no state to save, restore or erase; prompts that begin alike share it by " +
-		"themselves"},
 	{"POST", "/props", "the properties of a running server cannot be changed"},
 	{"POST", "/models/load", "models are loaded when a request names them"},
 	{"POST", "/models/unload", "models are unloaded when memory is needed"},

@@ -29,6 +29,7 @@ type request struct {
 	vectors
 	ranking
 	managing
+	filename string // of a slot's text
 
 	bounds
 	delivery
@@ -113,6 +114,7 @@ type bounds struct {
 	ends      []int32 // tokens that end an answer, too
 	lines     spec.Lines
 	showStop  bool // the text of stop that ended the answer is part of it
+	slot      int  // that the text is left in; -1: any
 	truncate  int  // tokens of a prompt that are left; 0: all
 	whenFull  spec.Full
 	keep      int // tokens
@@ -166,7 +168,7 @@ type tool struct {
 // newRequest holds the server's defaults.
 func (s *Server) newRequest() *request {
 	r := &request{tables: s.tables, client: s.anyone}
-	r.n, r.sampling, r.genTail, r.parse, r.verbose = 1, s.o.Sampling, true, true, s.o.Verbose
+	r.n, r.slot, r.sampling, r.genTail, r.parse, r.verbose = 1, -1, s.o.Sampling, true, true, s.o.Verbose
 	r.whenFull, r.anyOrder = s.o.WhenFull, s.o.AnyOrder
 	return r
 }

@@ -78,6 +78,15 @@ func (s *Server) routes() *http.ServeMux {
 		return err
 	}))
 	get("/slots", s.slots)
+	mux.HandleFunc("POST /slots/{id}", s.withBody(openAIError, func(
+		w http.ResponseWriter, r *http.Request, body []byte, log *record,
+	) error {
+		v, err := s.changeSlot(r, body, log)
+		if err == nil {
+			writeJSON(w, http.StatusOK, v)
+		}
+		return err
+	}))
 	get("/props", s.props)
 	get("/models", s.listModels)
 	get("/v1/health", s.health)

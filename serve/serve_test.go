@@ -30,10 +30,11 @@ var pair = sync.OnceValues(func() (p struct{ target, draft *engine.Model }, err 
 	}
 	ctx := context.Background()
 	if p.target, err = engine.New(ctx, rt, testdata.Target(), testdata.Target().Size(),
-		engine.Options{Name: "target"}); err != nil {
+		engine.Options{Name: "target", Fingerprint: engine.ReadFingerprint}); err != nil {
 		return p, err
 	}
-	p.draft, err = engine.New(ctx, rt, testdata.Draft(), testdata.Draft().Size(), engine.Options{Name: "draft"})
+	p.draft, err = engine.New(ctx, rt, testdata.Draft(), testdata.Draft().Size(),
+		engine.Options{Name: "draft", Fingerprint: engine.ReadFingerprint})
 	return p, err
 })
 

@@ -24,6 +24,7 @@ type Server struct {
 	tables    tables
 	models    *pool
 	queue     queue
+	slotting  queue // of slots to save, restore and erase
 	preparing queue // of grammars to compile and large bodies to read
 	metrics   metrics
 	handler   http.Handler
@@ -59,7 +60,7 @@ func New(o Options) (*Server, error) {
 	s.started = s.now()
 	s.base, s.cancel = context.WithCancel(context.Background())
 	s.queue = queue{most: o.Parallel, longest: o.Queue}
-	s.preparing = queue{most: 1, longest: o.Queue}
+	s.preparing, s.slotting = queue{most: 1, longest: o.Queue}, queue{most: 1, longest: o.Queue}
 	s.inside = inside{
 		most: int64(o.Parallel + o.Queue + spareRequests), bytes: o.Limits.BodiesBytes, byWhom: map[*client]*holding{},
 	}
@@ -301,7 +302,8 @@ func (s *Server) prepare(ctx context.Context, ep *endpoint, r *request, bounded 
 
 // events are those of the answers.
 func (j *job) events(ctx context.Context) iter.Seq2[spec.Event, error] {
-	return j.task.Generate(ctx, spec.Run{AtOnce: j.places, Buffer: j.server().o.StreamBuffer})
+	return j.task.Generate(ctx, spec.Run{AtOnce: j.places, Buffer: j.server().o.StreamBuffer,
+		Began: j.began, Ended: j.ended})
 }
 
 // whole answers a job in one piece.

@@ -21,6 +21,7 @@ func stable(text string) string {
 		{`(chatcmpl-|cmpl-|resp_|msg_|call_|fc_|rs_)[0-9]+`, `${1}N`},
 		{`"generation_settings":\{[^}]*\}`, `"generation_settings":{}`},
 		{`"(cached_tokens|accepted_prediction_tokens|rejected_prediction_tokens)":[0-9]+`, `"$1":0`},
+		{`"id_slot":-?[0-9]+`, `"id_slot":-1`},
 		{`"(total_duration|prompt_eval_duration|eval_duration)":[0-9]+`, `"$1":0`},
 	} {
 		text = regexp.MustCompile(r.from).ReplaceAllString(text, r.to)

@@ -54,7 +54,7 @@ func (c *converse) flags() []group {
 func (s *serving) flags() []group {
 	return []group{
 		{"model", slices.Concat(s.servedModels.rows(), s.draftRows(), s.lora.servedRows(), s.severalRows(), s.loadRows())},
-		{"cache", slices.Concat(s.cacheRows(), s.sharedRows())},
+		{"cache", slices.Concat(s.cacheRows(), s.sharedRows(), s.slotRows())},
 		{"sampling of requests that do not choose", s.answers.rows()},
 		{"speculation", append([]flag{drafterRow(&s.choice), lookupRow(&s.texts), lookupOwnRow(&s.own)},
 			choiceRows(&s.choice)...)},

@@ -81,6 +81,7 @@ type capacity struct {
 	promptDelay     float32
 	known           load
 	prompts         promptFolder
+	slotFiles       serve.SlotFiles // of --slot-save-path
 }
 
 // load is how many sequences there are at once and how long they get, where that is known before: 0, it is not.
@@ -159,6 +160,8 @@ func (s *serving) check() error {
 		return usagef("--ssl-cert-file and --ssl-key-file belong together")
 	case s.template != "" && s.templateFile != "":
 		return usagef("--chat-template and --chat-template-file exclude each other")
+	case s.slotFiles.Dir != "" && s.kept < 0:
+		return usagef("--slot-save-path: what is restored from there is kept in memory, and --cache-ram says that nothing is")
 	case s.prompts.dir != "" && s.kept < 0:
 		return usagef("--cache-dir: what is read from there is kept in memory, and --cache-ram says that nothing is")
 	case len(s.tags) > max(len(s.models), 1):
@@ -221,6 +224,7 @@ func (s *serving) options(p *program, entries []serve.Entry) (serve.Options, err
 		TrustedProxies: s.proxies, SharePrefixes: s.sharePrefixes, Hosts: s.hosts, Origins: s.origins,
 		Pooling:    s.pooling,
 		LogPrompts: s.logPrompts, Version: buildVersion(), Page: s.page, NoSlots: s.noSlots, Verbose: s.verbose,
+		SlotFiles: s.slotFiles,
 		Reasoning: s.reasoning, AnyOrder: s.anyOrder,
 		Build: []string{"commit", buildCommit()}, MetricsNames: s.metricsNames, Proc: ownProc(),
 	}
@@ -344,6 +348,11 @@ func (s *serving) run(ctx context.Context, p *program) error {
 	o.Build = append(o.Build, "kernels", rt.SIMD())
 	if o.AllowManage = s.allowManage; s.dir != "" {
 		o.Store = &store{s, p, rt}
+	}
+	if o.SlotFiles.Dir != "" {
+		if err := os.MkdirAll(o.SlotFiles.Dir, 0o700); err != nil {
+			return fmt.Errorf("--slot-save-path: %w", err)
+		}
 	}
 	server, err := serve.New(o)
 	if err != nil {

@@ -32,6 +32,11 @@ func (s *serving) load(ctx context.Context, p *program, rt *engine.Runtime, f se
 		beside:   []string{f.draft},
 		sessions: s.sessions(drafts.verifyRows(f.target)), adapters: s.lorasOf(f), prints: s.prompts.dir,
 	}
+	if flags.prints == "" && s.slotFiles.Dir != "" { // whose files say of which model they are
+		if flags.prints, err = panelCache(p); err != nil {
+			return nil, err
+		}
+	}
 	flags.loaded = flags.adapters.bytes()
 	flags.sessions.Heads = !s.targetOnly && f.draft == ""
 	defer func() { err = s.memoryError(err) }()

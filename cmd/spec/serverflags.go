@@ -136,6 +136,16 @@ func (s *capacity) sharedRows() []flag {
 		"processes and other machines")...)
 }
 
+// slotRows are the files of slots.
+func (s *capacity) slotRows() []flag {
+	return []flag{
+		fileFlag("--slot-save-path", &s.slotFiles.Dir, "DIR",
+			"let clients keep what was computed for the texts of slots in files there: POST /slots/ID?action=save, restore "+
+				"or erase"),
+		bytesFlag("--slot-save-size", &s.slotFiles.Bytes, "most bytes of those files; beyond it none is saved").or("16G"),
+	}
+}
+
 // parallelRow is -np.
 func (s *capacity) parallelRow(help, standard string) flag {
 	return intFlag("-np, --parallel", &s.parallel, 1, 1024, help).or(standard).env("LLAMA_ARG_N_PARALLEL")

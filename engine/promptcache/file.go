@@ -41,8 +41,10 @@ type File struct {
 	at       int64 // in next
 	size     int64 // of the old file
 	added    map[Key]place
+	short    map[Key][]byte // of those, which Get returns: they change
 	order    []Key
 	failed   error
+	renewed  bool
 }
 
 // place is where the bytes of an entry are, behind their head.
@@ -54,7 +56,8 @@ var ErrNotCache = errors.New("not a prompt cache of spec")
 // OpenFile opens a file that Commit wrote; one that is not there, or is empty, is a store without entries. Of a
 // damaged file those entries are there that can be read.
 func OpenFile(path string) (*File, error) {
-	f := &File{path: path, index: map[Key]place{}, kept: map[Key]bool{}, added: map[Key]place{}}
+	f := &File{path: path, index: map[Key]place{}, kept: map[Key]bool{}, added: map[Key]place{},
+		short: map[Key][]byte{}}
 	old, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return f, nil
@@ -106,6 +109,12 @@ func (f *File) scan(size int64) error {
 // Contents is what the file had when it was opened; the zero value: nothing.
 func (f *File) Contents() Contents { return f.contents }
 
+// New reports whether there was no file, or an empty one.
+func (f *File) New() bool { return f.size == 0 }
+
+// Renew has Commit write the file even where nothing was put: then it has the new contents alone.
+func (f *File) Renew() { f.renewed = true }
+
 // read reads an entry of the old file.
 func (f *File) read(key Key) ([]byte, error) {
 	p, ok := f.index[key]
@@ -132,10 +141,16 @@ func (f *File) Has(_ context.Context, key Key) bool {
 	return ok
 }
 
-// Get is [Store].Get, of what the file had when it was opened.
+// shortBytes is the most bytes of an entry that Get returns before Commit: those that change are shorter.
+const shortBytes = 64
+
+// Get is [Store].Get, of what the file had when it was opened, and of what is short.
 func (f *File) Get(_ context.Context, key Key) ([]byte, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if data, ok := f.short[key]; ok {
+		return slices.Clone(data), nil
+	}
 	return f.read(key)
 }
 
@@ -165,6 +180,9 @@ func (f *File) put(key Key, data []byte) error {
 	}
 	f.added[key] = place{f.at + int64(headBytes), int64(len(data))}
 	f.at += int64(headBytes + len(data))
+	if len(data) <= shortBytes {
+		f.short[key] = slices.Clone(data)
+	}
 	return nil
 }
 
@@ -180,13 +198,13 @@ func (f *File) Used(_ context.Context, keys []Key) {
 	}
 }
 
-// Commit writes the file, with these contents, and closes it. bytes is its size. Where it fails, or nothing was put,
-// the old file stays.
+// Commit writes the file, with these contents, and closes it. bytes is its size. Where it fails, or nothing was put and
+// Renew was not called, the old file stays.
 func (f *File) Commit(c Contents) (bytes int64, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	bytes = f.size
-	if err = f.failed; err == nil && f.next != nil {
+	if err = f.failed; err == nil && (f.next != nil || f.renewed) {
 		err = f.commit(c)
 		bytes = f.at
 	}
@@ -238,7 +256,7 @@ func (f *File) close() (err error) {
 		err = errors.Join(err, f.old.Close())
 		f.old = nil
 	}
-	f.index, f.added = nil, nil
+	f.index, f.added, f.short = nil, nil, nil
 	return err
 }
 

@@ -482,6 +482,18 @@ func TestFilesKeepOneSequence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, renewed := range []bool{false, true} { // a beginning of the text: nothing is put
+		f = opened()
+		if save(t, f, l, computed(t, m, engine.SessionOptions{}, text[:128])); renewed {
+			f.Renew()
+		}
+		if _, err := f.Commit(Contents{l, text[:128]}); err != nil {
+			t.Fatal(err)
+		}
+		if n, want := len(opened().Contents().Tokens), map[bool]int{false: 150, true: 128}[renewed]; n != want {
+			t.Errorf("renewed %t: contents of %d tokens, want %d", renewed, n, want)
+		}
+	}
 	for i := range 24 {
 		data := slices.Clone(whole)
 		if at := len(data) * i / 24; i%2 == 0 && i > 0 {
@@ -605,5 +617,57 @@ func TestUnreadComesBack(t *testing.T) {
 		if got := unreadOf(data[:n]); len(got.Tokens) > 0 && len(got.States)%len(got.Tokens) != 0 {
 			t.Errorf("%d bytes: %+v", n, got)
 		}
+	}
+}
+
+// What a session can be cut back to comes back with it, from a file as well: earlier states of recurrent layers, also
+// two within one step, and all positions that windows have.
+func TestPointsComeBack(t *testing.T) {
+	hybrid := open(t, randommodel.Recipes()["qwen35"].File(t))
+	for _, x := range []struct {
+		name string
+		m    *engine.Model
+		size int
+	}{{"windows", windows(t), 1300}, {"qwen35", hybrid, 410}, {"qwen35", hybrid, 458}} {
+		name, m, size := x.name, x.m, x.size
+		text := randommodel.Tokens(size, m.Config().Vocab, 3)
+		s := computed(t, m, engine.SessionOptions{}, text[:size-10])
+		for _, part := range [][]int32{text[size-10 : size-5], text[size-5:]} {
+			if _, err := s.Eval(t.Context(), part, nil, engine.None); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l := Lineage{Model: "m", Before: -1}
+		path := filepath.Join(t.TempDir(), "text")
+		f, err := OpenFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		save(t, f, l, s)
+		if _, err := f.Commit(Contents{l, text}); err != nil {
+			t.Fatal(err)
+		}
+		if f, err = OpenFile(path); err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		got, err := LoadPoints(t.Context(), f, l, m.NewSession, engine.SessionOptions{}, text, 1)
+		if err != nil || got == nil || got.Session.Len() != size {
+			t.Fatalf("%s: %v, %v", name, got, err)
+		}
+		defer got.Session.Close()
+		if had, has := s.StatesSaved(), got.Session.StatesSaved(); !slices.Equal(had, has) || name == "qwen35" && len(has) < 3 {
+			t.Errorf("%s: states after %d tokens, want %d", name, has, had)
+		}
+		for i, c := range s.SavedCaches() {
+			if has := got.Session.SavedCaches()[i]; has.First != c.First {
+				t.Errorf("%s: cache %d begins at %d, want %d", name, i, has.First, c.First)
+			}
+		}
+		plain, err := Load(t.Context(), f, l, m.NewSession, engine.SessionOptions{}, text, 1)
+		if err != nil || len(plain.Session.StatesSaved()) > 1 {
+			t.Fatalf("%s: without points: states after %d tokens, %v", name, plain.Session.StatesSaved(), err)
+		}
+		plain.Session.Close()
 	}
 }

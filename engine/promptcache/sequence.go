@@ -269,6 +269,7 @@ type loading struct {
 	store  Store
 	caches []engine.SavedCache
 	state  bool // there are recurrent layers
+	points bool // to go back to are loaded too
 	text
 	bad  map[Key]bool // that could not be read
 	read int64
@@ -280,13 +281,25 @@ type loading struct {
 // error is ctx's, or that of open.
 func Load(ctx context.Context, store Store, l Lineage, open func(engine.SessionOptions) (*engine.Session, error),
 	o engine.SessionOptions, tokens []int32, least int) (*Loaded, error) {
+	return (&loading{ctx: ctx, store: store}).load(l, open, o, tokens, least)
+}
+
+// LoadPoints is Load, also of what the store has by which the session can be cut back: earlier states of recurrent
+// layers, and positions of layers with a window.
+func LoadPoints(ctx context.Context, store Store, l Lineage, open func(engine.SessionOptions) (*engine.Session, error),
+	o engine.SessionOptions, tokens []int32, least int) (*Loaded, error) {
+	return (&loading{ctx: ctx, store: store, points: true}).load(l, open, o, tokens, least)
+}
+
+func (x *loading) load(l Lineage, open func(engine.SessionOptions) (*engine.Session, error), o engine.SessionOptions,
+	tokens []int32, least int) (*Loaded, error) {
+	ctx, store := x.ctx, x.store
 	s, err := open(o)
 	if err != nil {
 		return nil, err
 	}
 	caches := s.SavedCaches()
-	x := &loading{ctx: ctx, store: store, caches: caches, state: s.Model().Describe().Recurrent.Layers > 0,
-		bad: map[Key]bool{}}
+	x.caches, x.state, x.bad = caches, s.Model().Describe().Recurrent.Layers > 0, map[Key]bool{}
 	x.text = l.text(caches, tokens[:min(len(tokens), s.Context())])
 	for {
 		n := x.longest(max(least, 1))
@@ -351,11 +364,7 @@ func (x *loading) longest(least int) int {
 		n += Step
 	}
 	for ; n >= 0; n -= Step {
-		marks := uint64(0)
-		if key := x.keys[n/Step].of(kindMarks, 0); x.has(key) {
-			marks = marksOf(x.get(key), nil)
-		}
-		for marks &= 1<<Step - 2; marks != 0; {
+		for marks := x.marks(n); marks != 0; {
 			i := bits.Len64(marks) - 1
 			marks &^= 1 << i
 			if n+i >= least && n+i <= len(x.tokens) && x.part(n+i) && x.complete(n+i) {
@@ -370,6 +379,52 @@ func (x *loading) longest(least int) int {
 		}
 	}
 	return 0
+}
+
+// marks are the lengths, from n on, that texts end at within the next part: bit i says that one ends i tokens on.
+func (x *loading) marks(n int) uint64 {
+	key := x.keys[n/Step].of(kindMarks, 0)
+	if !x.has(key) {
+		return 0
+	}
+	return marksOf(x.get(key), nil) & (1<<Step - 2)
+}
+
+// earlier are the states that the store has after fewer than n tokens.
+func (x *loading) earlier(n int) (list []engine.SavedState) {
+	add := func(at int) {
+		if at >= n || at < 1 || !x.has(x.key(at).of(kindState, 0)) {
+			return
+		}
+		if data := x.get(x.key(at).of(kindState, 0)); data != nil {
+			list = append(list, engine.SavedState{Tokens: at, Bytes: data})
+		}
+	}
+	for from := 0; from < n; from += Step {
+		add(from)
+		for marks := x.marks(from); marks != 0; marks &= marks - 1 {
+			add(from + bits.TrailingZeros64(marks))
+		}
+	}
+	return list
+}
+
+// first is for each cache with a window the position from which on the store has what a sequence of n tokens keeps.
+func (x *loading) first(n int) []int {
+	list := make([]int, len(x.caches))
+	for i, c := range x.caches {
+		from := c.From(n)
+		for at := from; c.Position > 0 && c.Window > 0 && at > 0; {
+			if at -= Step; !x.has(x.key(min(n, at+Step)).of(kindCache, i)) {
+				break
+			}
+			if at%engine.KVPage == 0 {
+				from = at
+			}
+		}
+		list[i] = from
+	}
+	return list
 }
 
 // complete reports whether the store has what a sequence of n tokens needs beside the caches without a window.
@@ -413,6 +468,12 @@ func (x *loading) restore(s *engine.Session, n int, read bool) error {
 	if x.state {
 		if r.State = x.get(x.key(n).of(kindState, 0)); r.State == nil {
 			return ErrMissing
+		}
+	}
+	if x.points {
+		r.First = x.first(n)
+		if x.state {
+			r.Earlier = x.earlier(n)
 		}
 	}
 	return s.Restore(r)

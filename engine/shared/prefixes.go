@@ -338,6 +338,12 @@ func (p *prefixes) evict(but *prefix) bool {
 		return true
 	}
 	p.evicted.tokens += int64(had - n)
+	p.cut(o, n)
+	return true
+}
+
+// cut shortens a sequence to n tokens, which are restorable.
+func (p *prefixes) cut(o *prefix, n int) {
 	at := p.path(o, n)
 	p.count(-o.unread.bytes())
 	o.unread = unread{}
@@ -348,7 +354,6 @@ func (p *prefixes) evict(but *prefix) bool {
 	p.leave(o.lineage, old)
 	o.worth = p.now(o)
 	heap.Fix(&p.kept, o.place)
-	return true
 }
 
 // common is the number of tokens that two sequences begin with in common.

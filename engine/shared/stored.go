@@ -88,7 +88,13 @@ func (w *storing) cancel() bool {
 
 // lineageOf is a lineage in the store.
 func (c *Scheduler) lineageOf(l lineage) promptcache.Lineage {
-	x := promptcache.LineageOf(c.o.Stored.Identity, l.options.SessionOptions, l.options.Salt)
+	identity := ""
+	if c.o.Stored != nil {
+		identity = c.o.Stored.Identity
+	} else if c.m != nil {
+		identity = c.m.Identity()
+	}
+	x := promptcache.LineageOf(identity, l.options.SessionOptions, l.options.Salt)
 	x.Read, x.Before = l.read, l.before
 	return x
 }
@@ -145,7 +151,7 @@ func (c *Scheduler) write() {
 		ctx, stop := context.WithCancel(context.Background())
 		w.stop = stop
 		c.mu.Unlock()
-		n, err := c.save(ctx, x)
+		saved, err := c.save(ctx, c.o.Stored.Store, x)
 		x.session.Close()
 		if err != nil && ctx.Err() == nil && c.o.Stored.Failed != nil {
 			c.o.Stored.Failed(err)
@@ -153,22 +159,21 @@ func (c *Scheduler) write() {
 		stop()
 		c.mu.Lock()
 		w.stop = nil
-		c.stats.Stored += n
+		c.stats.Stored += saved.Bytes
 		c.freed()
 	}
 }
 
-// save stores a sequence, and returns the bytes that the store did not have.
-func (c *Scheduler) save(ctx context.Context, x stored) (bytes int64, err error) {
+// save stores a sequence.
+func (c *Scheduler) save(ctx context.Context, store promptcache.Store, x stored) (saved promptcache.Saved, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			c.panics.Add(1)
 			err = fmt.Errorf("storing a sequence: %w: %v", engine.ErrPanic, v)
 		}
 	}()
-	saved, err := promptcache.Save(ctx, paced{c.o.Stored.Store, c}, c.lineageOf(x.lineage), x.session,
+	return promptcache.Save(ctx, paced{store, c}, c.lineageOf(x.lineage), x.session,
 		promptcache.Unread{Tokens: x.unread.tokens, States: x.unread.states})
-	return saved.Bytes, err
 }
 
 // paced is a store whose Put leaves the machine to passes.
@@ -241,13 +246,20 @@ func (c *Scheduler) recall(ctx context.Context, s *Session, text []int32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n := loaded.Session.Len()
+	if c.keepLoaded(l, loaded) {
+		c.stats.Restored += int64(n)
+	}
+}
+
+// keepLoaded keeps a restored sequence; false: there is no need for it. The caller has the lock.
+func (c *Scheduler) keepLoaded(l lineage, loaded *promptcache.Loaded) bool {
 	x := &prefix{lineage: l, session: loaded.Session, unread: unread{loaded.Unread.Tokens, loaded.Unread.States}}
 	if c.closed || !c.prefixes.keep(x) {
 		loaded.Session.Close()
-		return
+		return false
 	}
-	c.stats.Restored += int64(n)
 	c.freed()
+	return true
 }
 
 // roomFor makes a session for a stored sequence of n tokens at most, if there is memory for it: kept sequences give

@@ -46,9 +46,17 @@ func (r *State) Save(dst []byte, n int) ([]byte, error) {
 	return dst, nil
 }
 
-// Restore has an empty state begin with the states after n tokens, which Save gave.
+// MostPoints is how many states beside the last one a state keeps.
+func (r *State) MostPoints() int { return r.most }
+
+// Restore has a state begin with the states after n tokens, which Save gave. The state is empty, or has been restored
+// to fewer tokens, to which it can be cut back then.
 func (r *State) Restore(n int, saved []byte) error {
-	if len(saved) != r.SavedBytes() || n < 1 || r.at > 0 || len(r.points) > 0 {
+	last := 0
+	if len(r.points) > 0 {
+		last = r.points[len(r.points)-1].at
+	}
+	if len(saved) != r.SavedBytes() || n <= last || r.at > 0 || r.n > 0 {
 		return fmt.Errorf("%d bytes of states after %d tokens, of which there are %d", len(saved), n, r.SavedBytes())
 	}
 	state := make([]float32, r.size)

@@ -1,0 +1,297 @@
+package shared
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/promptcache"
+	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/randommodel"
+)
+
+// inFile calls f with a file, which is written then, or only read.
+func inFile(t *testing.T, path string, write bool, f func(*promptcache.File)) {
+	t.Helper()
+	file, err := promptcache.OpenFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if f(file); write {
+		if _, err := file.Commit(promptcache.Contents{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// saveText saves a text, of which what is not in memory is computed.
+func saveText(t *testing.T, c *Scheduler, o SessionOptions, path string, text []int32) {
+	t.Helper()
+	s, err := c.NewSession(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	n := len(text)
+	for _, part := range [][]int32{text[:n-1], text[n-1:]} {
+		if _, err := s.Eval(t.Context(), part, nil, engine.None); err != nil {
+			t.Fatal(err)
+		}
+	}
+	inFile(t, path, true, func(f *promptcache.File) {
+		if saved, err := s.Save(t.Context(), f); err != nil || saved.Tokens != n {
+			t.Fatalf("%d of %d tokens are saved, %v", saved.Tokens, n, err)
+		}
+	})
+}
+
+// What one Scheduler has saved another one loads, with every kind of layer and every storage of keys and values, and
+// goes on from with the same bits: from the end of it, and from every length from which the first one would have gone
+// on, windows and recurrent layers included (those from the nearest point). Without the file, and under another salt, all is computed.
+func TestSavedSequencesAreLoaded(t *testing.T) {
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
+	windows := randommodel.Llama()
+	windows.Arch, windows.Layers, windows.Context = "gemma2", 2, 3000
+	for i := range windows.Layers {
+		b := fmt.Sprintf("blk.%d.", i)
+		windows.More = append(windows.More, b+"post_attention_norm.weight", b+"post_ffw_norm.weight")
+	}
+	windows.KVs = []gguf.KV{{Key: "gemma2.attention.sliding_window", Value: uint32(40)}}
+	for i, x := range []struct {
+		name string
+		m    *engine.Model
+		kv   string
+		n    int
+	}{
+		{"attention", smallLlama(t, rt, 1024), "f32", 200}, {"attention", smallLlama(t, rt, 1024), "q8_0", 200},
+		{"windows", openFile(t, rt, windows.File(t), engine.Options{}), "", 800},
+		{"recurrent", openRecipe(t, rt, "qwen35"), "q8_0", 330}, {"recurrent", openRecipe(t, rt, "granitehybrid"), "", 200},
+	} {
+		what := fmt.Sprintf("%s, KV %q", x.name, x.kv)
+		path := filepath.Join(t.TempDir(), "text")
+		o := SessionOptions{SessionOptions: engine.SessionOptions{KV: x.kv}, Salt: "s"}
+		prompt := randomTokens(x.n, 60, uint64(i))
+		c := New(x.m, Options{CacheBytes: 1 << 30})
+		answer(t, c, o, prompt)
+		text := append(slices.Clone(prompt), prompt[x.n-1]+1, prompt[x.n-1]+2, prompt[x.n-1]+3)
+		if s, err := c.NewSession(t.Context(), o); err != nil || s.Reusable(text) < x.n {
+			t.Fatalf("%s: %d tokens are kept, %v", what, s.Reusable(text), err)
+		} else {
+			s.Close()
+		}
+		before := c.Stats().Tokens
+		saveText(t, c, o, path, text)
+		if n := c.Stats().Tokens - before; n > 4 {
+			t.Errorf("%s: %d tokens are computed to be saved", what, n)
+		}
+		for _, cut := range []int{0, 1, 9, 100, x.n - 20} {
+			other := append(slices.Clone(text[:len(text)-cut]), 7, 8, 9, 10, 11, 12)
+			plain := New(x.m, Options{CacheBytes: -1})
+			want, _ := answer(t, plain, o, other)
+			plain.Close()
+			d := New(x.m, Options{CacheBytes: 1 << 30})
+			inFile(t, path, false, func(f *promptcache.File) {
+				n, read, err := d.Load(t.Context(), f, o, text, len(text))
+				if err != nil || n != len(text) || read < int64(n) {
+					t.Errorf("%s: %d tokens and %d bytes are loaded, %v", what, n, read, err)
+				}
+			})
+			probe := func(c *Scheduler, salt string) int {
+				o := o
+				o.Salt = salt
+				s, err := c.NewSession(t.Context(), o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer s.Close()
+				return s.Reusable(other)
+			}
+			journal := 0 // tokens that recurrent layers step over from a point, of which a file has no inputs
+			if x.name == "recurrent" {
+				journal = 64
+			}
+			if had, has := probe(c, "s"), probe(d, "s"); has > had || has < had-journal {
+				t.Errorf("%s, %d tokens back: %d tokens are of use, %d in the memory that was saved", what, cut, has, had)
+			}
+			if n := probe(d, "x"); n > 0 {
+				t.Errorf("%s: %d tokens of another salt are of use", what, n)
+			}
+			got, _ := answer(t, d, o, other)
+			sameBits(t, fmt.Sprintf("%s, %d tokens back", what, cut), got, want)
+			d.Close()
+			if n := d.Stats().KVBytes; n > 0 {
+				t.Errorf("%s: %d bytes are left", what, n)
+			}
+		}
+		c.Close()
+	}
+}
+
+// What a draft head has read of a text is saved and loaded with what it has not read yet.
+func TestHeadsAreSavedAndLoaded(t *testing.T) {
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
+	target := smallLlama(t, rt, 512)
+	head := openFile(t, rt, randommodel.Eagle{}.File(t), engine.Options{Target: target})
+	const width = 3 * 64
+	text := randomTokens(61, 70, 4)
+	states := statesFor(t, target, head, text)
+	path := filepath.Join(t.TempDir(), "text")
+	left := func() ([]int32, []float32) { return text[40:43], states[40*width : 43*width] }
+	c := New(head, Options{CacheBytes: 1 << 30})
+	s := sharedSession(t, c)
+	s.Resume(text[:1], text[1:], left)
+	g := engine.Segment{Tokens: text[1:41], States: states[:40*width], FromTarget: true, Logits: engine.Last}
+	if _, err := s.EvalSegment(t.Context(), g); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	inFile(t, path, true, func(f *promptcache.File) {
+		if saved, err := c.SaveKept(t.Context(), f, SessionOptions{}, text); err != nil || saved.Tokens != 40 {
+			t.Fatalf("%d tokens are saved, %v", saved.Tokens, err)
+		}
+	})
+	d := New(head, Options{CacheBytes: 1 << 30})
+	t.Cleanup(d.Close)
+	inFile(t, path, false, func(f *promptcache.File) {
+		if n, _, err := d.Load(t.Context(), f, SessionOptions{}, text, 1); err != nil || n != 41 {
+			t.Fatalf("%d tokens are loaded, %v", n, err)
+		}
+	})
+	s = sharedSession(t, d)
+	next, rest := s.Resume(text[:1], text[1:], left)
+	if s.Len() != 40 || !slices.Equal(next, text[40:43]) || !slices.Equal(rest, states[40*width:43*width]) {
+		t.Errorf("%d tokens, and %d with %d numbers", s.Len(), next, len(rest))
+	}
+	s.Close()
+	c.Close()
+	for _, c := range []*Scheduler{d} {
+		if err := c.Forget(SessionOptions{}, text, 0); err != nil {
+			t.Fatal(err)
+		}
+		if n := c.Stats(); n.Prefixes > 0 || n.CacheBytes > 0 {
+			t.Errorf("%d sequences, %d bytes are kept of a text that is to be forgotten", n.Prefixes, n.CacheBytes)
+		}
+	}
+}
+
+// Forget gives up what is kept of one text: not what others have in common with it, what goes on behind it, or what
+// another salt has.
+func TestTextsAreForgotten(t *testing.T) {
+	m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 1024)
+	c := New(m, Options{CacheBytes: 1 << 30})
+	defer c.Close()
+	o, salted := SessionOptions{}, SessionOptions{Salt: "s"}
+	text := randomTokens(100, 60, 1)
+	ask := func(o SessionOptions, tokens []int32) {
+		s, err := c.NewSession(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if _, err := s.Eval(t.Context(), tokens, nil, engine.Last); err != nil {
+			t.Fatal(err)
+		}
+	}
+	has := func(what string, o SessionOptions, tokens []int32, want int) {
+		t.Helper()
+		s, err := c.NewSession(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		if n := s.Reusable(tokens); n != want {
+			t.Errorf("%s: %d tokens are kept, want %d", what, n, want)
+		}
+	}
+	forget := func(tokens []int32, rest int) {
+		t.Helper()
+		if err := c.Forget(o, tokens, rest); err != nil {
+			t.Fatal(err)
+		}
+	}
+	branch := append(slices.Clone(text[:60]), randomTokens(20, 9, 2)...)
+	for _, tokens := range [][]int32{text, branch} {
+		ask(o, tokens)
+	}
+	ask(salted, text)
+	forget(text[:80], 0)
+	has("the text goes on", o, text, 100)
+	forget(append(slices.Clone(text), 5, 6), 0) // the slot has been told of more than is kept
+	has("forgotten", o, text, 60)
+	has("what they have in common", o, branch, 80)
+	has("another salt", salted, text, 100)
+	ask(o, text)
+	forget(text, 80)
+	has("up to a length", o, text, 80)
+	forget(text, 60)
+	has("what another has", o, text, 60)
+	if n := c.Stats().Prefixes; n != 2 {
+		t.Errorf("%d sequences are kept, want the branch and the salted one", n)
+	}
+	forget(branch, 10)
+	has("too short to be of use", o, branch, 0)
+	forget(branch, 0)
+	if err := c.Forget(salted, text, 0); err != nil {
+		t.Fatal(err)
+	}
+	if n := c.Stats(); n.Prefixes > 0 || n.KVBytes > 0 {
+		t.Errorf("%d sequences, %d bytes are left", n.Prefixes, n.KVBytes)
+	}
+}
+
+// A file is not loaded where nothing is kept, where it has less than is asked for, where memory is short, and under a
+// context that has ended; a session without its memory is not saved. Each has its error.
+func TestLoadRefuses(t *testing.T) {
+	m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 1024)
+	path := filepath.Join(t.TempDir(), "text")
+	text := randomTokens(600, 60, 1)
+	c := New(m, Options{CacheBytes: 1 << 30})
+	saveText(t, c, SessionOptions{}, path, text)
+	defer c.Close()
+	page := pageOf(t, m)
+	cancelled, stop := context.WithCancel(t.Context())
+	stop()
+	longer := append(slices.Clone(text), 1)
+	for what, x := range map[string]struct {
+		ctx   context.Context
+		o     Options
+		text  []int32
+		least int
+		want  error
+	}{
+		"nothing is kept":   {t.Context(), Options{CacheBytes: -1}, text, 1, ErrNotKept},
+		"less":              {t.Context(), Options{CacheBytes: 1 << 30}, longer, 601, nil},
+		"memory is short":   {t.Context(), Options{KVBytes: 2 * page, CacheBytes: 1 << 30}, text, 600, engine.ErrKVBudget},
+		"little is kept":    {t.Context(), Options{CacheBytes: page}, text, 600, engine.ErrKVBudget},
+		"little for all":    {t.Context(), Options{CacheBytes: 1 << 30, Kept: NewKept(page)}, text, 600, engine.ErrKVBudget},
+		"context has ended": {cancelled, Options{CacheBytes: 1 << 30}, text, 600, context.Canceled},
+	} {
+		d := New(m, x.o)
+		inFile(t, path, false, func(f *promptcache.File) {
+			if n, _, err := d.Load(x.ctx, f, SessionOptions{}, x.text, x.least); n > 0 || !errors.Is(err, x.want) ||
+				(err == nil) != (x.want == nil) {
+				t.Errorf("%s: %d tokens are loaded, %v", what, n, err)
+			}
+		})
+		d.Close()
+		if n := d.Stats().KVBytes; n > 0 {
+			t.Errorf("%s: %d bytes are left", what, n)
+		}
+	}
+	s := sharedSession(t, c)
+	feed(t, s, 40, engine.Last)
+	c.mu.Lock()
+	s.drop()
+	c.mu.Unlock()
+	inFile(t, path, false, func(f *promptcache.File) {
+		if _, err := s.Save(t.Context(), f); !errors.Is(err, engine.ErrKVBudget) {
+			t.Errorf("a session without memory is saved: %v", err)
+		}
+	})
+	s.Close()
+}
