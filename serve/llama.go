@@ -254,7 +254,7 @@ func (s *Server) modelObject(e Entry) modelObject {
 	if at.IsZero() {
 		at = s.started
 	}
-	o := modelObject{ID: e.Name, Object: "model", Created: at.Unix(), Owner: "spec", Tags: e.Tags}
+	o := modelObject{ID: s.ollamaName(e.Name), Object: "model", Created: at.Unix(), Owner: "spec", Tags: e.Tags}
 	if e.Aliases != nil {
 		o.Aliases = append([]string{e.Name}, e.Aliases...)
 	}
@@ -283,7 +283,7 @@ func (s *Server) listModels(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) showModel(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	for _, e := range s.models.entries() {
-		if e.Name == name {
+		if e.Name == name || s.ollamaName(e.Name) == name {
 			writeJSON(w, http.StatusOK, s.modelObject(e))
 			return
 		}

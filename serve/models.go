@@ -82,7 +82,7 @@ func (p *pool) find(name string) (*slot, *Error) {
 // named is the slot that has a name; nil: none. The lock is held.
 func (p *pool) named(name string) *slot {
 	for _, s := range p.slots {
-		short := strings.TrimSuffix(name, ":latest") // Ollama's clients write the tag
+		short := strings.TrimSuffix(name, latestTag) // Ollama's clients write the tag
 		if s.Name == name || s.Name == short || slices.Contains(s.Aliases, short) {
 			return s
 		}

@@ -7,12 +7,24 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/specgo/spec"
 )
 
 // The API of Ollama: JSON lines, streams unless told otherwise, errors {"error": "…"}.
+
+// ollamaName is a model's name in lists: with Options.Ollama one without a tag has the tag latest, as in Ollama's. Requests
+// may name it either way.
+func (s *Server) ollamaName(name string) string {
+	if !s.o.Ollama || strings.Contains(name, ":") {
+		return name
+	}
+	return name + latestTag
+}
+
+const latestTag = ":latest"
 
 // ollamaPaths are its paths.
 var ollamaPaths = []string{"/api/chat", "/api/generate", "/api/embed", "/api/embeddings", "/api/tags", "/api/ps",
@@ -99,7 +111,11 @@ func newOllamaChatForm(r *reading) form     { return &ollamaForm{r, true} }
 func newOllamaGenerateForm(r *reading) form { return &ollamaForm{r, false} }
 
 func (f *ollamaForm) line(content, thinking string) *ollamaAnswer {
-	a := &ollamaAnswer{Model: f.m.name, Created: f.server().now().UTC().Format(time.RFC3339Nano)}
+	name := f.m.name
+	if f.server().o.Ollama && f.model != "" {
+		name = f.model // as it was asked for
+	}
+	a := &ollamaAnswer{Model: name, Created: f.server().now().UTC().Format(time.RFC3339Nano)}
 	if f.thinkGiven && !f.think {
 		thinking = ""
 	}
@@ -285,7 +301,8 @@ func (s *Server) ollamaList(w http.ResponseWriter, resident bool) {
 	s.refreshed()
 	for _, e := range s.models.entries() {
 		m := loaded[e.Name]
-		one := entry{Name: e.Name, Model: e.Name, Size: e.Bytes, Digest: e.digest(), Details: details(m)}
+		name := s.ollamaName(e.Name)
+		one := entry{Name: name, Model: name, Size: e.Bytes, Digest: e.digest(), Details: details(m)}
 		if resident {
 			if m == nil {
 				continue

@@ -34,3 +34,49 @@ func TestOllamaLogprobs(t *testing.T) {
 		}
 	}
 }
+
+// With Options.Ollama a server looks like Ollama's: the line at /, which needs no key, names with their tag, by which
+// models can be asked for, and the name of the request in the answer. The page is at /index.html.
+func TestOllamaHabits(t *testing.T) {
+	s := newTester(t, func(o *Options) {
+		o.Models, o.Ollama, o.Page = []Entry{entry(t, "go"), entry(t, "other:8b")}, true, true
+		o.Keys = []Key{{Secret: "k"}}
+	})
+	get := func(path string) string {
+		t.Helper()
+		status, text, _ := s.do("GET", path, "", "X-Api-Key", "k")
+		if status != 200 {
+			t.Errorf("%s: %d %s", path, status, text)
+		}
+		return text
+	}
+	for _, method := range []string{"GET", "HEAD"} {
+		if status, text, h := s.do(method, "/", ""); status != 200 || method == "GET" && text != "Ollama is running" ||
+			!strings.HasPrefix(h.Get("Content-Type"), "text/plain") {
+			t.Errorf("%s /: %d %q %v", method, status, text, h)
+		}
+	}
+	if text := get("/index.html"); !strings.Contains(text, "<!doctype html>") {
+		t.Errorf("the page: %s", text)
+	}
+	for _, path := range []string{"/api/tags", "/v1/models"} {
+		if text := get(path); !strings.Contains(text, `"go:latest"`) || !strings.Contains(text, `"other:8b"`) {
+			t.Errorf("%s: %s", path, text)
+		}
+	}
+	get("/v1/models/go:latest")
+	for _, name := range []string{"go", "go:latest"} {
+		_, text, _ := s.do("POST", "/api/generate", `{"model":"`+name+`","prompt":"func","stream":false,`+
+			`"options":{"num_predict":1}}`, "X-Api-Key", "k")
+		if got := decode(t, text).get(t, "model"); got != name {
+			t.Errorf("%s: the answer is of %v", name, got)
+		}
+	}
+	if text := get("/api/ps"); !strings.Contains(text, `"name":"go:latest"`) {
+		t.Errorf("/api/ps: %s", text)
+	}
+	plain := newTester(t, nil)
+	if text := plain.page("/api/tags") + plain.page("/"); strings.Contains(text, "latest") || strings.Contains(text, "Ollama is") {
+		t.Errorf("without it: %s", text)
+	}
+}

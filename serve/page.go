@@ -44,14 +44,20 @@ func pageFile(p string) string {
 // isPage reports whether a path is one of the page's files, which need no key: they hold no secret.
 func (s *Server) isPage(p string) bool { return p == "/" || s.o.Page && pageFile(p) != "" }
 
-// pageRoutes serve the page at /, or a line of text where there is no page. HEAD / is how Ollama's clients ask
+// pageRoutes serve the page at /, or a line of text where there is no page, or Ollama's clients ask. HEAD / is how Ollama's clients ask
 // whether a server runs.
 func (s *Server) pageRoutes(mux *http.ServeMux) {
-	if !s.o.Page {
+	line := "spec is running\n"
+	if s.o.Ollama {
+		line = "Ollama is running" // which its clients look for
+	}
+	if !s.o.Page || s.o.Ollama {
 		mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-			w.Write([]byte("spec is running\n"))
+			w.Write([]byte(line))
 		})
+	}
+	if !s.o.Page {
 		return
 	}
 	entries, err := pageFiles.ReadDir("page")
@@ -79,7 +85,9 @@ func (s *Server) pageRoutes(mux *http.ServeMux) {
 		h.Set("Cache-Control", "no-cache")
 		w.Write(data)
 	}
-	mux.HandleFunc("GET /{$}", serve)
+	if !s.o.Ollama {
+		mux.HandleFunc("GET /{$}", serve)
+	}
 	for _, e := range entries {
 		if !e.IsDir() {
 			mux.HandleFunc("GET /"+e.Name(), serve)

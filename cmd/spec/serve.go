@@ -89,8 +89,9 @@ type load struct{ sequences, tokens int }
 
 // network is who may connect to the server, and what a connection may take.
 type network struct {
-	host           string
-	port           int
+	host           string // "": as settle says
+	port           int    // -1: likewise
+	ollama         ollama
 	keys           []serve.Key
 	keyFile        string
 	cert, key      string                           // files of TLS
@@ -131,7 +132,7 @@ func newServing() *serving {
 	return &serving{
 		capacity: capacity{parallel: serve.DefaultParallel, queue: serve.DefaultQueue},
 		network: network{
-			host: "127.0.0.1", port: 8080, page: true,
+			port: -1, page: true,
 			limits: limits, timeout: int(limits.WriteTime / time.Second), shutdown: 30,
 			certificate: new(atomic.Pointer[tls.Certificate]),
 		},
@@ -143,6 +144,9 @@ func newServing() *serving {
 // check refuses what cannot mean anything.
 func (s *serving) check() error {
 	if _, err := s.cache.kvType(); err != nil {
+		return err
+	}
+	if err := s.settle(); err != nil {
 		return err
 	}
 	loopback := s.host == "localhost"
@@ -224,7 +228,7 @@ func (s *serving) options(p *program, entries []serve.Entry) (serve.Options, err
 		TrustedProxies: s.proxies, SharePrefixes: s.sharePrefixes, Hosts: s.hosts, Origins: s.origins,
 		Pooling:    s.pooling,
 		LogPrompts: s.logPrompts, Version: buildVersion(), Page: s.page, NoSlots: s.noSlots, Verbose: s.verbose,
-		SlotFiles: s.slotFiles,
+		SlotFiles: s.slotFiles, Ollama: s.ollama.on,
 		Reasoning: s.reasoning, AnyOrder: s.anyOrder,
 		Build: []string{"commit", buildCommit()}, MetricsNames: s.metricsNames, Proc: ownProc(),
 	}

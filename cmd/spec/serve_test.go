@@ -73,6 +73,9 @@ func TestServeOptions(t *testing.T) {
 	} {
 		got, want := options[*serving](t, append([]string{"serve"}, strings.Fields(line)...)...), newServing()
 		change(want)
+		if err := want.settle(); err != nil {
+			t.Fatal(err)
+		}
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, want %+v", line, got, want)
 		}

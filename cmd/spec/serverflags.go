@@ -14,7 +14,7 @@ import (
 
 // rows say who may connect to a server, and what a connection may take.
 func (s *network) rows() []flag {
-	return []flag{
+	return append(s.ollama.rows(),
 		textFlag("--host", &s.host, "ADDRESS", "address to listen on; others than this machine's need an API key").
 			or("127.0.0.1").env("LLAMA_ARG_HOST"),
 		intFlag("--port", &s.port, 0, 65535, "port to listen on; 0: a free one").or("8080").env("LLAMA_ARG_PORT"),
@@ -81,8 +81,7 @@ func (s *network) rows() []flag {
 			"seconds in which requests may finish after SIGTERM or Ctrl-C").or("30"),
 		intFlag("--max-connections", &s.limits.Connections, 1, 1<<20, "connections at once").or("1024"),
 		intFlag("--max-unkeyed", &s.limits.Unkeyed, 1, 1<<20,
-			"connections of one address that have not shown a key yet").or("256"),
-	}
+			"connections of one address that have not shown a key yet").or("256"))
 }
 
 // logRows are what a server writes on standard error.
