@@ -5,6 +5,7 @@ import (
 
 	"github.com/specgo/spec"
 	"github.com/specgo/spec/chat"
+	"github.com/specgo/spec/speculative"
 )
 
 // responsesForm writes answers of /v1/responses. An answer is a list of items: reasoning, a message, calls.
@@ -271,7 +272,18 @@ func (f *responsesForm) close(to sink) {
 	f.emit(to, "response.output_item.done", "output_index", at, "item", *i)
 }
 
+// timed adds the figures so far to an event's fields, where they are asked for.
+func (f *responsesForm) timed(stats *speculative.Stats, fields ...any) []any {
+	if f.wantTimings && stats != nil {
+		fields = append(fields, "timings", newTimings(stats))
+	}
+	return fields
+}
+
 func (f *responsesForm) delta(to sink, d *delta) {
+	if d.Progress != nil {
+		f.emit(to, "response.in_progress", "response", f.object(statusRunning), "prompt_progress", f.progressOf(d))
+	}
 	if d.Reasoning != "" {
 		i := f.item(to, itemReasoning, partReasoning)
 		(*i.Content)[0].Text += d.Reasoning
@@ -281,8 +293,8 @@ func (f *responsesForm) delta(to sink, d *delta) {
 	if d.Text != "" {
 		i := f.item(to, itemMessage, partText)
 		(*i.Content)[0].Text += d.Text
-		f.emit(to, "response.output_text.delta", "item_id", i.ID, "output_index", len(f.items)-1, "content_index", 0,
-			"delta", d.Text, "logprobs", []any{})
+		f.emit(to, "response.output_text.delta", f.timed(d.Stats, "item_id", i.ID, "output_index", len(f.items)-1,
+			"content_index", 0, "delta", d.Text, "logprobs", []any{})...)
 	}
 	for _, c := range d.Calls {
 		if c.ID != "" {
@@ -304,7 +316,7 @@ func (f *responsesForm) end(to sink) {
 	}
 	f.close(to)
 	o := f.object(statusDone)
-	f.emit(to, "response."+o.Status, "response", o)
+	f.emit(to, "response."+o.Status, f.timed(&f.answers[0].Stats, "response", o)...)
 }
 
 func (f *responsesForm) fail(to sink, e *Error) {

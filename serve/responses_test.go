@@ -100,3 +100,36 @@ func TestHistoryOfClients(t *testing.T) {
 		t.Error(text)
 	}
 }
+
+// A stream tells how far its prompt is, and the figures so far with each piece, where it is asked for; else neither.
+func TestResponsesTelemetry(t *testing.T) {
+	s := newTester(t, nil)
+	const body = `{"input":"func main() { return nil } func main() { return nil }","max_output_tokens":4,"stream":true`
+	text := s.post("/v1/responses", body+`,"timings_per_token":true,"return_progress":true}`, 200)
+	seen := map[string]int{}
+	for line := range strings.Lines(text) {
+		data, ok := strings.CutPrefix(line, "data: ")
+		if !ok {
+			continue
+		}
+		o := decode(t, data)
+		kind := o["type"].(string)
+		if p, ok := o["prompt_progress"]; ok {
+			seen["progress "+kind]++
+			if object(p.(map[string]any)).number(t, "processed") > object(p.(map[string]any)).number(t, "total") {
+				t.Errorf("%v", p)
+			}
+		}
+		if x, ok := o["timings"].(map[string]any); ok {
+			seen["timings "+kind] = max(seen["timings "+kind], int(x["predicted_n"].(float64)))
+		}
+	}
+	if seen["progress response.in_progress"] == 0 || seen["timings response.output_text.delta"] == 0 ||
+		seen["timings response.completed"]+seen["timings response.incomplete"] != 4 || len(seen) != 3 {
+		t.Errorf("%v of %s", seen, text)
+	}
+	if text := s.post("/v1/responses", body+`}`, 200); strings.Contains(text, `"logprobs":[],"timings"`) ||
+		strings.Contains(text, "prompt_progress") {
+		t.Errorf("not asked for: %s", text)
+	}
+}
