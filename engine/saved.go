@@ -76,8 +76,8 @@ type Restored struct {
 	Tokens []int32
 	Fed    int // of a draft head: tokens that went in with the target's states
 
-	// KV returns the bytes of SaveKV. It is asked for the positions from SavedCache.From, or First, on, in parts that end at
-	// multiples of Step, one cache after the other. The bytes are not used after the next call.
+	// KV returns the bytes of SaveKV. It is asked for the positions from SavedCache.From, or First, on, in parts that
+	// end at multiples of Step, one cache after the other. The bytes are not used after the next call.
 	KV   func(cache, from, to int) ([]byte, error)
 	Step int
 

@@ -353,8 +353,9 @@ var fields = append([]field{
 		func(r *request, v value) (e *Error) { r.cacheSalt, e = v.text(); return }},
 	{"verbose", honored, formChat, "true: the answer has __verbose, with its prompt as text (default: --verbose)",
 		func(r *request, v value) (e *Error) { r.verbose, e = v.boolean(); return }},
-	{"return_progress", honored, formChat | formLlama | formResponses, "true: a stream begins with how far the prompt is computed, as " +
-		"prompt_progress", func(r *request, v value) (e *Error) { r.progress, e = v.boolean(); return }},
+	{"return_progress", honored, formChat | formLlama | formResponses, "true: a stream begins with how far " +
+		"the prompt is computed, as prompt_progress",
+		func(r *request, v value) (e *Error) { r.progress, e = v.boolean(); return }},
 	{"timings_per_token", honored, formText | formResponses, "true: each chunk has timings",
 		func(r *request, v value) (e *Error) { r.wantTimings, e = v.boolean(); return }},
 

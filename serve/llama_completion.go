@@ -178,8 +178,8 @@ func needInfill(_ *Server, r *request) *Error {
 // last is the object that tells the end of an answer.
 func (f *nativeForm) last(i int) nativeAnswer {
 	a, prompt := &f.answers[i], tokensText(f.m.Tokenizer(), f.task.Prompt(i))
-	out := nativeAnswer{Index: i, Tokens: []int32{}, Slot: f.slotID(i), Stop: true, Model: f.m.name, Predicted: a.Stats.Generated,
-		Evaluated: a.Stats.Prompt, Timings: newTimings(&a.Stats)}
+	out := nativeAnswer{Index: i, Tokens: []int32{}, Slot: f.slotID(i), Stop: true, Model: f.m.name,
+		Predicted: a.Stats.Generated, Evaluated: a.Stats.Prompt, Timings: newTimings(&a.Stats)}
 	newLine, truncated, word, cached := strings.Contains(a.Text, "\n"),
 		a.Stats.End == speculative.EndContext || f.task.Cut(), "", a.Stats.Prompt+a.Stats.Generated
 	out.Prompt, out.NewLine, out.Truncated, out.StopWord, out.Cached = &prompt, &newLine, &truncated, &word, &cached

@@ -15,8 +15,8 @@ import (
 
 // The API of Ollama: JSON lines, streams unless told otherwise, errors {"error": "…"}.
 
-// ollamaName is a model's name in lists: with Options.Ollama one without a tag has the tag latest, as in Ollama's. Requests
-// may name it either way.
+// ollamaName is a model's name in lists: with Options.Ollama one without a tag has the tag latest, as in Ollama's.
+// Requests may name it either way.
 func (s *Server) ollamaName(name string) string {
 	if !s.o.Ollama || strings.Contains(name, ":") {
 		return name

@@ -68,7 +68,8 @@ type Options struct {
 	Proc         fs.FS // the process' folder in Linux' /proc, for /metrics; nil: what it tells is left out
 
 	Page bool // serve the page at /
-	// Ollama has names of models in lists, and the line at /, as Ollama's server has them; the page is at /index.html then.
+	// Ollama has names of models in lists, and the line at /, as Ollama's server has them; the page is at /index.html
+	// then.
 	Ollama    bool
 	NoSlots   bool // /slots is answered with 501
 	SlotFiles SlotFiles

@@ -44,8 +44,8 @@ func pageFile(p string) string {
 // isPage reports whether a path is one of the page's files, which need no key: they hold no secret.
 func (s *Server) isPage(p string) bool { return p == "/" || s.o.Page && pageFile(p) != "" }
 
-// pageRoutes serve the page at /, or a line of text where there is no page, or Ollama's clients ask. HEAD / is how Ollama's clients ask
-// whether a server runs.
+// pageRoutes serve the page at /, or a line of text where there is no page, or with Options.Ollama. HEAD / is how
+// Ollama's clients ask whether a server runs.
 func (s *Server) pageRoutes(mux *http.ServeMux) {
 	line := "spec is running\n"
 	if s.o.Ollama {

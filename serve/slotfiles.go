@@ -38,8 +38,8 @@ func slotFields() []field {
 				}
 				return
 			}},
-		{"lora", honored, formSlots, "with restore: the adapters that the text was computed with, where they are not the model's",
-			readLora},
+		{"lora", honored, formSlots, "with restore: the adapters that the text was computed with, where they are not " +
+			"the model's", readLora},
 	}
 }
 
@@ -51,8 +51,9 @@ func fileName(name string) bool {
 		return false
 	}
 	base, _, _ := strings.Cut(strings.ToUpper(name), ".")
+	digit := len(base) == 4 && base[3] >= '0' && base[3] <= '9'
 	device := base == "CON" || base == "PRN" || base == "AUX" || base == "NUL" ||
-		len(base) == 4 && (strings.HasPrefix(base, "COM") || strings.HasPrefix(base, "LPT")) && base[3] >= '0' && base[3] <= '9'
+		digit && (strings.HasPrefix(base, "COM") || strings.HasPrefix(base, "LPT"))
 	return !device && filepath.IsLocal(name)
 }
 
