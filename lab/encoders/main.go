@@ -8,7 +8,7 @@
 // All take -types f16,q8_0 and -dir, the folder of the models. make writes DIR/TYPE.gguf with the tokenizer of a
 // vocabulary file of the shape's size; the other two make texts of that file's words.
 //
-// pairs runs two programs in turn, each with 161 texts and with one: the difference is the time of 160 texts without
+// pairs runs two programs in turn, each with one text and with -timed more: the difference is their time without
 // loading. The peer is called as llama-embedding, with -batch as its -b, -ub and -c; or it is another build of spec,
 // with -peer-is-spec. Printed are medians and quartiles of wall and of processor time for a text, and of the ratio
 // peer / spec of each pair.
@@ -44,7 +44,7 @@ type options struct {
 	spec, peer             string
 	peerIsSpec             bool
 	rounds, threads        int
-	tokens, batch          int // of pairs
+	tokens, batch, timed   int // of pairs
 	texts, clients         int // of clients
 }
 
@@ -74,6 +74,7 @@ func run(ctx context.Context, args []string) error {
 	flags.IntVar(&o.threads, "threads", 2, "of each program")
 	flags.IntVar(&o.tokens, "tokens", 128, "of a text")
 	flags.IntVar(&o.batch, "batch", 512, "tokens in a batch of the peer")
+	flags.IntVar(&o.timed, "timed", 160, "texts of a pair that are timed")
 	flags.IntVar(&o.texts, "texts", 10000, "sent to the server")
 	flags.IntVar(&o.clients, "clients", 8, "connections to the server")
 	if err := flags.Parse(args[1:]); err != nil {

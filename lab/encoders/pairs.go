@@ -13,9 +13,6 @@ import (
 	"time"
 )
 
-// pairTexts is how many texts are timed.
-const pairTexts = 160
-
 // took is a time, or the difference of two.
 type took struct{ wall, processor float64 } // seconds
 
@@ -26,7 +23,7 @@ func (o *options) pairs(ctx context.Context, typ string) error {
 		return err
 	}
 	var texts []string
-	for range 1 + pairTexts {
+	for range 1 + o.timed {
 		texts = append(texts, w.text(o.tokens))
 	}
 	if err := w.check(texts[0], o.tokens); err != nil {
@@ -65,8 +62,8 @@ func (o *options) pairs(ctx context.Context, typ string) error {
 					return err
 				}
 			}
-			*s.took = append(*s.took, took{(d[1].wall - d[0].wall) / pairTexts,
-				(d[1].processor - d[0].processor) / pairTexts})
+			*s.took = append(*s.took, took{(d[1].wall - d[0].wall) / float64(o.timed),
+				(d[1].processor - d[0].processor) / float64(o.timed)})
 		}
 	}
 	fmt.Printf("%s, %d threads, texts of %d tokens, %d pairs: median [quartiles]\n", typ, o.threads, o.tokens, o.rounds)
