@@ -55,6 +55,7 @@ func avx2() Kernels {
 	k.MatMul[NVFP4] = k.MatMul[F16]
 	k.MatMul[BF16] = floatMatMul(bf16AVX2, 32, 6)
 	integerAVX2(&k)
+	k.MatMul[IQ3_S] = integerMatMul(IQ3_S, odd32AVX2, tileBias)
 	shareQ4_0(&k)
 	tilesAVX2(&k)
 	inflatesAVX2(&k)

@@ -584,6 +584,17 @@ func table16AVX2(w *byte, q *int8, d *float32, half *int32, supers, n, tokens in
 //go:noescape
 func tqAVX2(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 
+// odd32AVX2 is
+//
+//	for t < n, r < 16:
+//		for b < 8*blocks:                       // d is the super-block's
+//			isum := 0
+//			for k < 32: isum += (2*nibble(w[b][k/4][r][k%4]) - 15) * int(q[b][t][k])
+//			acc = fma(float(isum), (d[r]*float(u[b][r])) * d[b][t], acc)
+//
+//go:noescape
+func odd32AVX2(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
+
 // widenAVX2 is
 //
 //	for b < blocks:

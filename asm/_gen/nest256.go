@@ -371,7 +371,16 @@ func (f *file) block256(u tile256, phase int) {
 			}
 			if h == 0 {
 				f.ins("VPBROADCASTD", w.sumsAt(t, 0), y(10))
-				f.ins("VPSRAD", imm(w.shift), y(10), y(10))
+				if w.odd { // -15 times the sum, of -128 times it
+					f.ins("VPSRAD", "$7", y(10), y(11))
+					f.ins("VPSLLD", "$4", y(11), y(10))
+					f.ins("VPSUBD", y(11), y(10), y(10))
+				} else {
+					f.ins("VPSRAD", imm(w.shift), y(10), y(10))
+				}
+			}
+			if w.odd {
+				f.ins("VPADDD", y(sum), y(sum), y(sum))
 			}
 			f.ins("VPADDD", y(10), y(sum), y(sum))
 		})
@@ -640,6 +649,9 @@ func matmul256(f *file, vnni bool) {
 	}
 	for _, w := range allWeights {
 		f.nest256(w, vnni)
+	}
+	if !vnni {
+		f.nest256(&odd32, false)
 	}
 }
 

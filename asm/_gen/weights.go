@@ -41,6 +41,7 @@ type weights struct {
 	// these types unpacking, not loading activations, is the limit.
 	signed, small bool
 	apart         bool // pairs: products of one group alone fit into 16 bits
+	odd           bool // weights w are 2w-15
 	whole         bool // kernels of 5 to 8 tokens that unpack weights once
 
 	// buffer: the weights are in the buffer of expand256.go; kernels add to out and do not prefetch. words: weights and
