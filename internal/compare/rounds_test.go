@@ -108,7 +108,7 @@ func TestFixedText(t *testing.T) {
 		case s.Drafter == Plain && (r.Stats.TargetPasses != len(ids) || r.Stats.Drafted > 0):
 			t.Errorf("plain: %+v", r.Stats)
 		case s.Drafter != Plain && (r.Stats.Accepted < len(ids)/3 || r.Stats.Accepted > r.Stats.Drafted ||
-			r.Stats.TargetPasses >= len(ids)):
+			r.Stats.TargetPasses*2 >= len(ids)): // drafts of several tokens are kept whole
 			t.Errorf("%s: %d of %d accepted in %d passes", s, r.Stats.Accepted, r.Stats.Drafted, r.Stats.TargetPasses)
 		}
 	}})

@@ -41,7 +41,7 @@ func TestCSVSaysWhatJSONSays(t *testing.T) {
 	x, load := 7, 0.25
 	c := common{Schema: 1, Origin: Origin{CPU: `a "b", c`, Load: &load, Models: []File{{"m.gguf", "ab"}, {"r", ""}}},
 		Tokens: 64, Broken: []string{"one", "two, three"}}
-	c.Rows = []row{{Name: "é\n", inner: inner{1.5, 1e-9}, Nested: inner{2, 1.25}, Tokens: 3, Oracle: &x, At: []int{3, 2, 1},
+	c.Rows = []row{{Name: "é\n", inner: inner{1.23456789012, 1e-9}, Nested: inner{2, 1.25}, Tokens: 3, Oracle: &x, At: []int{3, 2, 1},
 		Float: 0.2}, {}}
 	var b strings.Builder
 	if err := CSV(&b, c, c.Rows); err != nil {
@@ -52,7 +52,7 @@ func TestCSVSaysWhatJSONSays(t *testing.T) {
 		t.Fatalf("%v: %q", err, b.String())
 	}
 	want := map[string]string{"schema": "1", "cpu": `a "b", c`, "load_average": "0.25", "models": "m.gguf sha256:ab; r",
-		"n_tokens_most": "64", "broken": "one; two, three", "name": "é\n", "value": "1.5", "low": "1e-09",
+		"n_tokens_most": "64", "broken": "one; two, three", "name": "é\n", "value": "1.23456789012", "low": "1e-09",
 		"estimate_value": "2", "estimate_low": "1.25", "n_tokens": "3", "oracle": "7", "at": "3 2 1", "float": "0.2",
 		"optional": ""}
 	got := map[string]string{}
