@@ -2,6 +2,7 @@ package spec
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"sync"
@@ -14,8 +15,9 @@ import (
 
 // draftForm is the target's draft form, which is made when it is first wanted.
 type draftForm struct {
-	model *engine.Model
-	most  int64 // bytes; 0: there is none
+	model  *engine.Model
+	most   int64   // bytes; 0: there is none
+	tokens []int32 // of the draft vocabulary; nil: all
 
 	made atomic.Pointer[engine.DraftForm]
 	mu   sync.Mutex // of whoever makes it
@@ -23,7 +25,10 @@ type draftForm struct {
 
 // of says whose it is, and how much it may take.
 func (d *draftForm) of(m *engine.Model, o Options) error {
-	d.model, d.most = m, o.Memory.DraftForm
+	d.model, d.most, d.tokens = m, o.Memory.DraftForm, o.DraftVocab
+	if err := checkVocab(d.tokens, m.Config().Vocab); err != nil {
+		return err
+	}
 	if o.Speculation.Needs()&speculative.NeedsForm == 0 {
 		return nil
 	}
@@ -60,7 +65,7 @@ func (d *draftForm) make(ctx context.Context) error {
 	if d.get() != nil {
 		return nil
 	}
-	f, err := d.model.NewDraftForm(ctx, engine.DraftFormOptions{Most: d.most})
+	f, err := d.model.NewDraftForm(ctx, engine.DraftFormOptions{Most: d.most, Tokens: d.tokens})
 	if err == nil {
 		d.made.Store(f)
 	}
@@ -69,3 +74,18 @@ func (d *draftForm) make(ctx context.Context) error {
 
 // close frees it. No text may be under way.
 func (d *draftForm) close() { d.get().Close() }
+
+// checkVocab refuses a draft vocabulary that a model with so many tokens cannot have.
+func checkVocab(tokens []int32, vocab int) error {
+	known := make(map[int32]bool, len(tokens))
+	for _, id := range tokens {
+		if id < 0 || int(id) >= vocab || known[id] {
+			return fmt.Errorf("a draft vocabulary with token %d, of %d, or with it twice", id, vocab)
+		}
+		known[id] = true
+	}
+	if tokens != nil && len(tokens) == 0 {
+		return errors.New("a draft vocabulary without tokens")
+	}
+	return nil
+}

@@ -364,7 +364,7 @@ func (m *Model) openDraft(ctx context.Context, d *draft, target Sequence, salt s
 		}
 		return d.own.open(ctx, salt, engine.AdapterSet{})
 	}
-	o := engine.SessionOptions{Context: min(m.context, d.model.Config().Context)}
+	o := engine.SessionOptions{Context: min(m.context, d.model.Config().Context), Form: d.form}
 	if own, ok := target.(*engine.Session); ok {
 		lent := m.alone.lent[d]
 		if lent == nil {

@@ -52,6 +52,12 @@ type Options struct {
 	ToolFallback bool
 
 	Speculation speculative.Choice // where a request does not say otherwise
+	// DraftVocab are the tokens of the target's vocabulary that draft models of the same vocabulary, draft heads and the
+	// drafter "self" compute logits of, as speculative.DraftVocab lists them: a draft then multiplies with their rows of
+	// the output matrix alone, and proposes none of the others. nil: all. The text is the same. Draft heads that know some
+	// tokens alone keep their own list.
+	DraftVocab []int32
+
 	// Experience is what was learned of passes and acceptance, for all requests; nil: the model's own.
 	Experience *speculative.Experience
 
@@ -164,8 +170,9 @@ type Model struct {
 // draft is a model that drafts.
 type draft struct {
 	model   *engine.Model
-	foreign error     // why its vocabulary is another one; nil if it is the same
-	own     sequences // nil: those of the model look at the target's
+	form    *engine.DraftForm // with the draft vocabulary; nil: all tokens
+	foreign error             // why its vocabulary is another one; nil if it is the same
+	own     sequences         // nil: those of the model look at the target's
 }
 
 // alone is what is kept from one text to the next where texts take turns. It belongs to whoever has the target.
@@ -286,6 +293,7 @@ func (m *Model) setSequences(o Options) error {
 		if d.foreign != nil {
 			how.Context = model.Config().Context // its tokens are others
 		}
+		how.Form = d.form
 		if !sharesCache(model) { // sequences of the others are made for the target's
 			d.own = make(model, how, o.Memory.DraftKV, draftCache)
 		}
@@ -310,6 +318,11 @@ func (m *Model) newDraft(model *engine.Model) (*draft, error) {
 		return nil, fmt.Errorf("%s: the draft head is for another model: %w", model.Name(), d.foreign)
 	case model.Head() != nil && m.session.NoCache:
 		return nil, fmt.Errorf("%w: %s: a draft head, which needs its cache: not with NoCache", ErrOptions, model.Name())
+	case d.foreign == nil:
+		var err error
+		if d.form, err = model.NewDraftVocab(context.Background(), m.form.tokens); err != nil {
+			return nil, err
+		}
 	}
 	return d, nil
 }
@@ -363,6 +376,7 @@ func (m *Model) closeSequences() {
 		if d.own != nil {
 			d.own.close()
 		}
+		d.form.Close()
 	}
 }
 
@@ -387,6 +401,9 @@ func (m *Model) Template() (*chat.Template, error) { return m.template, m.templa
 
 // Speculation is how texts speculate where a request does not say otherwise, as [Options] has it.
 func (m *Model) Speculation() speculative.Choice { return m.choice }
+
+// DraftVocab is that of [Options]: the tokens that drafts may have; nil: all.
+func (m *Model) DraftVocab() []int32 { return m.form.tokens }
 
 // Stats are figures of a model's sequences since it was made, and of what it holds now.
 type Stats struct {
@@ -413,6 +430,9 @@ func (m *Model) Bytes() int64 {
 	}
 	for _, d := range m.drafts {
 		n += d.model.Bytes()
+		if d.form != nil {
+			n += d.form.Bytes()
+		}
 	}
 	if f := m.form.get(); f != nil {
 		n += f.Bytes()

@@ -15,8 +15,9 @@ type Room struct {
 	Sessions engine.Sessions // that are computed at once; its Heads are not looked at
 	// DraftForm: a draft form of the target is among what takes memory. Without it requests may ask for one where there is
 	// room besides all that may be kept.
-	DraftForm bool
-	Kept      int64 // most of finished sequences; 0: see MostKept, math.MaxInt64: what is left, negative: none
+	DraftForm  bool
+	DraftVocab int   // tokens of Options.DraftVocab; 0: all
+	Kept       int64 // most of finished sequences; 0: see MostKept, math.MaxInt64: what is left, negative: none
 }
 
 const (
@@ -59,6 +60,9 @@ func (r Room) Divide(target, draft *engine.Model) (m Memory, err error) {
 			draftKV = s.Bytes(draft.Describe())
 		}
 		all += draft.Bytes() + draftKV
+		if r.DraftVocab > 0 {
+			all += draft.DraftVocabBytes(r.DraftVocab)
+		}
 	}
 	form := target.PlanDraftForm().Bytes
 	if r.DraftForm {

@@ -462,7 +462,7 @@ func (t *Task) decoderOptions() speculative.Options {
 			o.DraftMax = speculative.PreviousDraftMax
 		}
 	}
-	o.Experience = t.m.experience.Of(choice)
+	o.Experience = t.m.experience.OfDraftVocab(choice, len(t.m.form.tokens))
 	return o
 }
 

@@ -203,6 +203,12 @@ func (t *Tokenizer) IsEOG(id int32) bool {
 // IsControl reports whether id is a control token: it marks structure and has no text.
 func (t *Tokenizer) IsControl(id int32) bool { return t.has(id) && t.types[id] == TypeControl }
 
+// IsUserDefined reports whether id is a token that was added to the vocabulary, such as the mark of a tool call.
+func (t *Tokenizer) IsUserDefined(id int32) bool { return t.has(id) && t.types[id] == TypeUserDefined }
+
+// IsPadding reports whether id makes the vocabulary no more than longer: it stands for nothing.
+func (t *Tokenizer) IsPadding(id int32) bool { return !t.has(id) || t.padding(id) }
+
 func (t *Tokenizer) has(id int32) bool { return id >= 0 && int(id) < len(t.tokens) }
 
 // isText reports whether text without special tokens may become the token.

@@ -207,6 +207,18 @@ func (m *Model) NewDraftForm(ctx context.Context, o DraftFormOptions) (*DraftFor
 	return f, nil
 }
 
+// NewDraftVocab is a form of a draft model, or draft head, with the tokens of a draft vocabulary of its target and no
+// other difference. Tokens that it does not have are left out. It is nil where none are left, or all, and for draft
+// heads that have a list of their own.
+func (m *Model) NewDraftVocab(ctx context.Context, tokens []int32) (*DraftForm, error) {
+	vocab := m.config.Vocab
+	tokens = slices.DeleteFunc(slices.Clone(tokens), func(id int32) bool { return int(id) >= vocab })
+	if n := len(tokens); n == 0 || n == vocab || m.DraftVocabBytes(n) == 0 {
+		return nil, nil
+	}
+	return m.NewDraftForm(ctx, DraftFormOptions{Tokens: tokens, SameBits: true})
+}
+
 // list makes tokens the form's; nil and a list of all are none.
 func (f *DraftForm) list(tokens []int32) error {
 	if tokens == nil {

@@ -275,6 +275,18 @@ func TestDraftVocabRefused(t *testing.T) {
 			t.Errorf("%s: %v", c.what, err)
 		}
 	}
+	for _, c := range []struct {
+		m      *Model
+		tokens []int32
+		want   []int32
+	}{{target, nil, nil}, {target, seq(0, 70), nil}, {head, seq(0, 9), nil}, {target, seq(71, 80), nil},
+		{target, []int32{80, 5, 3}, []int32{3, 5}}} {
+		f, err := c.m.NewDraftVocab(context.Background(), c.tokens)
+		if err != nil || !slices.Equal(f.Tokens(), c.want) || (f == nil) != (c.want == nil) {
+			t.Errorf("of %v: %v, %v, want %v", c.tokens, f.Tokens(), err, c.want)
+		}
+		f.Close()
+	}
 	if n := head.DraftVocabBytes(9); n != 0 {
 		t.Errorf("a head with a list of its own has %d bytes of another", n)
 	}

@@ -27,6 +27,14 @@ func (x *Experience) Of(c Choice) *Experience {
 	return x.of([2]string{c.Drafter, c.Schedule})
 }
 
+// OfDraftVocab is Of where what drafts has a draft vocabulary of so many tokens; 0: all.
+func (x *Experience) OfDraftVocab(c Choice, tokens int) *Experience {
+	if tokens > 0 {
+		c.Drafter = fmt.Sprintf("%s, of %d tokens", c.Drafter, tokens)
+	}
+	return x.Of(c)
+}
+
 // of is Of under the lock.
 func (x *Experience) of(choice [2]string) *Experience {
 	part := x.byChoice[choice]

@@ -298,6 +298,7 @@ func testDistribution(t *testing.T, verifier func() Verifier) {
 	for name, drafter := range map[string]func() Drafter{
 		"model":   func() Drafter { return draft(tinyVocab) },
 		"smaller": func() Drafter { return draft(tinyVocab - 1) },
+		"listed":  func() Drafter { return Model(newFake(t, tinyVocab, 32, listedOnly(tiny(8), 1, 3))) },
 		"ngram":   func() Drafter { return NGram(NGramOptions{MinMatch: 1, MaxMatch: 2}) },
 		"replay":  func() Drafter { return Replay(ReplayOptions{Tokens: []int32{0, 1, 2, 3, 4, 0}}) },
 		"tree":    func() Drafter { return Tree(newFake(t, tinyVocab, 32, tiny(8)), TreeOptions{}) },

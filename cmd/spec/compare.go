@@ -57,6 +57,7 @@ type comparison struct {
 	cache    kvFlags
 	drafts   []string
 	texts    []string // of --lookup
+	vocab    draftVocab
 	context  int
 	sampling engine.Sampling
 	prompts  []string
@@ -116,7 +117,7 @@ func (c *comparison) flags() []group {
 			chosenFlag("--drafter", &m.Drafters, compareDrafters(), "who drafts").
 				or("model,ngram,tree, of a draft model, a draft head or the MTP block in the model's file; without them " +
 					"ngram,suffix"),
-			lookupRow(&c.texts),
+			lookupRow(&c.texts), c.vocab.row(), c.vocab.fromRow(),
 			chosenFlag("--schedule", &m.Schedules, speculative.Names(speculative.Schedules(), true),
 				"draft length; an oracle is added once for its passes").or("constant,dynamic,auto"),
 			chosenFlag("--verify", &m.Verifiers, speculative.Names(speculative.Verifiers(), true),

@@ -65,6 +65,9 @@ func (c *comparison) pair(ctx context.Context, p *program, rt *engine.Runtime, p
 		return nil, "", err
 	}
 	team := &team{context: size, kv: kv, target: session, texts: texts, own: map[string]speculative.Drafter{}}
+	if team.vocab, err = c.vocab.of(ctx, tok); err != nil {
+		return nil, "", err
+	}
 	// The block in the model's own file drafts where it is asked for, and where there is no other draft model.
 	own := slices.ContainsFunc(plan.Settings, func(s compare.Setting) bool {
 		needs := speculative.Choice{Drafter: s.Drafter}.Needs()
@@ -77,7 +80,12 @@ func (c *comparison) pair(ctx context.Context, p *program, rt *engine.Runtime, p
 			return nil, "", err
 		}
 		models = append(models, head)
-		if team.mtp, err = head.NewSession(engine.SessionOptions{Context: size, KV: kv}); err != nil {
+		form, err := head.NewDraftVocab(ctx, team.vocab)
+		if err != nil {
+			return nil, "", err
+		}
+		o := engine.SessionOptions{Context: size, KV: kv, Form: form}
+		if team.mtp, err = head.NewSession(o); err != nil {
 			return nil, "", err
 		}
 		sequences = append(sequences, team.mtp)
@@ -98,6 +106,11 @@ func (c *comparison) pair(ctx context.Context, p *program, rt *engine.Runtime, p
 		o := engine.SessionOptions{Context: min(session.Context(), draft.Config().Context), KV: kv}
 		if h := draft.Head(); h != nil && h.SharesCache {
 			o.Target = session
+		}
+		if vocabulary(target, draft) == nil {
+			if o.Form, err = draft.NewDraftVocab(ctx, team.vocab); err != nil {
+				return nil, "", err
+			}
 		}
 		s, err := draft.NewSession(o)
 		if err != nil {
@@ -130,6 +143,7 @@ type team struct {
 	heads   []*engine.Session              // of draft heads
 	mtp     *engine.Session                // of the target's MTP block; nil if no drafter needs it
 	texts   []*lookup.Index                // to look up in
+	vocab   []int32                        // the draft vocabulary; nil: all tokens
 	own     map[string]speculative.Drafter // those of the target alone, one for all runs: they have caches of their own
 }
 
@@ -191,7 +205,7 @@ func (t *team) make(name string, n int) (d speculative.Drafter, err error) {
 		return nil, flagError(err)
 	}
 	if needs&speculative.NeedsForm != 0 {
-		form, err := parts.Target.NewDraftForm(context.Background(), engine.DraftFormOptions{})
+		form, err := parts.Target.NewDraftForm(context.Background(), engine.DraftFormOptions{Tokens: t.vocab})
 		if err != nil {
 			return nil, err
 		}

@@ -53,7 +53,7 @@ func (g *generate) learn(ctx context.Context, w *writing) error {
 		}
 	}
 	short := g.predict >= 0 && g.predict < estimatedText && !g.conversation
-	if !l.all.Of(c).Empty() || c.Drafter == "none" || c.Schedule != "auto" || short ||
+	if !l.all.OfDraftVocab(c, len(w.DraftVocab())).Empty() || c.Drafter == "none" || c.Schedule != "auto" || short ||
 		w.Target().Bytes() < estimatedModel {
 		return nil
 	}

@@ -327,9 +327,12 @@ func closeIndexes(list []*lookup.Index) {
 	}
 }
 
-// openTexts opens the indexes of --lookup for a target, to be closed with its parts.
+// openTexts opens the indexes of --lookup for a target, to be closed with its parts, and lists its draft vocabulary.
 func (s *speculation) openTexts(ctx context.Context, p *program, to *library.Parts, o *library.Options) (err error) {
 	o.Own = s.own
+	if o.DraftVocab, err = s.vocab.of(ctx, to.Target.Tokenizer()); err != nil {
+		return err
+	}
 	if o.Texts, err = openIndexes(ctx, p, to.Target.Tokenizer(), s.texts); err != nil {
 		return err
 	}

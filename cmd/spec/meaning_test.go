@@ -202,7 +202,8 @@ func TestMeaningsAreComplete(t *testing.T) {
 	reason := map[string]string{
 		"--grammar-file": "--grammar from a file", "--json-schema-file": "--json-schema from a file",
 		"--learned": "a file of the process", "--draft-from": "TestDraftFrom",
-		"--lookup":           "TestLookup",
+		"--lookup":      "TestLookup",
+		"--draft-vocab": "a model that is opened, not a request's", "--draft-vocab-from": "likewise",
 		"--spec-draft-model": "a model that is opened, not a request's",
 		"--model-draft":      "likewise", "--hf-repo-draft": "likewise",
 	}

@@ -178,7 +178,7 @@ func (s *serving) check() error {
 	if err := s.choice.Check(0); err != nil { // requests have their own temperatures
 		return usagef("%v", flagError(err))
 	}
-	return nil
+	return s.vocab.check()
 }
 
 // embedded reports whether the pair inside the program is served.

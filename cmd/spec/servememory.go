@@ -85,6 +85,7 @@ func (s *capacity) room(f servedFile, sessions engine.Sessions) library.Room {
 func (s *serving) bound(f servedFile, m *servedModel, sessions engine.Sessions) (err error) {
 	r := s.room(f, sessions)
 	r.DraftForm = m.Speculation.Needs()&speculative.NeedsForm != 0
+	r.DraftVocab = len(m.DraftVocab)
 	m.Memory, err = r.Divide(m.Target, m.Draft)
 	var low *library.MemoryError
 	if errors.As(err, &low) {

@@ -21,6 +21,7 @@ type speculation struct {
 	earlier string   // file of an earlier answer
 	texts   []string // paths of other texts to look up in
 	own     int64    // bytes of the program's own texts to look up in
+	vocab   draftVocab
 }
 
 // usualOfPair is how the embedded pair speculates where nothing else is said. Its target is so small that auto would
@@ -73,7 +74,7 @@ func (s *speculation) rows() []flag {
 		fileFlag("--draft-from", &s.earlier, "FILE", "an earlier answer, to this prompt or one like it: drafts follow it "+
 			"where the text does, and --drafter drafts where they part; in a conversation for the first answer"),
 		lookupRow(&s.texts),
-	}, choiceRows(&s.choice))
+	}, s.vocab.rows(), choiceRows(&s.choice))
 }
 
 // drafterRow is --drafter.
@@ -132,6 +133,9 @@ func (s *speculation) check(model string, temperature float32) error {
 	if err := s.choice.Check(temperature); err != nil {
 		return usagef("%v", flagError(err))
 	}
+	if err := s.vocab.check(); err != nil {
+		return err
+	}
 	needs := s.choice.Needs()
 	own := needs&(speculative.NeedsDraft|speculative.NeedsMTP) != 0 // a block in the model's own file will do
 	switch {
@@ -143,6 +147,8 @@ func (s *speculation) check(model string, temperature float32) error {
 		return usagef("--drafter lookup needs other texts: --lookup PATH")
 	case len(s.texts) > 0 && s.choice.Drafter != "" && needs&(speculative.NeedsTexts|speculative.TakesTexts) == 0:
 		return usagef("--drafter %s does not look up in the texts of --lookup", s.choice.Drafter)
+	case s.vocab.tokens > 0 && s.choice.Drafter != "" && !needs.Draft() && needs&speculative.NeedsForm == 0:
+		return usagef("--drafter %s has no draft vocabulary (--draft-vocab)", s.choice.Drafter)
 	case s.choice.Drafter != "" && !needs.Draft() && len(s.drafts) > 0:
 		return usagef("--drafter %s does not use the draft model of -md", s.choice.Drafter)
 	}

@@ -59,6 +59,8 @@ func TestRefusedTogether(t *testing.T) {
 			generate("-m", target, "-md", head, "--drafter", "reencode")},
 		{"`--draft-from`", "`--drafter none`", generate("--draft-from", text, "--drafter", "none")},
 		{"`--drafter lookup`", "no `--lookup`", generate("--drafter", "lookup")},
+		{"`--draft-vocab`", "`--drafter ngram`, `suffix` and others", generate("--draft-vocab", "9", "--drafter", "ngram")},
+		{"`--draft-vocab-from`", "no `--draft-vocab`", generate("--draft-vocab-from", text)},
 		{"`--lookup`", "`--drafter ngram`, `suffix` and others", generate("--lookup", text, "--drafter", "ngram")},
 		{"`-md`", "a draft model without a tokenizer", generate("-m", target, "-md", other)},
 		{"a draft head", "another model's vocabulary or sizes", generate("-m", target, "-md", assistant)},

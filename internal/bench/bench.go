@@ -30,7 +30,8 @@ type Options struct {
 	// because on a shared machine it changes from second to second. nil leaves it out.
 	Memory func() (float64, error)
 
-	Draft *engine.Model // the draft model or head whose steps are measured too; nil: none
+	Draft      *engine.Model // the draft model or head whose steps are measured too; nil: none
+	DraftVocab int           // tokens whose logits they are, the first ones; 0: all
 
 	Text []int32 // tokens of prompts, from its beginning to its end and again; nil: random ones
 

@@ -24,6 +24,16 @@ func (r *runner) draft() ([]Row, error) {
 		}
 		o.Target = target
 	}
+	tokens := make([]int32, min(r.o.DraftVocab, m.Config().Vocab))
+	for i := range tokens {
+		tokens[i] = int32(i)
+	}
+	form, err := m.NewDraftVocab(r.ctx, tokens)
+	if err != nil {
+		return nil, err
+	}
+	defer form.Close()
+	o.Form = form
 	s, err := m.NewSession(o)
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package lookup
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -121,18 +122,63 @@ type piece struct {
 	ids  chan []int32
 }
 
-// tokens writes the tokens of all texts. Pieces are encoded side by side and written in their order.
+// tokens writes the tokens of all texts.
 func (b *builder) tokens(ctx context.Context, list []file) error {
+	err := b.o.encoded(ctx, list, func(p *piece, ids []int32) error {
+		if err := b.add(ids, p.ends); err != nil {
+			return err
+		}
+		b.h.TextBytes += uint64(len(p.text))
+		b.progress(int64(len(p.text)))
+		return nil
+	})
+	switch {
+	case err != nil:
+		return err
+	case b.h.Suffixes == 0:
+		return errors.New("there are no texts to look up in")
+	}
+	return b.out.err
+}
+
+// Count counts how often each token is in texts, which are read as [Build] reads them: the first most bytes of them.
+func Count(ctx context.Context, paths []string, o Options, most int64) (counts []uint64, err error) {
+	list, _, err := find(ctx, paths)
+	if err != nil {
+		return nil, err
+	}
+	counts, o.Threads = make([]uint64, o.Vocab), cmp.Or(max(o.Threads, 0), runtime.GOMAXPROCS(0))
+	enough := errors.New("enough")
+	err = o.encoded(ctx, list, func(p *piece, ids []int32) error {
+		for _, id := range ids {
+			if id < 0 || int(id) >= o.Vocab {
+				return fmt.Errorf("lookup: token %d of a vocabulary of %d", id, o.Vocab)
+			}
+			counts[id]++
+		}
+		if most -= int64(len(p.text)); most <= 0 {
+			return enough
+		}
+		return nil
+	})
+	if err != nil && err != enough {
+		return nil, err
+	}
+	return counts, nil
+}
+
+// encoded gives take the pieces of all texts with their tokens, in their order. They are encoded side by side.
+func (o *Options) encoded(ctx context.Context, list []file, take func(*piece, []int32) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	order, work := make(chan *piece, 4*b.o.Threads), make(chan *piece, 4*b.o.Threads)
+	order, work := make(chan *piece, 4*o.Threads), make(chan *piece, 4*o.Threads)
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer stop(nil)
-	for range b.o.Threads {
+	for range o.Threads {
 		running.Go(func() {
 			for p := range work {
-				p.ids <- b.o.Encode(p.text)
+				p.ids <- o.Encode(p.text)
 			}
 		})
 	}
@@ -155,20 +201,11 @@ func (b *builder) tokens(ctx context.Context, list []file) error {
 		}
 	})
 	for p := range order {
-		ids := <-p.ids
-		if err := b.add(ids, p.ends); err != nil {
+		if err := take(p, <-p.ids); err != nil {
 			return err
 		}
-		b.h.TextBytes += uint64(len(p.text))
-		b.progress(int64(len(p.text)))
 	}
-	if err := context.Cause(ctx); err != nil {
-		return err
-	}
-	if b.h.Suffixes == 0 {
-		return errors.New("there are no texts to look up in")
-	}
-	return b.out.err
+	return context.Cause(ctx)
 }
 
 // add writes tokens.

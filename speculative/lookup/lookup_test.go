@@ -300,3 +300,42 @@ func TestShorterFileIsAnError(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// Tokens are counted in files, folders and lines of JSON, of so many first bytes.
+func TestCount(t *testing.T) {
+	dir := t.TempDir()
+	a, b := write(t, dir, "a.txt", "aab\n"), write(t, dir, "b.jsonl", `{"content":"cc"}`+"\n")
+	o := Options{Vocab: 256, Encode: byBytes}
+	for _, c := range []struct {
+		paths []string
+		most  int64
+		want  map[byte]uint64
+	}{
+		{[]string{a}, 1 << 20, map[byte]uint64{'a': 2, 'b': 1, '\n': 1}},
+		{[]string{a, b}, 1 << 20, map[byte]uint64{'a': 2, 'b': 1, '\n': 1, 'c': 2}},
+		{[]string{dir}, 1 << 20, map[byte]uint64{'a': 2, 'b': 1, '\n': 1, 'c': 2}},
+		{[]string{a, b}, 3, map[byte]uint64{'a': 2, 'b': 1, '\n': 1}},
+	} {
+		counts, err := Count(t.Context(), c.paths, o, c.most)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for id, n := range counts {
+			if n != c.want[byte(id)] {
+				t.Errorf("%v, %d bytes: token %d %d times, want %d", c.paths, c.most, id, n, c.want[byte(id)])
+			}
+		}
+	}
+	o.Vocab = 'a'
+	if _, err := Count(t.Context(), []string{a}, o, 100); err == nil {
+		t.Error("a token outside the vocabulary")
+	}
+	if _, err := Count(t.Context(), []string{filepath.Join(dir, "none")}, o, 100); err == nil {
+		t.Error("no file")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Count(ctx, []string{a}, Options{Vocab: 256, Encode: byBytes}, 100); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
