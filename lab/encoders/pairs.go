@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -58,7 +59,12 @@ func (o *options) pairs(ctx context.Context, typ string) error {
 		for _, s := range sides {
 			var d [2]took
 			for j, file := range []string{one, all} {
-				if d[j], err = o.time(ctx, s.command(file), []int{1, len(texts)}[j]); err != nil {
+				d[j], err = o.time(ctx, s.command(file), []int{1, len(texts)}[j])
+				for tries := 1; errors.Is(err, errVectors) && tries < 3; tries++ {
+					fmt.Fprintf(os.Stderr, "%v; it runs again\n", err)
+					d[j], err = o.time(ctx, s.command(file), []int{1, len(texts)}[j])
+				}
+				if err != nil {
 					return err
 				}
 			}
@@ -80,6 +86,9 @@ func (o *options) pairs(ctx context.Context, typ string) error {
 	return nil
 }
 
+// errVectors means that a program did not print all vectors; that run does not count.
+var errVectors = errors.New("not all vectors are printed")
+
 // time runs a command that must print a line of numbers for each text.
 func (o *options) time(ctx context.Context, args []string, texts int) (took, error) {
 	var out, failed bytes.Buffer
@@ -98,7 +107,7 @@ func (o *options) time(ctx context.Context, args []string, texts int) (took, err
 		}
 	}
 	if vectors != texts {
-		return took{}, fmt.Errorf("%s: %d vectors of %d texts", strings.Join(args, " "), vectors, texts)
+		return took{}, fmt.Errorf("%w: %d of %d texts: %s", errVectors, vectors, texts, strings.Join(args, " "))
 	}
 	s := c.ProcessState
 	return took{wall.Seconds(), (s.UserTime() + s.SystemTime()).Seconds()}, nil
