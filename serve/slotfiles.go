@@ -112,6 +112,9 @@ func (s *Server) changeSlot(r *http.Request, body []byte, log *record) (any, err
 		return nil, err
 	}
 	defer release()
+	if _, err := m.slots.idle(ctx, id); err != nil { // nobody else waits for that
+		return nil, err
+	}
 	_, leave, err := s.slotting.enter(ctx, &q.client.slotting, 1, true) // one at a time
 	if err != nil {
 		return nil, err

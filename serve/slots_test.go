@@ -305,6 +305,32 @@ func TestSlotsShowAnswers(t *testing.T) {
 	}
 }
 
+// Who waits for a slot that is in use keeps nobody from another one, and gets what the answer leaves.
+func TestBusySlotsAreWaitedFor(t *testing.T) {
+	s := newTester(t, func(o *Options) { o.SlotFiles.Dir = t.TempDir() })
+	s.ask(slotPrompt, `,"id_slot":1`)
+	release, h := s.hold()
+	defer release()
+	asked, saved := make(chan object, 1), make(chan object, 1)
+	go func() { asked <- s.ask("func main", `,"id_slot":0`) }()
+	<-h.entered
+	go func() { saved <- s.slot(0, "save", `{"filename":"busy.bin"}`, 200) }()
+	s.wait(func() bool { return s.inside.Load() == 2 })
+	if x := s.slot(1, "erase", "", 200); x.number(t, "n_erased") == 0 {
+		t.Errorf("erased: %v", x)
+	}
+	select {
+	case x := <-saved:
+		t.Errorf("saved while the slot is in use: %v", x)
+	default:
+	}
+	release()
+	n := (<-asked).number(t, "tokens_evaluated")
+	if x := <-saved; x.number(t, "n_saved") <= n {
+		t.Errorf("saved: %v of a prompt of %d tokens and its answer", x, n)
+	}
+}
+
 // An answer that asks for no slot gets the one whose text it goes on with, else the one that was used longest ago.
 func TestSlotsAreChosen(t *testing.T) {
 	s := newTester(t, func(o *Options) { o.Parallel = 3 })
