@@ -27,11 +27,13 @@ var planPrompts = []string{
 
 var planCommand = command{
 	name:  "plan",
-	does:  "predict the speedup that a draft model or a draft head gives",
-	usage: "-m TARGET [-md DRAFT] [-p TEXT | -f FILE | --prompts FILE] [flags]",
+	does:  "predict the speedup of a draft model or head, or what a fleet of machines needs",
+	usage: "-m TARGET [-md DRAFT] [-p TEXT | -f FILE | --prompts FILE | --fleet] [flags]",
 	about: `Measures for a few seconds how long the draft model's steps and the target's passes over 1 to 17 tokens take (up to 256 where those of 17 take little longer than those of one, as when weights are read from disk), and how often the two agree on your prompts. From that it predicts the speedup of each draft length: by the formula of Leviathan et al., which takes acceptances to be independent, and over the measured texts, where they come in clusters. It advises whether to use the draft model.
 
--md may be a draft head; without -md, a model that has an MTP block in its file is tried with that, and any other one with itself in fewer bits (--drafter self), where that is enough smaller.`,
+-md may be a draft head; without -md, a model that has an MTP block in its file is tried with that, and any other one with itself in fewer bits (--drafter self), where that is enough smaller.
+
+--fleet predicts machines that serve the model instead: requests per second and core, times to the first token and to the last, how many machines a load needs and what a million tokens cost. It measures passes of several answers and of prompts, or takes them from spec bench --json (--figures), and simulates requests that arrive at random (a Poisson process, with lengths of a log-normal distribution) in the policy by which spec serve shares passes.`,
 	new: func() job { return newPlanning() },
 }
 
@@ -46,10 +48,12 @@ type planning struct {
 	seed    int
 	results resultFlags
 	config  plan.Config
+	fleet   sizing
 }
 
 func newPlanning() *planning {
-	return &planning{seconds: 6, results: asText, config: plan.Config{Tokens: 128, Sampling: newGenerate().sampling}}
+	return &planning{seconds: 6, results: asText, config: plan.Config{Tokens: 128, Sampling: newGenerate().sampling},
+		fleet: newSizing()}
 }
 
 func (x *planning) flags() []group {
@@ -63,12 +67,16 @@ func (x *planning) flags() []group {
 		{"sampling", []flag{lengthRow(&c.Tokens, 16, math.MaxInt32, "tokens to generate after each prompt", "128"),
 			temperatureRow(&c.Sampling.Temperature, "0.8"), noiseRow(&x.seed, "0")}},
 		{"measurement", []flag{floatFlag("--seconds", &x.seconds, 0.1, 3600, "time to measure").or("6")}},
+		{"fleet", x.fleet.rows()},
 		{"output", x.results.rows("SPEC_PLAN_OUTPUT")},
 		withoutEffect(ignoredRows(), ignoredModes()),
 	}
 }
 
 func (x *planning) check() error {
+	if err := x.checkFleet(); err != nil {
+		return err
+	}
 	if holds(x.model, engine.KindEncoder) {
 		return usagef("-m %s: an encoder, which writes no text to draft; spec bench measures it", x.model)
 	}
@@ -82,6 +90,9 @@ func (x *planning) check() error {
 }
 
 func (x *planning) run(ctx context.Context, p *program) error {
+	if x.fleet.on {
+		return x.runFleet(ctx, p)
+	}
 	texts, from, err := x.texts(ctx, p)
 	if err != nil {
 		return err
