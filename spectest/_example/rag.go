@@ -1,7 +1,7 @@
 // Package rag answers questions from documents: a small program whose answers are tested by package spectest.
 //
 //	x, err := rag.New(ctx, m, documents)
-//	text, err := x.Ask(ctx, "How is a ring emptied?")
+//	answer, err := x.Ask(ctx, "How is a ring emptied?")
 package rag
 
 import (
@@ -47,19 +47,20 @@ func (x *Index) Nearest(ctx context.Context, question string) (string, error) {
 	return x.documents[best], nil
 }
 
-// Request is what the model is asked: the nearest document, and the question below it.
-func (x *Index) Request(ctx context.Context, question string) (r spec.Request, err error) {
-	document, err := x.Nearest(ctx, question)
-	r.Prompts = []spec.Prompt{{Text: document + "\n\n// " + question + "\n", Plain: true}}
-	r.MaxTokens = 24
-	return r, err
+// Answer is an answer and what it was made from.
+type Answer struct {
+	Text     string
+	Document string       // the nearest one
+	Request  spec.Request // what the model was asked: the document, and the question below it
 }
 
 // Ask answers a question.
-func (x *Index) Ask(ctx context.Context, question string) (string, error) {
-	r, err := x.Request(ctx, question)
-	if err != nil {
-		return "", err
+func (x *Index) Ask(ctx context.Context, question string) (a Answer, err error) {
+	if a.Document, err = x.Nearest(ctx, question); err != nil {
+		return a, err
 	}
-	return spec.Text(x.m.Generate(ctx, r))
+	a.Request.Prompts = []spec.Prompt{{Text: a.Document + "\n\n// " + question + "\n", Plain: true}}
+	a.Request.MaxTokens = 24
+	a.Text, err = spec.Text(x.m.Generate(ctx, a.Request))
+	return a, err
 }
