@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -182,7 +183,7 @@ func alone(t *testing.T, o batch.Options, clock time.Time) batch.Report {
 	if err := c.parse(pair(), os.Getenv, os.Stderr); err != nil {
 		t.Fatal(err)
 	}
-	server, _, free, err := c.open(t.Context(), os.Getenv)
+	server, _, free, err := c.open(t.Context(), os.Getenv, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

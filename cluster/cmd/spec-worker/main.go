@@ -53,6 +53,7 @@ type command struct {
 	parallel, tries        int
 	memory                 int64
 	listen, logFormat      string
+	cache                  promptCache
 }
 
 func (c *command) parse(args []string, env func(string) string, stderr io.Writer) error {
@@ -86,6 +87,7 @@ func (c *command) parse(args []string, env func(string) string, stderr io.Writer
 	f.IntVar(&c.tries, "tries", cluster.DefaultTries, "how often a request is handed out before it is given up")
 	f.StringVar(&c.listen, "metrics-listen", "", "`ADDRESS:PORT` of /metrics, /livez and /readyz")
 	f.StringVar(&c.logFormat, "log-format", "text", "text or json, on standard error")
+	c.cache.define(f)
 	if err := f.Parse(args); err != nil {
 		return err
 	}
@@ -101,6 +103,8 @@ func (c *command) parse(args []string, env func(string) string, stderr io.Writer
 		return errors.New("-np and -tries are at least 1, -t, -c and -memory at least 0")
 	case c.logFormat != "text" && c.logFormat != "json":
 		return fmt.Errorf("-log-format %s: not text or json", c.logFormat)
+	case c.cache.bucket == "" && c.cache.given():
+		return errors.New("-cache-endpoint and -cache-region go with -cache-s3")
 	case c.listen != "" && addressErr != nil:
 		return fmt.Errorf("-metrics-listen %s: not an address with a port, as in :9090", c.listen)
 	}
@@ -139,7 +143,8 @@ func (c *command) options(rt *engine.Runtime) (spec.Options, error) {
 }
 
 // open loads the model. Its server answers as that of "spec batch" does.
-func (c *command) open(ctx context.Context, env func(string) string) (*serve.Server, spec.Identity, func(), error) {
+func (c *command) open(ctx context.Context, env func(string) string, log *slog.Logger) (
+	*serve.Server, spec.Identity, func(), error) {
 	none := func(err error) (*serve.Server, spec.Identity, func(), error) { return nil, spec.Identity{}, nil, err }
 	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: c.threads, SIMD: env("SPEC_SIMD")})
 	if err != nil {
@@ -147,6 +152,10 @@ func (c *command) open(ctx context.Context, env func(string) string) (*serve.Ser
 	}
 	o, err := c.options(rt)
 	if err != nil {
+		rt.Close()
+		return none(err)
+	}
+	if o.Stored, err = c.cache.stored(env, log); err != nil {
 		rt.Close()
 		return none(err)
 	}
@@ -203,7 +212,7 @@ func run(ctx context.Context, args []string, env func(string) string, stderr io.
 		return err
 	}
 	log := c.log(stderr)
-	server, id, free, err := c.open(ctx, env)
+	server, id, free, err := c.open(ctx, env, log)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -37,7 +38,7 @@ func BenchmarkWorkers(b *testing.B) {
 	if err := c.parse(flags, os.Getenv, io.Discard); err != nil {
 		b.Fatal(err)
 	}
-	server, _, free, err := c.open(b.Context(), os.Getenv)
+	server, _, free, err := c.open(b.Context(), os.Getenv, slog.New(slog.DiscardHandler))
 	if err != nil {
 		b.Fatal(err)
 	}
