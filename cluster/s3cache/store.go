@@ -1,6 +1,12 @@
 // Package s3cache keeps computed prompts (package promptcache) in a bucket of an object store that speaks S3's
 // protocol, so that machines without a common file system share them.
 //
+//	store, err := s3cache.New(s3cache.Options{Endpoint: "https://s3.example.com", Bucket: "prompts", Credentials: c})
+//	if err != nil {
+//		return err
+//	}
+//	loaded, err := promptcache.Load(ctx, store, lineage, model.NewSession, options, tokens, 1)
+//
 // An object is named PREFIX/KEY, the key in hexadecimal, which hashes the model, the options, the salt and the tokens:
 // a bucket tells nobody anything who has not all of these. Its bytes are SHA-256 of the key and of the entry, then the
 // entry. What is old the bucket's lifecycle rules delete. Requests are signed with Signature Version 4, name the bucket
