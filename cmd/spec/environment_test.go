@@ -142,6 +142,7 @@ func TestDefaultsAreAsTold(t *testing.T) {
 	}
 }
 
-// toldByOthers are flags without which packages below choose, or what opens their folder. In compare it is the preset that does, in selftest --quick.
+// toldByOthers are flags without which packages below choose, or what opens their folder, or --ollama. In compare it is
+// the preset that does, in selftest --quick.
 var toldByOthers = []string{"--grammar-memory", "--prompt-delay", "--type", "--kv", "--schedule", "--draft-p-min",
-	"--cache-size", "--yarn-beta-slow", "--yarn-beta-fast"}
+	"--cache-size", "--slot-save-size", "--port", "--yarn-beta-slow", "--yarn-beta-fast"}
