@@ -14,8 +14,8 @@ func scoresQ8_0(out, q []float32, k []byte, dim, rows, keys int, scale float32) 
 	scores(KVQ8_0, out, q, k, dim, rows, keys, scale)
 }
 
-// scores is [Kernels].Scores. It goes dimension by dimension, so that keys are decoded once for all rows; out holds
-// the partial sums.
+// scores is [AttentionKernels].Scores. It goes dimension by dimension, so that keys are decoded once for all rows;
+// out holds the partial sums.
 func scores(t KV, out, q []float32, k []byte, dim, rows, keys int, scale float32) {
 	var buf [Page]float32
 	key := buf[:keys]
@@ -59,8 +59,8 @@ func valuesQ8_0(o, p []float32, v []byte, dim, rows, from, to int) {
 	values(KVQ8_0, o, p, v, dim, rows, from, to)
 }
 
-// values is [Kernels].Values. It goes position by position, 256 dimensions at a time, so that values are decoded once
-// for all rows.
+// values is [AttentionKernels].Values. It goes position by position, 256 dimensions at a time, so that values are
+// decoded once for all rows.
 func values(t KV, o, p []float32, v []byte, dim, rows, from, to int) {
 	var buf [256]float32
 	for d := 0; d < dim; d += len(buf) {

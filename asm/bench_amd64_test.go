@@ -33,7 +33,7 @@ func BenchmarkCycles(b *testing.B) {
 		}
 		for _, f := range Formats() {
 			for tokens := 1; tokens <= TileTokens; tokens++ {
-				if name == "scalar" || k.MatMul[f] == nil {
+				if name == "scalar" || k.Weights[f].MatMul == nil {
 					continue
 				}
 				b.Run(fmt.Sprintf("%s/%s/T%d", f, name, tokens), func(b *testing.B) {
@@ -45,7 +45,7 @@ func BenchmarkCycles(b *testing.B) {
 					for b.Loop() {
 						t := time.Now()
 						for range 8 {
-							k.MatMul[f](panel, x, out, PanelRows, Prefetch{8 << 10, len(panel) / f.Steps(x.Cols)})
+							k.Weights[f].MatMul(panel, x, out, PanelRows, Prefetch{8 << 10, len(panel) / f.Steps(x.Cols)})
 						}
 						best = min(best, time.Since(t)/8)
 					}
@@ -116,7 +116,7 @@ func BenchmarkStream(b *testing.B) {
 								wait.Go(func() {
 									out := make([]float32, tokens*PanelRows)
 									for part := memory[i*share:][:share]; len(part) > 0; part = part[len(panel):] {
-										k.MatMul[f](part[:len(panel)], x, out, PanelRows, Prefetch{8 << 10, len(panel) / f.Steps(x.Cols)})
+										k.Weights[f].MatMul(part[:len(panel)], x, out, PanelRows, Prefetch{8 << 10, len(panel) / f.Steps(x.Cols)})
 									}
 								})
 							}

@@ -32,7 +32,7 @@ func BenchmarkMatMul(b *testing.B) {
 					b.SetBytes(int64(len(panel)))
 					b.ReportAllocs()
 					for b.Loop() {
-						k.MatMul[f](panel, x, out, PanelRows, Prefetch{})
+						k.Weights[f].MatMul(panel, x, out, PanelRows, Prefetch{})
 					}
 				})
 			})

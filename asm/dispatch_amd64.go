@@ -50,16 +50,16 @@ var tilesRequested = sync.OnceValue(requestTiles)
 func avx2() Kernels {
 	k := Scalar()
 	k.Name = "avx2"
-	k.MatMul[F32] = floatMatMul(f32AVX2, 64, 6)
-	k.MatMul[F16] = floatMatMul(f16AVX2, 32, 6)
-	k.MatMul[NVFP4] = k.MatMul[F16]
-	k.MatMul[BF16] = floatMatMul(bf16AVX2, 32, 6)
+	k.Weights[F32].MatMul = floatMatMul(f32AVX2, 64, 6)
+	k.Weights[F16].MatMul = floatMatMul(f16AVX2, 32, 6)
+	k.Weights[NVFP4].MatMul = k.Weights[F16].MatMul
+	k.Weights[BF16].MatMul = floatMatMul(bf16AVX2, 32, 6)
 	integerAVX2(&k)
-	k.MatMul[IQ3_S] = integerMatMul(IQ3_S, odd32AVX2, tileBias)
+	k.Weights[IQ3_S].MatMul = integerMatMul(IQ3_S, odd32AVX2, tileBias)
 	shareQ4_0(&k)
 	tilesAVX2(&k)
 	inflatesAVX2(&k)
-	k.Pass[F32], k.Pass[F16], k.Pass[BF16] = 6, 6, 6
+	k.Weights[F32].Pass, k.Weights[F16].Pass, k.Weights[BF16].Pass = 6, 6, 6
 	k.SumSquares, k.RMSNorm, k.LayerNorm = sumSquaresAVX2, rmsNormAVX2, layerNormAVX2
 	k.Add, k.Blend = addAVX2, blendAVX2
 	k.Exp, k.ExpSum, k.SiLUMul, k.SigmoidMul, k.GELU = expAVX2, expSumAVX2, siluMulAVX2, sigmoidMulAVX2, geluAVX2
@@ -98,17 +98,19 @@ func avx512(vbmi bool) Kernels {
 	k := avx2()
 	k.Name = "avx512"
 	k.Offset = true
-	k.MatMul[F32] = floatMatMul(f32AVX512, 64, 8)
-	k.MatMul[F16] = floatMatMul(f16AVX512, 32, 8)
-	k.MatMul[NVFP4] = k.MatMul[F16]
-	k.MatMul[BF16] = floatMatMul(bf16AVX512, 32, 8)
+	k.Weights[F32].MatMul = floatMatMul(f32AVX512, 64, 8)
+	k.Weights[F16].MatMul = floatMatMul(f16AVX512, 32, 8)
+	k.Weights[NVFP4].MatMul = k.Weights[F16].MatMul
+	k.Weights[BF16].MatMul = floatMatMul(bf16AVX512, 32, 8)
 	integerAVX512(&k)
 	shareQ4_0(&k)
 	noTiles(&k)
 	inflatesAVX512(&k, vbmi)
-	k.MatMulPair[Q8_0] = blockMatMulPair(Q8_0, q8PairAVX512)
-	k.MatMulPair[Q4_0] = blockMatMulPair(Q4_0, q4PairAVX512)
-	clear(k.Pass[:])
+	k.Weights[Q8_0].MatMulPair = blockMatMulPair(Q8_0, q8PairAVX512)
+	k.Weights[Q4_0].MatMulPair = blockMatMulPair(Q4_0, q4PairAVX512)
+	for f := range k.Weights {
+		k.Weights[f].Pass = 0
+	}
 	k.Exp, k.ExpSum, k.SiLUMul, k.SigmoidMul, k.GELU = expAVX512, expSumAVX512, siluMulAVX512, sigmoidMulAVX512, geluAVX512
 	k.GELUErf = geluErfAVX512
 	k.ReadSum = readSumAVX512

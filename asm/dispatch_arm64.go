@@ -21,10 +21,10 @@ func sets() []Kernels {
 func neon() Kernels {
 	k := Scalar()
 	k.Name = "neon"
-	k.MatMul[F32] = floatMatMul(f32NEON, 64, 6)
-	k.MatMul[F16] = floatMatMul(f16NEON, 32, 6)
-	k.MatMul[NVFP4] = k.MatMul[F16]
-	k.MatMul[BF16] = floatMatMul(bf16NEON, 32, 6)
+	k.Weights[F32].MatMul = floatMatMul(f32NEON, 64, 6)
+	k.Weights[F16].MatMul = floatMatMul(f16NEON, 32, 6)
+	k.Weights[NVFP4].MatMul = k.Weights[F16].MatMul
+	k.Weights[BF16].MatMul = floatMatMul(bf16NEON, 32, 6)
 	integerNEON(&k)
 	shareQ4_0(&k)
 	k.SumSquares, k.RMSNorm, k.LayerNorm = sumSquaresNEON, rmsNormNEON, layerNormNEON

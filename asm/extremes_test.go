@@ -80,8 +80,8 @@ func TestMatMulExtremes(t *testing.T) {
 					}
 				}
 				got, want := make([]float32, tokens*PanelRows), make([]float32, tokens*PanelRows)
-				k.MatMul[f](mine, &x, got, PanelRows, Prefetch{})
-				scalar.MatMul[f](theirs, &x, want, PanelRows, Prefetch{})
+				k.Weights[f].MatMul(mine, &x, got, PanelRows, Prefetch{})
+				scalar.Weights[f].MatMul(theirs, &x, want, PanelRows, Prefetch{})
 				wantSame(t, fmt.Sprintf("%v, %d tokens", f, tokens), got, want)
 				for i := 0; k.Name == scalar.Name && i < len(got); i++ {
 					token, row := i/PanelRows, i%PanelRows

@@ -30,8 +30,8 @@ const (
 //	bits     [16 rows][4 bytes], 64 bytes: byte j has weight j of group g at bit (g+4)%8: groups 0 … 3 at bits 4 … 7, so
 //	         that H>>g, and after H <<= 4 again H>>(g-4), has it at bit 4
 //
-// Types of few bits per weight have compact panels, about as large as the rows in their file. [Kernels].Inflate turns
-// one into the panel that products take, which is as above.
+// Types of few bits per weight have compact panels, about as large as the rows in their file.
+// [WeightKernels].Inflate turns one into the panel that products take, which is as above.
 //
 // A row that ends within a larger unit of a panel (a pair or four blocks that share a section of scales) ends after
 // the quants of its last block.
@@ -108,7 +108,7 @@ type format struct {
 	blockWeights int  // weights per block of a GGUF row: 1, 32, 64, 128 or 256
 	blockBytes   int  // bytes per block of a GGUF row
 	panelBytes   int  // bytes per block of a panel, all sections together
-	offset       bool // the panel's bytes depend on Kernels.Offset
+	offset       bool // the panel's bytes depend on MatrixKernels.Offset
 	sums         sums // which sums of a tile the products take, besides quants and scales
 
 	// scales says where a block has its binary16 scales: if they are finite, so are its weights. Types without such scales
@@ -119,7 +119,7 @@ type format struct {
 	table *table // of types whose weights are indices of a table and share its panel; nil for others
 
 	// inflate, of types whose panels are compact, writes the panel that products take, productBytes per block, of cols
-	// columns; see Kernels.Inflate.
+	// columns; see WeightKernels.Inflate.
 	inflate      func(dst, panel []byte, cols int)
 	productBytes int
 
@@ -172,7 +172,7 @@ func (f Format) String() string {
 // Integer reports whether a product with weights of this format takes quantized activations.
 func (f Format) Integer() bool { return formats[f].integer }
 
-// Offset reports whether the bytes of a panel depend on [Kernels].Offset.
+// Offset reports whether the bytes of a panel depend on [MatrixKernels].Offset.
 func (f Format) Offset() bool { return formats[f].offset }
 
 // BlockWeights is the number of weights in a block: a row's length is a multiple of it. 1, 32, 64, 128 or 256.
@@ -190,7 +190,7 @@ func (f Format) PanelBytes(cols int) int {
 }
 
 // ProductBytes is the size of a panel of 16 rows of cols weights as products take it, a multiple of 64: where a type's
-// panels are compact, what [Kernels].Inflate writes; else PanelBytes.
+// panels are compact, what [WeightKernels].Inflate writes; else PanelBytes.
 func (f Format) ProductBytes(cols int) int {
 	return align64(cols / formats[f].blockWeights * f.productBlock())
 }

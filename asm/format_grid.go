@@ -3,8 +3,8 @@ package asm
 // grid is the entries of a type IQ1, IQ2 or IQ3, whose 8 or 4 weights are an entry of a grid with signs.
 //
 // The types below 3.2 bits per weight keep that form in their panels, so that a panel takes at most 1.08 times its
-// rows' bytes. [Kernels].Inflate writes the panel of the table type, which products take. A compact super-block of 16
-// rows is, for each sub-block of 32 weights,
+// rows' bytes. [WeightKernels].Inflate writes the panel of the table type, which products take. A compact
+// super-block of 16 rows is, for each sub-block of 32 weights,
 //
 //	[16 rows][4 or 8] the low 8 bits of the entries
 //	[16 rows][4]      the signs of 8 weights each, all 8 of them; of IQ1 none
@@ -319,7 +319,7 @@ func (l *compactLayout) get(super []byte, b *gridBlock, r int) {
 	b.d = le.Uint16(super[l.d+2*r:])
 }
 
-// inflate is Kernels.Inflate.
+// inflate is WeightKernels.Inflate.
 func (l *compactLayout) inflate(dst, panel []byte, cols int) {
 	size := l.t.panelBytes()
 	for b := range cols / SuperBlock {

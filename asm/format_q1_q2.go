@@ -100,6 +100,6 @@ func inflateQ2_0(nibbles, quants []byte) {
 // shareQ4_0 makes the set's product of Q4_0 that of the types whose panels become its.
 func shareQ4_0(k *Kernels) {
 	for _, f := range []Format{Q1_0, Q2_0} {
-		k.MatMul[f], k.MatMulTiles[f] = k.MatMul[Q4_0], k.MatMulTiles[Q4_0]
+		k.Weights[f].MatMul, k.Weights[f].MatMulTiles = k.Weights[Q4_0].MatMul, k.Weights[Q4_0].MatMulTiles
 	}
 }

@@ -2,8 +2,8 @@ package asm
 
 // Q8_0. A block of 32 weights takes 34 bytes: d binary16; q [32] int8. A weight is d*q.
 //
-// A panel is pairs of blocks (see pairedBlock): d [2][16 rows] binary16; bytes of q [2]. With Kernels.Offset the
-// bytes are q^0x80, that is unsigned q+128: their products start at -128*sum(q), which is Tile.Bias.
+// A panel is pairs of blocks (see pairedBlock): d [2][16 rows] binary16; bytes of q [2]. With MatrixKernels.Offset
+// the bytes are q^0x80, that is unsigned q+128: their products start at -128*sum(q), which is Tile.Bias.
 var formatQ8_0 = format{
 	name: "q8_0", integer: true, blockWeights: 32, blockBytes: 34, panelBytes: 32 + 512,
 	offset: true, sums: biasSums, scales: []int{0}, pack: packQ8_0, row: rowQ8_0, matMul: matMulQ8_0,

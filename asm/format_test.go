@@ -47,7 +47,7 @@ func TestSums(t *testing.T) {
 			packProduct(f, k.Offset, panel, randomRows(r, f, PanelRows, cols), PanelRows, cols)
 			x, _ := newTile(t, k, r, tokens, cols)
 			want, got := make([]float32, tokens*PanelRows), make([]float32, tokens*PanelRows)
-			k.MatMul[f](panel, x, want, PanelRows, Prefetch{})
+			k.Weights[f].MatMul(panel, x, want, PanelRows, Prefetch{})
 			for i := range x.D {
 				if formats[f].sums != biasSums {
 					x.Bias[i] = 77777
@@ -59,7 +59,7 @@ func TestSums(t *testing.T) {
 					x.Half[2*i], x.Half[2*i+1] = 88888, 99999
 				}
 			}
-			k.MatMul[f](panel, x, got, PanelRows, Prefetch{})
+			k.Weights[f].MatMul(panel, x, got, PanelRows, Prefetch{})
 			wantSame(t, f.String(), got, want)
 		}
 	})

@@ -70,8 +70,8 @@ func rowTQ1_0(panel []byte, r int, dst []float32, _ bool) {
 	}
 }
 
-// inflateTQ1_0 is Kernels.Inflate. Digits of groups i of 4 weights, at bits 2i, are the crumbs of as many sub-blocks.
-// It goes over 8 of the 64 bytes of a group at a time.
+// inflateTQ1_0 is WeightKernels.Inflate. Digits of groups i of 4 weights, at bits 2i, are the crumbs of as many
+// sub-blocks. It goes over 8 of the 64 bytes of a group at a time.
 func inflateTQ1_0(dst, panel []byte, cols int) {
 	const sub = crumbBytes
 	for b := range cols / SuperBlock {

@@ -65,7 +65,7 @@ func FuzzMatMul(f *testing.F) {
 			panel := make([]byte, fm.ProductBytes(cols))
 			packProduct(fm, k.Offset, panel, weights, rows, cols)
 			out := make([]float32, (n-1)*stride+PanelRows)
-			k.MatMul[fm](panel, x, out, stride, anyPrefetch(r))
+			k.Weights[fm].MatMul(panel, x, out, stride, anyPrefetch(r))
 			if want == nil {
 				want = out
 			}

@@ -16,7 +16,7 @@ func inflateOf[E any](f Format, kernel func(dst, panel *byte, entries *E, supers
 	}
 }
 
-// inflateTernary is Kernels.Inflate of TQ1_0.
+// inflateTernary is WeightKernels.Inflate of TQ1_0.
 func inflateTernary(dst, panel []byte, cols int) {
 	if supers := cols / SuperBlock; supers > 0 {
 		_, _ = dst[supers*tqPanel-1], panel[supers*tq1Panel-1]
@@ -24,7 +24,7 @@ func inflateTernary(dst, panel []byte, cols int) {
 	}
 }
 
-// inflateHalves makes Kernels.Inflate of NVFP4 of a kernel.
+// inflateHalves makes WeightKernels.Inflate of NVFP4 of a kernel.
 func inflateHalves(kernel func(dst, panel *byte, parts int)) func(dst, panel []byte, cols int) {
 	return func(dst, panel []byte, cols int) {
 		if parts := cols / 16; parts > 0 {
@@ -37,29 +37,33 @@ func inflateHalves(kernel func(dst, panel *byte, parts int)) func(dst, panel []b
 // inflatesAVX2 sets what turns compact panels into those of products.
 func inflatesAVX2(k *Kernels) {
 	octets := func(f Format) *uint64 { return &formats[f].table.grid.octets[0] }
-	k.Inflate[IQ3_XXS] = inflateOf(IQ3_XXS, iq3xxsInflateAVX2, &formats[IQ3_XXS].table.grid.quads[0])
-	k.Inflate[IQ2_S] = inflateOf(IQ2_S, iq2sInflateAVX2, octets(IQ2_S))
-	k.Inflate[IQ2_XS] = inflateOf(IQ2_XS, iq2xsInflateAVX2, octets(IQ2_XS))
-	k.Inflate[IQ2_XXS] = inflateOf(IQ2_XXS, iq2xxsInflateAVX2, octets(IQ2_XXS))
-	k.Inflate[IQ1_M] = inflateOf(IQ1_M, iq1InflateAVX2, octets(IQ1_M))
-	k.Inflate[TQ1_0] = inflateTernary
-	k.Inflate[IQ1_S] = inflateOf(IQ1_S, iq1InflateAVX2, octets(IQ1_S))
-	k.Inflate[NVFP4] = inflateHalves(nvfp4InflateAVX2)
+	k.Weights[IQ3_XXS].Inflate = inflateOf(IQ3_XXS, iq3xxsInflateAVX2, &formats[IQ3_XXS].table.grid.quads[0])
+	k.Weights[IQ2_S].Inflate = inflateOf(IQ2_S, iq2sInflateAVX2, octets(IQ2_S))
+	k.Weights[IQ2_XS].Inflate = inflateOf(IQ2_XS, iq2xsInflateAVX2, octets(IQ2_XS))
+	k.Weights[IQ2_XXS].Inflate = inflateOf(IQ2_XXS, iq2xxsInflateAVX2, octets(IQ2_XXS))
+	k.Weights[IQ1_M].Inflate = inflateOf(IQ1_M, iq1InflateAVX2, octets(IQ1_M))
+	k.Weights[TQ1_0].Inflate = inflateTernary
+	k.Weights[IQ1_S].Inflate = inflateOf(IQ1_S, iq1InflateAVX2, octets(IQ1_S))
+	k.Weights[NVFP4].Inflate = inflateHalves(nvfp4InflateAVX2)
 }
 
 // inflatesAVX512 does it with AVX-512.
 func inflatesAVX512(k *Kernels, vbmi bool) {
-	k.Inflate[NVFP4] = inflateHalves(nvfp4InflateAVX512)
+	k.Weights[NVFP4].Inflate = inflateHalves(nvfp4InflateAVX512)
 	if !vbmi {
 		return
 	}
-	k.Inflate[IQ3_XXS] = inflateOf(IQ3_XXS, iq3xxsInflateAVX512, &planesIQ3_XXS[0])
-	k.Inflate[IQ2_S] = inflateOf(IQ2_S, iq2sInflateAVX512, &planesIQ2_S[0])
-	k.Inflate[IQ2_XS] = inflateOf(IQ2_XS, iq2xsInflateAVX512, &planesIQ2_XS[0])
-	k.Inflate[IQ2_XXS] = inflateOf(IQ2_XXS, iq2xxsInflateAVX512, &planesIQ2_XXS[0])
-	k.Inflate[TQ1_0] = inflateTernaryAVX512
-	k.Inflate[Q1_0] = narrowInflate(128, 4, func(nibbles, quants []byte) { q1InflateAVX512(&nibbles[0], &quants[0]) })
-	k.Inflate[Q2_0] = narrowInflate(64, 8, func(nibbles, quants []byte) { q2InflateAVX512(&nibbles[0], &quants[0]) })
+	k.Weights[IQ3_XXS].Inflate = inflateOf(IQ3_XXS, iq3xxsInflateAVX512, &planesIQ3_XXS[0])
+	k.Weights[IQ2_S].Inflate = inflateOf(IQ2_S, iq2sInflateAVX512, &planesIQ2_S[0])
+	k.Weights[IQ2_XS].Inflate = inflateOf(IQ2_XS, iq2xsInflateAVX512, &planesIQ2_XS[0])
+	k.Weights[IQ2_XXS].Inflate = inflateOf(IQ2_XXS, iq2xxsInflateAVX512, &planesIQ2_XXS[0])
+	k.Weights[TQ1_0].Inflate = inflateTernaryAVX512
+	k.Weights[Q1_0].Inflate = narrowInflate(128, 4, func(nibbles, quants []byte) {
+		q1InflateAVX512(&nibbles[0], &quants[0])
+	})
+	k.Weights[Q2_0].Inflate = narrowInflate(64, 8, func(nibbles, quants []byte) {
+		q2InflateAVX512(&nibbles[0], &quants[0])
+	})
 }
 
 // inflateTernaryAVX512 is inflateTernary.

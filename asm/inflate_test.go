@@ -12,8 +12,8 @@ func TestInflate(t *testing.T) {
 	eachSet(t, func(t *testing.T, k, scalar *Kernels) {
 		r := newRand(61)
 		for _, f := range Formats() {
-			if (k.Inflate[f] != nil) != f.Compact() {
-				t.Errorf("%v: inflated: %v, compact: %v", f, k.Inflate[f] != nil, f.Compact())
+			if (k.Weights[f].Inflate != nil) != f.Compact() {
+				t.Errorf("%v: inflated: %v, compact: %v", f, k.Weights[f].Inflate != nil, f.Compact())
 			}
 			if !f.Compact() {
 				continue
@@ -24,8 +24,8 @@ func TestInflate(t *testing.T) {
 				Pack(f, k.Offset, compact, randomRows(r, f, PanelRows, cols), PanelRows, cols)
 				want, got := make([]byte, f.ProductBytes(cols)), tail[byte](t, f.ProductBytes(cols))
 				clear(got)
-				scalar.Inflate[f](want, compact, cols)
-				k.Inflate[f](got, compact, cols)
+				scalar.Weights[f].Inflate(want, compact, cols)
+				k.Weights[f].Inflate(got, compact, cols)
 				if !bytes.Equal(got, want) {
 					t.Fatalf("%v: not the scalar set's panel", f)
 				}
@@ -56,7 +56,7 @@ func BenchmarkInflate(b *testing.B) {
 				Pack(f, k.Offset, compact, randomRows(newRand(1), f, PanelRows, cols), PanelRows, cols)
 				b.SetBytes(int64(len(compact)))
 				for b.Loop() {
-					k.Inflate[f](panel, compact, cols)
+					k.Weights[f].Inflate(panel, compact, cols)
 				}
 			})
 		})

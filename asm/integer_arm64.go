@@ -6,78 +6,100 @@ package asm
 
 // integerNEON sets the products with integer weights.
 func integerNEON(k *Kernels) {
-	k.MatMul[Q8_0] = integerMatMul(Q8_0, q8NEON, tileBias, 2)
-	k.MatMul[Q6_K] = integerMatMul(Q6_K, q6kNEON, tileHalf, 2)
-	k.MatMul[Q5_1] = integerMatMul(Q5_1, q51NEON, tileDSum, 2)
-	k.MatMul[Q5_K] = integerMatMul(Q5_K, q5kNEON, tileDSum, 2)
-	k.MatMul[Q5_0] = integerMatMul(Q5_0, q50NEON, tileBias, 2)
-	k.MatMul[Q4_1] = integerMatMul(Q4_1, q41NEON, tileDSum, 2)
-	k.MatMul[Q4_K] = integerMatMul(Q4_K, q4kNEON, tileDSum, 2)
-	k.MatMul[IQ4_NL] = integerMatMul(IQ4_NL, iq4nlNEON, tileBias, 2)
-	k.MatMul[Q4_0] = integerMatMul(Q4_0, q4NEON, tileBias, 2)
-	k.MatMul[IQ4_XS] = tableMatMul(IQ4_XS, table32NEON, tileBias, 2)
-	k.MatMul[IQ3_S] = tableMatMul(IQ3_S, table32NEON, tileBias, 2)
-	k.MatMul[IQ3_XXS] = tableMatMul(IQ3_XXS, table32NEON, tileBias, 2)
-	k.MatMul[IQ2_XXS] = tableMatMul(IQ2_XXS, table32NEON, tileBias, 2)
-	k.MatMul[IQ1_S] = tableMatMul(IQ1_S, table32NEON, tileBias, 2)
-	k.MatMul[MXFP4] = integerMatMul(MXFP4, mxfp4NEON, tileBias, 2)
-	k.MatMul[Q3_K] = integerMatMul(Q3_K, q3kNEON, tileHalf, 2)
-	k.MatMul[Q2_K] = integerMatMul(Q2_K, q2kNEON, tileHalf, 2)
-	k.MatMul[IQ2_S] = tableMatMul(IQ2_S, table16NEON, tileHalf, 2)
-	k.MatMul[IQ2_XS] = tableMatMul(IQ2_XS, table16NEON, tileHalf, 2)
-	k.MatMul[IQ1_M] = tableMatMul(IQ1_M, table16NEON, tileHalf, 2)
-	k.MatMul[TQ2_0] = integerMatMul(TQ2_0, tqNEON, tileBias, 2)
-	k.MatMul[TQ1_0] = integerMatMul(TQ1_0, tqNEON, tileBias, 2)
+	k.Weights[Q8_0].MatMul = integerMatMul(Q8_0, q8NEON, tileBias, 2)
+	k.Weights[Q6_K].MatMul = integerMatMul(Q6_K, q6kNEON, tileHalf, 2)
+	k.Weights[Q5_1].MatMul = integerMatMul(Q5_1, q51NEON, tileDSum, 2)
+	k.Weights[Q5_K].MatMul = integerMatMul(Q5_K, q5kNEON, tileDSum, 2)
+	k.Weights[Q5_0].MatMul = integerMatMul(Q5_0, q50NEON, tileBias, 2)
+	k.Weights[Q4_1].MatMul = integerMatMul(Q4_1, q41NEON, tileDSum, 2)
+	k.Weights[Q4_K].MatMul = integerMatMul(Q4_K, q4kNEON, tileDSum, 2)
+	k.Weights[IQ4_NL].MatMul = integerMatMul(IQ4_NL, iq4nlNEON, tileBias, 2)
+	k.Weights[Q4_0].MatMul = integerMatMul(Q4_0, q4NEON, tileBias, 2)
+	k.Weights[IQ4_XS].MatMul = tableMatMul(IQ4_XS, table32NEON, tileBias, 2)
+	k.Weights[IQ3_S].MatMul = tableMatMul(IQ3_S, table32NEON, tileBias, 2)
+	k.Weights[IQ3_XXS].MatMul = tableMatMul(IQ3_XXS, table32NEON, tileBias, 2)
+	k.Weights[IQ2_XXS].MatMul = tableMatMul(IQ2_XXS, table32NEON, tileBias, 2)
+	k.Weights[IQ1_S].MatMul = tableMatMul(IQ1_S, table32NEON, tileBias, 2)
+	k.Weights[MXFP4].MatMul = integerMatMul(MXFP4, mxfp4NEON, tileBias, 2)
+	k.Weights[Q3_K].MatMul = integerMatMul(Q3_K, q3kNEON, tileHalf, 2)
+	k.Weights[Q2_K].MatMul = integerMatMul(Q2_K, q2kNEON, tileHalf, 2)
+	k.Weights[IQ2_S].MatMul = tableMatMul(IQ2_S, table16NEON, tileHalf, 2)
+	k.Weights[IQ2_XS].MatMul = tableMatMul(IQ2_XS, table16NEON, tileHalf, 2)
+	k.Weights[IQ1_M].MatMul = tableMatMul(IQ1_M, table16NEON, tileHalf, 2)
+	k.Weights[TQ2_0].MatMul = integerMatMul(TQ2_0, tqNEON, tileBias, 2)
+	k.Weights[TQ1_0].MatMul = integerMatMul(TQ1_0, tqNEON, tileBias, 2)
 }
 
 // integerDotprod sets the products with integer weights.
 func integerDotprod(k *Kernels) {
-	k.MatMul[Q8_0] = integerMatMul(Q8_0, q8Dotprod, tileBias, 4)
-	k.MatMul[Q6_K] = integerMatMul(Q6_K, q6kDotprod, tileHalf, 4)
-	k.MatMul[Q5_1] = integerMatMul(Q5_1, q51Dotprod, tileDSum, 4)
-	k.MatMul[Q5_K] = integerMatMul(Q5_K, q5kDotprod, tileDSum, 4)
-	k.MatMul[Q5_0] = integerMatMul(Q5_0, q50Dotprod, tileBias, 4)
-	k.MatMul[Q4_1] = integerMatMul(Q4_1, q41Dotprod, tileDSum, 4)
-	k.MatMul[Q4_K] = integerMatMul(Q4_K, q4kDotprod, tileDSum, 4)
-	k.MatMul[IQ4_NL] = integerMatMul(IQ4_NL, iq4nlDotprod, tileBias, 4)
-	k.MatMul[Q4_0] = integerMatMul(Q4_0, q4Dotprod, tileBias, 4)
-	k.MatMul[IQ4_XS] = tableMatMul(IQ4_XS, table32Dotprod, tileBias, 4)
-	k.MatMul[IQ3_S] = tableMatMul(IQ3_S, table32Dotprod, tileBias, 4)
-	k.MatMul[IQ3_XXS] = tableMatMul(IQ3_XXS, table32Dotprod, tileBias, 4)
-	k.MatMul[IQ2_XXS] = tableMatMul(IQ2_XXS, table32Dotprod, tileBias, 4)
-	k.MatMul[IQ1_S] = tableMatMul(IQ1_S, table32Dotprod, tileBias, 4)
-	k.MatMul[MXFP4] = integerMatMul(MXFP4, mxfp4Dotprod, tileBias, 4)
-	k.MatMul[Q3_K] = integerMatMul(Q3_K, q3kDotprod, tileHalf, 4)
-	k.MatMul[Q2_K] = integerMatMul(Q2_K, q2kDotprod, tileHalf, 4)
-	k.MatMul[IQ2_S] = tableMatMul(IQ2_S, table16Dotprod, tileHalf, 4)
-	k.MatMul[IQ2_XS] = tableMatMul(IQ2_XS, table16Dotprod, tileHalf, 4)
-	k.MatMul[IQ1_M] = tableMatMul(IQ1_M, table16Dotprod, tileHalf, 4)
-	k.MatMul[TQ2_0] = integerMatMul(TQ2_0, tqDotprod, tileBias, 4)
-	k.MatMul[TQ1_0] = integerMatMul(TQ1_0, tqDotprod, tileBias, 4)
+	k.Weights[Q8_0].MatMul = integerMatMul(Q8_0, q8Dotprod, tileBias, 4)
+	k.Weights[Q6_K].MatMul = integerMatMul(Q6_K, q6kDotprod, tileHalf, 4)
+	k.Weights[Q5_1].MatMul = integerMatMul(Q5_1, q51Dotprod, tileDSum, 4)
+	k.Weights[Q5_K].MatMul = integerMatMul(Q5_K, q5kDotprod, tileDSum, 4)
+	k.Weights[Q5_0].MatMul = integerMatMul(Q5_0, q50Dotprod, tileBias, 4)
+	k.Weights[Q4_1].MatMul = integerMatMul(Q4_1, q41Dotprod, tileDSum, 4)
+	k.Weights[Q4_K].MatMul = integerMatMul(Q4_K, q4kDotprod, tileDSum, 4)
+	k.Weights[IQ4_NL].MatMul = integerMatMul(IQ4_NL, iq4nlDotprod, tileBias, 4)
+	k.Weights[Q4_0].MatMul = integerMatMul(Q4_0, q4Dotprod, tileBias, 4)
+	k.Weights[IQ4_XS].MatMul = tableMatMul(IQ4_XS, table32Dotprod, tileBias, 4)
+	k.Weights[IQ3_S].MatMul = tableMatMul(IQ3_S, table32Dotprod, tileBias, 4)
+	k.Weights[IQ3_XXS].MatMul = tableMatMul(IQ3_XXS, table32Dotprod, tileBias, 4)
+	k.Weights[IQ2_XXS].MatMul = tableMatMul(IQ2_XXS, table32Dotprod, tileBias, 4)
+	k.Weights[IQ1_S].MatMul = tableMatMul(IQ1_S, table32Dotprod, tileBias, 4)
+	k.Weights[MXFP4].MatMul = integerMatMul(MXFP4, mxfp4Dotprod, tileBias, 4)
+	k.Weights[Q3_K].MatMul = integerMatMul(Q3_K, q3kDotprod, tileHalf, 4)
+	k.Weights[Q2_K].MatMul = integerMatMul(Q2_K, q2kDotprod, tileHalf, 4)
+	k.Weights[IQ2_S].MatMul = tableMatMul(IQ2_S, table16Dotprod, tileHalf, 4)
+	k.Weights[IQ2_XS].MatMul = tableMatMul(IQ2_XS, table16Dotprod, tileHalf, 4)
+	k.Weights[IQ1_M].MatMul = tableMatMul(IQ1_M, table16Dotprod, tileHalf, 4)
+	k.Weights[TQ2_0].MatMul = integerMatMul(TQ2_0, tqDotprod, tileBias, 4)
+	k.Weights[TQ1_0].MatMul = integerMatMul(TQ1_0, tqDotprod, tileBias, 4)
 }
 
 // integerI8MM sets the products of integer weights with whole tiles.
 func integerI8MM(k *Kernels) {
-	k.MatMul[Q8_0] = wholeTiles(integerMatMul(Q8_0, q8I8MM, tileBias, TileTokens), k.MatMul[Q8_0])
-	k.MatMul[Q6_K] = wholeTiles(integerMatMul(Q6_K, q6kI8MM, tileHalf, TileTokens), k.MatMul[Q6_K])
-	k.MatMul[Q5_1] = wholeTiles(integerMatMul(Q5_1, q51I8MM, tileDSum, TileTokens), k.MatMul[Q5_1])
-	k.MatMul[Q5_K] = wholeTiles(integerMatMul(Q5_K, q5kI8MM, tileDSum, TileTokens), k.MatMul[Q5_K])
-	k.MatMul[Q5_0] = wholeTiles(integerMatMul(Q5_0, q50I8MM, tileBias, TileTokens), k.MatMul[Q5_0])
-	k.MatMul[Q4_1] = wholeTiles(integerMatMul(Q4_1, q41I8MM, tileDSum, TileTokens), k.MatMul[Q4_1])
-	k.MatMul[Q4_K] = wholeTiles(integerMatMul(Q4_K, q4kI8MM, tileDSum, TileTokens), k.MatMul[Q4_K])
-	k.MatMul[IQ4_NL] = wholeTiles(integerMatMul(IQ4_NL, iq4nlI8MM, tileBias, TileTokens), k.MatMul[IQ4_NL])
-	k.MatMul[Q4_0] = wholeTiles(integerMatMul(Q4_0, q4I8MM, tileBias, TileTokens), k.MatMul[Q4_0])
-	k.MatMul[IQ4_XS] = wholeTiles(tableMatMul(IQ4_XS, table32I8MM, tileBias, TileTokens), k.MatMul[IQ4_XS])
-	k.MatMul[IQ3_S] = wholeTiles(tableMatMul(IQ3_S, table32I8MM, tileBias, TileTokens), k.MatMul[IQ3_S])
-	k.MatMul[IQ3_XXS] = wholeTiles(tableMatMul(IQ3_XXS, table32I8MM, tileBias, TileTokens), k.MatMul[IQ3_XXS])
-	k.MatMul[IQ2_XXS] = wholeTiles(tableMatMul(IQ2_XXS, table32I8MM, tileBias, TileTokens), k.MatMul[IQ2_XXS])
-	k.MatMul[IQ1_S] = wholeTiles(tableMatMul(IQ1_S, table32I8MM, tileBias, TileTokens), k.MatMul[IQ1_S])
-	k.MatMul[MXFP4] = wholeTiles(integerMatMul(MXFP4, mxfp4I8MM, tileBias, TileTokens), k.MatMul[MXFP4])
-	k.MatMul[Q3_K] = wholeTiles(integerMatMul(Q3_K, q3kI8MM, tileHalf, TileTokens), k.MatMul[Q3_K])
-	k.MatMul[Q2_K] = wholeTiles(integerMatMul(Q2_K, q2kI8MM, tileHalf, TileTokens), k.MatMul[Q2_K])
-	k.MatMul[IQ2_S] = wholeTiles(tableMatMul(IQ2_S, table16I8MM, tileHalf, TileTokens), k.MatMul[IQ2_S])
-	k.MatMul[IQ2_XS] = wholeTiles(tableMatMul(IQ2_XS, table16I8MM, tileHalf, TileTokens), k.MatMul[IQ2_XS])
-	k.MatMul[IQ1_M] = wholeTiles(tableMatMul(IQ1_M, table16I8MM, tileHalf, TileTokens), k.MatMul[IQ1_M])
-	k.MatMul[TQ2_0] = wholeTiles(integerMatMul(TQ2_0, tqI8MM, tileBias, TileTokens), k.MatMul[TQ2_0])
-	k.MatMul[TQ1_0] = wholeTiles(integerMatMul(TQ1_0, tqI8MM, tileBias, TileTokens), k.MatMul[TQ1_0])
+	k.Weights[Q8_0].MatMul = wholeTiles(integerMatMul(Q8_0, q8I8MM, tileBias, TileTokens),
+		k.Weights[Q8_0].MatMul)
+	k.Weights[Q6_K].MatMul = wholeTiles(integerMatMul(Q6_K, q6kI8MM, tileHalf, TileTokens),
+		k.Weights[Q6_K].MatMul)
+	k.Weights[Q5_1].MatMul = wholeTiles(integerMatMul(Q5_1, q51I8MM, tileDSum, TileTokens),
+		k.Weights[Q5_1].MatMul)
+	k.Weights[Q5_K].MatMul = wholeTiles(integerMatMul(Q5_K, q5kI8MM, tileDSum, TileTokens),
+		k.Weights[Q5_K].MatMul)
+	k.Weights[Q5_0].MatMul = wholeTiles(integerMatMul(Q5_0, q50I8MM, tileBias, TileTokens),
+		k.Weights[Q5_0].MatMul)
+	k.Weights[Q4_1].MatMul = wholeTiles(integerMatMul(Q4_1, q41I8MM, tileDSum, TileTokens),
+		k.Weights[Q4_1].MatMul)
+	k.Weights[Q4_K].MatMul = wholeTiles(integerMatMul(Q4_K, q4kI8MM, tileDSum, TileTokens),
+		k.Weights[Q4_K].MatMul)
+	k.Weights[IQ4_NL].MatMul = wholeTiles(integerMatMul(IQ4_NL, iq4nlI8MM, tileBias, TileTokens),
+		k.Weights[IQ4_NL].MatMul)
+	k.Weights[Q4_0].MatMul = wholeTiles(integerMatMul(Q4_0, q4I8MM, tileBias, TileTokens),
+		k.Weights[Q4_0].MatMul)
+	k.Weights[IQ4_XS].MatMul = wholeTiles(tableMatMul(IQ4_XS, table32I8MM, tileBias, TileTokens),
+		k.Weights[IQ4_XS].MatMul)
+	k.Weights[IQ3_S].MatMul = wholeTiles(tableMatMul(IQ3_S, table32I8MM, tileBias, TileTokens),
+		k.Weights[IQ3_S].MatMul)
+	k.Weights[IQ3_XXS].MatMul = wholeTiles(tableMatMul(IQ3_XXS, table32I8MM, tileBias, TileTokens),
+		k.Weights[IQ3_XXS].MatMul)
+	k.Weights[IQ2_XXS].MatMul = wholeTiles(tableMatMul(IQ2_XXS, table32I8MM, tileBias, TileTokens),
+		k.Weights[IQ2_XXS].MatMul)
+	k.Weights[IQ1_S].MatMul = wholeTiles(tableMatMul(IQ1_S, table32I8MM, tileBias, TileTokens),
+		k.Weights[IQ1_S].MatMul)
+	k.Weights[MXFP4].MatMul = wholeTiles(integerMatMul(MXFP4, mxfp4I8MM, tileBias, TileTokens),
+		k.Weights[MXFP4].MatMul)
+	k.Weights[Q3_K].MatMul = wholeTiles(integerMatMul(Q3_K, q3kI8MM, tileHalf, TileTokens),
+		k.Weights[Q3_K].MatMul)
+	k.Weights[Q2_K].MatMul = wholeTiles(integerMatMul(Q2_K, q2kI8MM, tileHalf, TileTokens),
+		k.Weights[Q2_K].MatMul)
+	k.Weights[IQ2_S].MatMul = wholeTiles(tableMatMul(IQ2_S, table16I8MM, tileHalf, TileTokens),
+		k.Weights[IQ2_S].MatMul)
+	k.Weights[IQ2_XS].MatMul = wholeTiles(tableMatMul(IQ2_XS, table16I8MM, tileHalf, TileTokens),
+		k.Weights[IQ2_XS].MatMul)
+	k.Weights[IQ1_M].MatMul = wholeTiles(tableMatMul(IQ1_M, table16I8MM, tileHalf, TileTokens),
+		k.Weights[IQ1_M].MatMul)
+	k.Weights[TQ2_0].MatMul = wholeTiles(integerMatMul(TQ2_0, tqI8MM, tileBias, TileTokens),
+		k.Weights[TQ2_0].MatMul)
+	k.Weights[TQ1_0].MatMul = wholeTiles(integerMatMul(TQ1_0, tqI8MM, tileBias, TileTokens),
+		k.Weights[TQ1_0].MatMul)
 }

@@ -1,13 +1,13 @@
 package asm
 
-// MatMul multiplies a panel with a tile: the type of [Kernels].MatMul, which has the contract.
+// MatMul multiplies a panel with a tile: the type of [WeightKernels].MatMul, which has the contract.
 type MatMul func(panel []byte, x *Tile, out []float32, stride int, prefetch Prefetch)
 
 // MatMulTiles multiplies count consecutive panels with tiles that hold at most [MostTokens] tokens altogether: the
-// products of panel p and token t are out[t*stride+p*PanelRows+r]. Every tile has [Kernels].TilesTokens tokens; the
-// last one may have fewer, but if a tile has more than TileTokens it is as large as the others, and what it holds
-// beyond the tokens does not count. It expands a panel, some columns at a time, into buffer, which has TilesBytes and
-// is not shared during the call. The prefetch is of each panel, as MatMul's.
+// products of panel p and token t are out[t*stride+p*PanelRows+r]. Every tile has [MatrixKernels].TilesTokens
+// tokens; the last one may have fewer, but if a tile has more than TileTokens it is as large as the others, and what
+// it holds beyond the tokens does not count. It expands a panel, some columns at a time, into buffer, which has
+// TilesBytes and is not shared during the call. The prefetch is of each panel, as MatMul's.
 type MatMulTiles func(panels []byte, count int, tiles []Tile, tokens int, out []float32, stride int, buffer []byte,
 	prefetch Prefetch)
 
@@ -20,13 +20,13 @@ const MostTokens = 256
 // fixed distance.
 type Prefetch struct{ From, Step int }
 
-// InflateDistance is how many bytes ahead [Kernels].Inflate of amd64 prefetches.
+// InflateDistance is how many bytes ahead [WeightKernels].Inflate of amd64 prefetches.
 const InflateDistance = 4096
 
 // FirstPass is how many of a tile's tokens MatMul multiplies in its first pass over a panel. The passes have about
 // equally many.
 func (k *Kernels) FirstPass(f Format, tokens int) int {
-	if most := k.Pass[f]; most > 0 {
+	if most := k.Weights[f].Pass; most > 0 {
 		return part(tokens, most)
 	}
 	return tokens
@@ -34,7 +34,7 @@ func (k *Kernels) FirstPass(f Format, tokens int) int {
 
 // FloatTile is how many of so many tokens a tile of float32 activations has, but for the last one, which has the rest.
 func (k *Kernels) FloatTile(tokens int) int {
-	if k.MatMulTiles[F32] == nil || tokens < k.TilesFrom[F32] {
+	if k.Weights[F32].MatMulTiles == nil || tokens < k.Weights[F32].TilesFrom {
 		return TileTokens
 	}
 	return part(tokens, k.FloatTokens)
@@ -54,35 +54,27 @@ func part(n, most int) int {
 // read. The scalar set is complete and is the specification; every other set is a copy of it with some fields
 // replaced.
 //
-// "lanes" below is the sum over 16 lanes of the package comment: element i in lane i mod 16. fma is [FMA]. A slice
-// that is written does not overlap one that is read, unless the comment says that they may be the same slice.
+// "lanes" in their comments is the sum over 16 lanes of the package comment: element i in lane i mod 16. fma is [FMA].
+// A slice that is written does not overlap one that is read, unless the comment says that they may be the same slice.
 type Kernels struct {
 	Name string // scalar avx2 avxvnni avx512 amx neon dotprod i8mm
 
+	MatrixKernels
+	NormKernels
+	ElementKernels
+	AttentionKernels
+	RecurrentKernels
+	ChoiceKernels
+	MemoryKernels
+}
+
+// MatrixKernels multiply weights with activations.
+type MatrixKernels struct {
 	// Offset says that panels of Q8_0 hold unsigned quants (q^0x80), for instruction sets that multiply u8 x s8.
 	Offset bool
 
-	// MatMul multiplies a panel with a tile: out[t*stride+r] = sum over k of w[r][k]*x[t][k] for t < x.Tokens, r < 16.
-	// It overwrites out. stride >= 16. A compact panel is inflated before. The order of operations is that of the
-	// format's scalar product, in format_<type>.go, which a set without a kernel for the format uses.
-	MatMul [formatCount]MatMul
-
-	// Inflate, where it is not nil, turns a compact panel of cols columns into the panel that MatMul takes, of
-	// f.ProductBytes(cols) bytes: dst. It leaves out bytes of dst that are padding.
-	Inflate [formatCount]func(dst, panel []byte, cols int)
-
-	// Pass is the most tokens that MatMul multiplies in one pass over a panel; 0: all tokens of a tile.
-	Pass [formatCount]int
-
-	// MatMulPair, where it is not nil, is MatMul for two consecutive panels and a tile of TileTokens tokens:
-	// out[t*stride+r] and out[t*stride+PanelRows+r]. A load of an activation serves both panels, so it is faster than
-	// MatMul where arithmetic is the limit; it reads two streams of weights.
-	MatMulPair [formatCount]MatMul
-
-	// MatMulTiles, where it is not nil, multiplies panels with several tiles. It is faster than MatMul from TilesFrom
-	// tokens on.
-	MatMulTiles [formatCount]MatMulTiles
-	TilesFrom   [formatCount]int
+	// Weights are the products with each weight type.
+	Weights [formatCount]WeightKernels
 
 	// What MatMulTiles takes: tiles of TilesTokens tokens, and a buffer of TilesBytes. 0 if there is none. That of float
 	// weights takes no buffer, and tiles of [Kernels.FloatTile] tokens.
@@ -92,13 +84,41 @@ type Kernels struct {
 	// MatMulTiles of float weights.
 	FloatTokens int
 
-	// Widen, where it is not nil, fills the Words and Cross of a quantized tile, which MatMulTiles[Q8_0] reads.
+	// Widen, where it is not nil, fills the Words and Cross of a quantized tile, which the MatMulTiles of Q8_0 reads.
 	Widen func(x *Tile)
 
 	// Quantize fills the quantized form of token t of a tile from x.Cols activations; see quantize.go. It returns false,
 	// leaving the token undefined, if one of them is NaN or infinite.
 	Quantize func(v []float32, x *Tile, t int) bool
+}
 
+// WeightKernels are the products with one weight type.
+type WeightKernels struct {
+	// MatMul multiplies a panel with a tile: out[t*stride+r] = sum over k of w[r][k]*x[t][k] for t < x.Tokens, r < 16.
+	// It overwrites out. stride >= 16. A compact panel is inflated before. The order of operations is that of the
+	// format's scalar product, in format_<type>.go, which a set without a kernel for the format uses.
+	MatMul MatMul
+
+	// Inflate, where it is not nil, turns a compact panel of cols columns into the panel that MatMul takes, of
+	// f.ProductBytes(cols) bytes: dst. It leaves out bytes of dst that are padding.
+	Inflate func(dst, panel []byte, cols int)
+
+	// Pass is the most tokens that MatMul multiplies in one pass over a panel; 0: all tokens of a tile.
+	Pass int
+
+	// MatMulPair, where it is not nil, is MatMul for two consecutive panels and a tile of TileTokens tokens:
+	// out[t*stride+r] and out[t*stride+PanelRows+r]. A load of an activation serves both panels, so it is faster than
+	// MatMul where arithmetic is the limit; it reads two streams of weights.
+	MatMulPair MatMul
+
+	// MatMulTiles, where it is not nil, multiplies panels with several tiles. It is faster than MatMul from TilesFrom
+	// tokens on.
+	MatMulTiles MatMulTiles
+	TilesFrom   int
+}
+
+// NormKernels are sums of squares of a vector, and what divides by them.
+type NormKernels struct {
 	// SumSquares: for i: lane[i%16] = fma(x[i], x[i], lane[i%16]); sum of lanes.
 	SumSquares func(x []float32) float32
 
@@ -108,10 +128,10 @@ type Kernels struct {
 	// LayerNorm: mean = lanes(x)/n; var = (lanes of fma(x-mean, x-mean))/n; inv = 1/sqrt(var+eps);
 	// dst[i] = fma((x[i]-mean)*inv, w[i], b[i]). dst may be x.
 	LayerNorm func(dst, x, w, b []float32, eps float32)
+}
 
-	// Finite reports whether no element is NaN or infinite.
-	Finite func(x []float32) bool
-
+// ElementKernels take vectors element by element.
+type ElementKernels struct {
 	// Add: dst[i] = dst[i] + x[i].
 	Add func(dst, x []float32)
 
@@ -134,6 +154,12 @@ type Kernels struct {
 	// x.
 	GELUErf func(dst, x []float32)
 
+	// Exp: dst[i] = Exp32(x[i]). dst may be x.
+	Exp func(dst, x []float32)
+}
+
+// AttentionKernels rotate positions, and weight the values of a KV cache with the softmax of scores.
+type AttentionKernels struct {
 	// RopeInterleaved rotates one head x in place: pairs (2i, 2i+1); y0 = fma(x0, cos[i], -(x1*sin[i]));
 	// y1 = fma(x1, cos[i], x0*sin[i]). len(cos) = len(sin) = len(x)/2.
 	RopeInterleaved func(x, cos, sin []float32)
@@ -141,36 +167,9 @@ type Kernels struct {
 	// RopeHalves is RopeInterleaved with pairs (i, i+len(x)/2).
 	RopeHalves func(x, cos, sin []float32)
 
-	// Exp: dst[i] = Exp32(x[i]). dst may be x.
-	Exp func(dst, x []float32)
-
 	// ExpSum is the numerator and denominator of a softmax: m = the greatest s[i] that is not NaN, plus 0 (-Inf if there
 	// is none); s[i] = Weight32(s[i]-m); l = lanes(s).
 	ExpSum func(s []float32) (m, l float32)
-
-	// EncodeF16: dst[i] = binary16 of src[i], nearest even. len(dst) = len(src).
-	EncodeF16 func(dst []uint16, src []float32)
-	// DecodeF16: dst[i] = float32 of src[i], exact.
-	DecodeF16 func(dst []float32, src []uint16)
-
-	// ArgMax is the least index of the greatest element. NaN never wins; 0 if all are NaN.
-	ArgMax func(x []float32) int
-
-	// Gumbel: dst[i] = Noise(key, first+i).
-	Gumbel func(dst []float32, first uint32, key uint64)
-
-	// MaxHash is the greatest of the hashes from which Noise computes the noise of tokens first … first+n-1; 0 if n is
-	// 0. [MostNoise] turns it into an upper bound of that noise, in a fraction of the time of Gumbel.
-	MaxHash func(n int, first uint32, key uint64) uint32
-
-	// ReadSum is the sum of the little-endian 64-bit words of b, modulo 2^64, the last one padded with zeros. It serves
-	// to measure memory bandwidth. If distance > 0, assembly prefetches what lies distance bytes after each read, also
-	// past the end of b.
-	ReadSum func(b []byte, distance int) uint64
-
-	// Transpose makes columns of rows: dst[c*to+r] = src[r*from+c] for r < rows, c < cols. to >= rows, from >= cols. It
-	// writes nothing else.
-	Transpose func(dst []float32, to int, src []float32, from, rows, cols int)
 
 	// KeyPage is StoreK with KVF32 for several keys of dim dimensions: position j of the page gets x[j*stride:][:dim], for
 	// j < n.
@@ -186,7 +185,10 @@ type Kernels struct {
 	// Values: for r < rows, d < dim, j = from .. to-1 ascending: o[r*dim+d] = fma(p[r*Page+j], v[j][d], o[r*dim+d]).
 	// o is [rows][dim] and is added to, p is [rows][Page], v one page of V.
 	Values [kvCount]func(o, p []float32, v []byte, dim, rows, from, to int)
+}
 
+// RecurrentKernels go over time.
+type RecurrentKernels struct {
 	// Conv is a causal convolution over time with a filter for each channel: out[t][c] = sum over i of
 	// w[i][c]*x[t+i][c], by fma from +0, i ascending. w is [taps][channels], out [tokens][channels], x
 	// [taps-1+tokens][channels].
@@ -209,4 +211,37 @@ type Kernels struct {
 	//	state[i][j] = fma(state[i][j], decay, (x[j]*step)*b[i])
 	//	out[j] = fma(skip, x[j], sum over i of c[i]*state[i][j])
 	Mamba2Scan func(state []float32, keys, values int, x *Mamba2Tokens)
+}
+
+// ChoiceKernels choose a token.
+type ChoiceKernels struct {
+	// ArgMax is the least index of the greatest element. NaN never wins; 0 if all are NaN.
+	ArgMax func(x []float32) int
+
+	// Gumbel: dst[i] = Noise(key, first+i).
+	Gumbel func(dst []float32, first uint32, key uint64)
+
+	// MaxHash is the greatest of the hashes from which Noise computes the noise of tokens first … first+n-1; 0 if n is
+	// 0. [MostNoise] turns it into an upper bound of that noise, in a fraction of the time of Gumbel.
+	MaxHash func(n int, first uint32, key uint64) uint32
+}
+
+// MemoryKernels convert, move and read numbers.
+type MemoryKernels struct {
+	// EncodeF16: dst[i] = binary16 of src[i], nearest even. len(dst) = len(src).
+	EncodeF16 func(dst []uint16, src []float32)
+	// DecodeF16: dst[i] = float32 of src[i], exact.
+	DecodeF16 func(dst []float32, src []uint16)
+
+	// Transpose makes columns of rows: dst[c*to+r] = src[r*from+c] for r < rows, c < cols. to >= rows, from >= cols. It
+	// writes nothing else.
+	Transpose func(dst []float32, to int, src []float32, from, rows, cols int)
+
+	// Finite reports whether no element is NaN or infinite.
+	Finite func(x []float32) bool
+
+	// ReadSum is the sum of the little-endian 64-bit words of b, modulo 2^64, the last one padded with zeros. It serves
+	// to measure memory bandwidth. If distance > 0, assembly prefetches what lies distance bytes after each read, also
+	// past the end of b.
+	ReadSum func(b []byte, distance int) uint64
 }

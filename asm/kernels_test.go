@@ -65,7 +65,7 @@ func TestSelect(t *testing.T) {
 func TestCompleteSets(t *testing.T) {
 	eachSet(t, func(t *testing.T, k, _ *Kernels) {
 		for _, f := range Formats() {
-			if k.MatMul[f] == nil {
+			if k.Weights[f].MatMul == nil {
 				t.Errorf("no MatMul for %v", f)
 			}
 		}
@@ -88,7 +88,7 @@ func TestKernelsAllocateNothing(t *testing.T) {
 				x.ResizeFloat(2, 256)
 				x.ResizeQuantized(2, 256)
 				k.Quantize(out[:256], &x, 1)
-				k.MatMul[f](panel, &x, out, PanelRows, Prefetch{})
+				k.Weights[f].MatMul(panel, &x, out, PanelRows, Prefetch{})
 			}); n != 0 {
 				t.Errorf("MatMul of %v allocates %v times", f, n)
 			}
@@ -139,8 +139,8 @@ func TestMatMulSets(t *testing.T) {
 						}
 						prefetch := anyPrefetch(r)
 						dirtyStack()
-						k.MatMul[f](mine, x, got, stride, prefetch)
-						scalar.MatMul[f](theirs, x, want, stride, Prefetch{})
+						k.Weights[f].MatMul(mine, x, got, stride, prefetch)
+						scalar.Weights[f].MatMul(theirs, x, want, stride, Prefetch{})
 						wantSame(t, f.String(), got, want)
 					}
 				}

@@ -27,7 +27,7 @@ func TestMatMulEveryLength(t *testing.T) {
 				packProduct(f, false, panel, raw, rows, cols)
 				x, _ := newTile(t, &scalar, r, tokens, cols)
 				want := make([]float32, tokens*PanelRows)
-				scalar.MatMul[f](panel, x, want, PanelRows, Prefetch{})
+				scalar.Weights[f].MatMul(panel, x, want, PanelRows, Prefetch{})
 				for _, name := range names {
 					k, err := Select(name)
 					if err != nil {
@@ -36,7 +36,7 @@ func TestMatMulEveryLength(t *testing.T) {
 					odd := tail[byte](t, len(panel)+1)[:len(panel)]
 					packProduct(f, k.Offset, odd, raw, rows, cols)
 					got := tail[float32](t, len(want))
-					k.MatMul[f](odd, x, got, PanelRows, anyPrefetch(r))
+					k.Weights[f].MatMul(odd, x, got, PanelRows, anyPrefetch(r))
 					wantSame(t, fmt.Sprintf("%s, %d blocks, %d tokens", name, blocks, tokens), got, want)
 				}
 			}
@@ -57,14 +57,14 @@ func TestMatMulLongColumns(t *testing.T) {
 		normal(r, want, 1)
 		got := tail[float32](t, len(want))
 		start := append([]float32(nil), want...)
-		scalar.MatMul[f](panel, x, want, stride, Prefetch{})
+		scalar.Weights[f].MatMul(panel, x, want, stride, Prefetch{})
 		for _, name := range vectorSets()[1:] {
 			k, err := Select(name)
 			if err != nil {
 				t.Fatal(err)
 			}
 			copy(got, start)
-			k.MatMul[f](panel, x, got, stride, anyPrefetch(r))
+			k.Weights[f].MatMul(panel, x, got, stride, anyPrefetch(r))
 			wantSame(t, fmt.Sprint(name, " ", f), got, want)
 		}
 	}

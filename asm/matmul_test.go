@@ -24,7 +24,7 @@ func TestMatMul(t *testing.T) {
 			for i := range out {
 				out[i] = float32(math.NaN())
 			}
-			k.MatMul[f](panel, x, out, stride, Prefetch{})
+			k.Weights[f].MatMul(panel, x, out, stride, Prefetch{})
 			for i := range tokens {
 				for row := range rows {
 					bytes := raw[row*f.RowBytes(cols):][:f.RowBytes(cols)]

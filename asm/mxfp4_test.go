@@ -17,7 +17,7 @@ func TestMXFP4LeastPowers(t *testing.T) {
 		x, _ := newTile(t, &scalar, newRand(31), tokens, cols)
 		panel, got := make([]byte, MXFP4.PanelBytes(cols)), make([]float32, tokens*PanelRows)
 		packProduct(MXFP4, k.Offset, panel, raw, PanelRows, cols)
-		k.MatMul[MXFP4](panel, x, got, PanelRows, Prefetch{})
+		k.Weights[MXFP4].MatMul(panel, x, got, PanelRows, Prefetch{})
 		if want == nil { // scalar is the first
 			want = got
 		}

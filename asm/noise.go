@@ -22,9 +22,9 @@ func hashOf(key uint64, id uint32) uint32 {
 	return mix32(mix32(id^uint32(key)) ^ uint32(key>>32))
 }
 
-// MostNoise is an upper bound of the noise of all hashes <= most; see Kernels.MaxHash. Noise grows with its hash, up
-// to rounding; -log(1-u) is greater than -log(-log(u)), and close to it where it is large; 2^-10 is many times the
-// rounding error.
+// MostNoise is an upper bound of the noise of all hashes <= most; see ChoiceKernels.MaxHash. Noise grows with its
+// hash, up to rounding; -log(1-u) is greater than -log(-log(u)), and close to it where it is large; 2^-10 is many
+// times the rounding error.
 func MostNoise(most uint32) float32 {
 	return float32(32*math.Ln2-Log64(float64(^most)+0.5)) + 0x1p-10
 }

@@ -15,7 +15,7 @@ func TestMatMulPair(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, f := range Formats() {
-			if k.MatMulPair[f] == nil {
+			if k.Weights[f].MatMulPair == nil {
 				continue
 			}
 			for blocks := 1; blocks <= 70; blocks++ {
@@ -43,9 +43,9 @@ func TestMatMulPair(t *testing.T) {
 						}
 						packProduct(f, k.Offset, panels[p*size:], raw, PanelRows, cols)
 						packProduct(f, scalar.Offset, plain, raw, PanelRows, cols)
-						scalar.MatMul[f](plain, x, want[p*PanelRows:], stride, Prefetch{})
+						scalar.Weights[f].MatMul(plain, x, want[p*PanelRows:], stride, Prefetch{})
 					}
-					k.MatMulPair[f](panels, x, got, stride, anyPrefetch(newRand(uint64(cols))))
+					k.Weights[f].MatMulPair(panels, x, got, stride, anyPrefetch(newRand(uint64(cols))))
 					for i := range got {
 						if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
 							t.Fatalf("token %d, row %d: %v, want %v", i/stride, i%stride, got[i], want[i])

@@ -1,7 +1,7 @@
 package asm
 
-// DeltaTokens are the operands of [Kernels].DeltaScan for the tokens of one head. Row t of a matrix begins at
-// t*stride; elements between rows are neither read nor written.
+// DeltaTokens are the operands of [RecurrentKernels].DeltaScan for the tokens of one head. Row t of a matrix begins
+// at t*stride; elements between rows are neither read nor written.
 type DeltaTokens struct {
 	Out       []float32 // [Tokens][values]
 	OutStride int       // 0: every token overwrites the same row
@@ -13,7 +13,8 @@ type DeltaTokens struct {
 	Tokens    int       // at least 1
 }
 
-// Mamba2Tokens are the operands of [Kernels].Mamba2Scan for the tokens of one head, in rows as those of [DeltaTokens].
+// Mamba2Tokens are the operands of [RecurrentKernels].Mamba2Scan for the tokens of one head, in rows as those of
+// [DeltaTokens].
 type Mamba2Tokens struct {
 	Out       []float32 // [Tokens][values]
 	OutStride int       // 0: every token overwrites the same row
@@ -25,7 +26,7 @@ type Mamba2Tokens struct {
 	Tokens    int // at least 1
 }
 
-// deltaScan is the specification of [Kernels.DeltaScan].
+// deltaScan is the specification of [RecurrentKernels.DeltaScan].
 func deltaScan(state []float32, keys, values int, x *DeltaTokens) {
 	deltaColumns(state, keys, 0, values, x)
 }
@@ -55,7 +56,7 @@ func deltaColumns(state []float32, keys, from, to int, x *DeltaTokens) {
 	}
 }
 
-// mamba2Scan is the specification of [Kernels.Mamba2Scan].
+// mamba2Scan is the specification of [RecurrentKernels.Mamba2Scan].
 func mamba2Scan(state []float32, keys, values int, x *Mamba2Tokens) {
 	mamba2Columns(state, keys, 0, values, x)
 }
@@ -93,7 +94,7 @@ func scanUpdate(out, panel, u, k, q []float32, decay float32) {
 	}
 }
 
-// conv is the specification of [Kernels.Conv].
+// conv is the specification of [RecurrentKernels.Conv].
 func conv(out, x, w []float32, channels int) { convColumns(out, x, w, channels, 0) }
 
 // convColumns is conv of the channels from, from+1, ….
@@ -110,7 +111,7 @@ func convColumns(out, x, w []float32, channels, from int) {
 	}
 }
 
-// divide is the specification of [Kernels.Divide].
+// divide is the specification of [ElementKernels.Divide].
 func divide(x []float32, d float32) {
 	for i := range x {
 		x[i] /= d

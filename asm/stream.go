@@ -2,7 +2,7 @@ package asm
 
 import "encoding/binary"
 
-// readSum is the scalar [Kernels].ReadSum. Go has no prefetch instruction, so distance is not used.
+// readSum is the scalar [MemoryKernels].ReadSum. Go has no prefetch instruction, so distance is not used.
 func readSum(b []byte, _ int) uint64 {
 	var s0, s1, s2, s3 uint64
 	for ; len(b) >= 32; b = b[32:] {

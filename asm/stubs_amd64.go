@@ -681,105 +681,105 @@ func q6kBufferAVX2(w *byte, q *int8, d *float32, half *int32, blocks, n, tokens 
 
 // iq2xxsInflateAVX2 is
 //
-//	Kernels.Inflate of IQ2_XXS: of super-blocks, with scales bytes of s each
+//	WeightKernels.Inflate of IQ2_XXS: of super-blocks, with scales bytes of s each
 //
 //go:noescape
 func iq2xxsInflateAVX2(dst *byte, panel *byte, octets *uint64, supers int, scales int)
 
 // iq2xsInflateAVX2 is
 //
-//	Kernels.Inflate of IQ2_XS: of super-blocks, with scales bytes of s each
+//	WeightKernels.Inflate of IQ2_XS: of super-blocks, with scales bytes of s each
 //
 //go:noescape
 func iq2xsInflateAVX2(dst *byte, panel *byte, octets *uint64, supers int, scales int)
 
 // iq2sInflateAVX2 is
 //
-//	Kernels.Inflate of IQ2_S: of super-blocks, with scales bytes of s each
+//	WeightKernels.Inflate of IQ2_S: of super-blocks, with scales bytes of s each
 //
 //go:noescape
 func iq2sInflateAVX2(dst *byte, panel *byte, octets *uint64, supers int, scales int)
 
 // iq1InflateAVX2 is
 //
-//	Kernels.Inflate of IQ1: of super-blocks, with scales bytes of s each
+//	WeightKernels.Inflate of IQ1: of super-blocks, with scales bytes of s each
 //
 //go:noescape
 func iq1InflateAVX2(dst *byte, panel *byte, octets *uint64, supers int, scales int)
 
 // iq3xxsInflateAVX2 is
 //
-//	Kernels.Inflate of IQ3_XXS: of super-blocks, with scales bytes of s each
+//	WeightKernels.Inflate of IQ3_XXS: of super-blocks, with scales bytes of s each
 //
 //go:noescape
 func iq3xxsInflateAVX2(dst *byte, panel *byte, quads *uint32, supers int, scales int)
 
 // tq1InflateAVX2 is
 //
-//	Kernels.Inflate of TQ1_0, of super-blocks
+//	WeightKernels.Inflate of TQ1_0, of super-blocks
 //
 //go:noescape
 func tq1InflateAVX2(dst *byte, panel *byte, supers int)
 
 // nvfp4InflateAVX2 is
 //
-//	Kernels.Inflate of NVFP4, of parts of 16 weights
+//	WeightKernels.Inflate of NVFP4, of parts of 16 weights
 //
 //go:noescape
 func nvfp4InflateAVX2(dst *byte, panel *byte, parts int)
 
 // nvfp4InflateAVX512 is
 //
-//	Kernels.Inflate of NVFP4, of parts of 16 weights
+//	WeightKernels.Inflate of NVFP4, of parts of 16 weights
 //
 //go:noescape
 func nvfp4InflateAVX512(dst *byte, panel *byte, parts int)
 
 // iq2xxsInflateAVX512 is
 //
-//	Kernels.Inflate of IQ2_XXS: of super-blocks, with scales bytes of s each
+//	WeightKernels.Inflate of IQ2_XXS: of super-blocks, with scales bytes of s each
 //
 //go:noescape
 func iq2xxsInflateAVX512(dst *byte, panel *byte, tables *byte, supers int, scales int)
 
 // iq2xsInflateAVX512 is
 //
-//	Kernels.Inflate of IQ2_XS: of super-blocks, with scales bytes of s each
+//	WeightKernels.Inflate of IQ2_XS: of super-blocks, with scales bytes of s each
 //
 //go:noescape
 func iq2xsInflateAVX512(dst *byte, panel *byte, tables *byte, supers int, scales int)
 
 // iq2sInflateAVX512 is
 //
-//	Kernels.Inflate of IQ2_S: of super-blocks, with scales bytes of s each
+//	WeightKernels.Inflate of IQ2_S: of super-blocks, with scales bytes of s each
 //
 //go:noescape
 func iq2sInflateAVX512(dst *byte, panel *byte, tables *byte, supers int, scales int)
 
 // iq3xxsInflateAVX512 is
 //
-//	Kernels.Inflate of IQ3_XXS: of super-blocks, with scales bytes of s each
+//	WeightKernels.Inflate of IQ3_XXS: of super-blocks, with scales bytes of s each
 //
 //go:noescape
 func iq3xxsInflateAVX512(dst *byte, panel *byte, tables *byte, supers int, scales int)
 
 // tq1InflateAVX512 is
 //
-//	Kernels.Inflate of TQ1_0, of super-blocks
+//	WeightKernels.Inflate of TQ1_0, of super-blocks
 //
 //go:noescape
 func tq1InflateAVX512(dst *byte, panel *byte, tables *byte, supers int)
 
 // q1InflateAVX512 is
 //
-//	Kernels.Inflate of a sub-block
+//	WeightKernels.Inflate of a sub-block
 //
 //go:noescape
 func q1InflateAVX512(nibbles *byte, quants *byte)
 
 // q2InflateAVX512 is
 //
-//	Kernels.Inflate of a sub-block
+//	WeightKernels.Inflate of a sub-block
 //
 //go:noescape
 func q2InflateAVX512(nibbles *byte, quants *byte)

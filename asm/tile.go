@@ -24,8 +24,8 @@ type Tile struct {
 	F []float32 // [k][token] float32 activations
 }
 
-// ResizeQuantized makes room for the quantized form; Kernels.Quantize fills it token by token. cols is a multiple of
-// 32. Memory is reused when it suffices.
+// ResizeQuantized makes room for the quantized form; MatrixKernels.Quantize fills it token by token. cols is a
+// multiple of 32. Memory is reused when it suffices.
 func (x *Tile) ResizeQuantized(tokens, cols int) {
 	x.Tokens, x.Cols = tokens, cols
 	n := cols / BlockSize * tokens

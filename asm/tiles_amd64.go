@@ -61,14 +61,14 @@ func widen256(x *Tile) {
 // tilesAVX2 sets what multiplies several tiles with an expanded panel.
 func tilesAVX2(k *Kernels) {
 	k.Widen = widen256
-	k.MatMulTiles[Q8_0] = matMulTiles(Q8_0, q8ExpandAVX2, q8BufferAVX2, tileWords)
-	k.MatMulTiles[Q4_0] = matMulTiles(Q4_0, q4ExpandAVX2, q4BufferAVX2, tileQBias)
-	k.MatMulTiles[Q4_K] = matMulTiles(Q4_K, q4kExpandAVX2, q4kBufferAVX2, tileQDSum)
-	k.MatMulTiles[Q6_K] = matMulTiles(Q6_K, q6kExpandAVX2, q6kBufferAVX2, tileQHalf)
-	for f := range k.TilesFrom {
-		k.TilesFrom[f] = TileTokens + 1
+	k.Weights[Q8_0].MatMulTiles = matMulTiles(Q8_0, q8ExpandAVX2, q8BufferAVX2, tileWords)
+	k.Weights[Q4_0].MatMulTiles = matMulTiles(Q4_0, q4ExpandAVX2, q4BufferAVX2, tileQBias)
+	k.Weights[Q4_K].MatMulTiles = matMulTiles(Q4_K, q4kExpandAVX2, q4kBufferAVX2, tileQDSum)
+	k.Weights[Q6_K].MatMulTiles = matMulTiles(Q6_K, q6kExpandAVX2, q6kBufferAVX2, tileQHalf)
+	for f := range k.Weights {
+		k.Weights[f].TilesFrom = TileTokens + 1
 	}
-	k.TilesFrom[Q6_K] = 5
+	k.Weights[Q6_K].TilesFrom = 5
 	k.TilesTokens, k.TilesBytes = TileTokens, expandedBytes
 	floatTilesAVX2(k)
 }
@@ -77,19 +77,20 @@ func tilesAVX2(k *Kernels) {
 // With two, where the limit is memory, a panel at a time is faster.
 func floatTilesAVX2(k *Kernels) {
 	k.FloatTokens = 6
-	k.MatMulTiles[F32] = floatTiles(F32, f32AVX2, 64)
-	k.MatMulTiles[F16] = floatTiles(F16, f16AVX2, 32)
-	k.MatMulTiles[NVFP4] = k.MatMulTiles[F16]
-	k.MatMulTiles[BF16] = floatTiles(BF16, bf16AVX2, 32)
+	k.Weights[F32].MatMulTiles = floatTiles(F32, f32AVX2, 64)
+	k.Weights[F16].MatMulTiles = floatTiles(F16, f16AVX2, 32)
+	k.Weights[NVFP4].MatMulTiles = k.Weights[F16].MatMulTiles
+	k.Weights[BF16].MatMulTiles = floatTiles(BF16, bf16AVX2, 32)
 	for _, f := range []Format{F32, F16, NVFP4, BF16} {
-		k.TilesFrom[f] = 2*k.FloatTokens + 1
+		k.Weights[f].TilesFrom = 2*k.FloatTokens + 1
 	}
 }
 
 // noTiles takes it away: VNNI multiplies from the panel.
 func noTiles(k *Kernels) {
 	k.Widen = nil
-	clear(k.MatMulTiles[:])
-	clear(k.TilesFrom[:])
+	for f := range k.Weights {
+		k.Weights[f].MatMulTiles, k.Weights[f].TilesFrom = nil, 0
+	}
 	k.TilesTokens, k.TilesBytes, k.FloatTokens = 0, 0, 0
 }

@@ -63,7 +63,7 @@ func TestMatMulTiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, f := range Formats() {
-			if k.MatMulTiles[f] == nil {
+			if k.Weights[f].MatMulTiles == nil {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s/%v", name, f), func(t *testing.T) {
@@ -121,11 +121,11 @@ func (c tilesCase) compare(t *testing.T, k, scalar *Kernels, f Format, r *rand.R
 				part = x.part(at, min(TileTokens, n-at))
 			}
 			for p := range c.panels {
-				scalar.MatMul[f](plain[p*bytes:][:bytes], part, want[(from+at)*stride+p*PanelRows:], stride, Prefetch{})
+				scalar.Weights[f].MatMul(plain[p*bytes:][:bytes], part, want[(from+at)*stride+p*PanelRows:], stride, Prefetch{})
 			}
 		}
 	}
-	k.MatMulTiles[f](panels, c.panels, tiles, c.tokens, got, stride, tail[byte](t, k.TilesBytes), anyPrefetch(r))
+	k.Weights[f].MatMulTiles(panels, c.panels, tiles, c.tokens, got, stride, tail[byte](t, k.TilesBytes), anyPrefetch(r))
 	wantSame(t, fmt.Sprintf("%+v", c), got, want[:len(got)])
 }
 

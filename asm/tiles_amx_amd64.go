@@ -34,8 +34,8 @@ const amxTilesFrom = 64
 // tilesAMX sets what multiplies many tokens.
 func tilesAMX(k *Kernels) {
 	integerAMX(k)
-	for f := range k.TilesFrom {
-		k.TilesFrom[f] = amxTilesFrom
+	for f := range k.Weights {
+		k.Weights[f].TilesFrom = amxTilesFrom
 	}
 	k.TilesTokens, k.TilesBytes = amxTokens, amxBytes+amxAlign
 }

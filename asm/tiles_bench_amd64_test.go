@@ -26,7 +26,7 @@ func BenchmarkTilesCycles(b *testing.B) {
 							copy(panels[i*len(one):], one)
 						}
 						tokens := n * TileTokens
-						tiled := k.MatMulTiles[f] != nil && tokens >= k.TilesFrom[f]
+						tiled := k.Weights[f].MatMulTiles != nil && tokens >= k.Weights[f].TilesFrom
 						size := TileTokens
 						if tiled {
 							size = tilesSize(&k, f)
@@ -48,19 +48,19 @@ func BenchmarkTilesCycles(b *testing.B) {
 								two := panels[p*len(one):][:2*len(one)]
 								for i := range tiles {
 									if tiled {
-										k.MatMulTiles[f](two, 2, tiles, tokens, out[p*PanelRows:], 16*PanelRows, buffer,
+										k.Weights[f].MatMulTiles(two, 2, tiles, tokens, out[p*PanelRows:], 16*PanelRows, buffer,
 											Prefetch{8 << 10, len(one) / f.Steps(cols)})
 										break
 									}
 									out := out[i*TileTokens*16*PanelRows+p*PanelRows:]
-									if k.MatMulPair[f] != nil && i > 0 {
-										k.MatMulPair[f](two, &tiles[i], out, 16*PanelRows,
+									if k.Weights[f].MatMulPair != nil && i > 0 {
+										k.Weights[f].MatMulPair(two, &tiles[i], out, 16*PanelRows,
 											Prefetch{len(two), 2 * len(one) / n / f.Steps(tiles[i].Cols)})
 										continue
 									}
-									k.MatMul[f](two[:len(one)], &tiles[i], out, 16*PanelRows,
+									k.Weights[f].MatMul(two[:len(one)], &tiles[i], out, 16*PanelRows,
 										Prefetch{len(two), 2 * len(one) / n / f.Steps(tiles[i].Cols)})
-									k.MatMul[f](two[len(one):], &tiles[i], out[PanelRows:], 16*PanelRows,
+									k.Weights[f].MatMul(two[len(one):], &tiles[i], out[PanelRows:], 16*PanelRows,
 										Prefetch{len(two), 2 * len(one) / n / f.Steps(tiles[i].Cols)})
 								}
 								best = min(best, time.Since(t)/2)

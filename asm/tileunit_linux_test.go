@@ -110,7 +110,7 @@ func TestTilesStorm(t *testing.T) {
 		tiles = append(tiles, *x)
 	}
 	want := make([]float32, tokens*stride)
-	k.MatMulTiles[Q6_K](w, panels, tiles, tokens, want, stride, make([]byte, k.TilesBytes), Prefetch{})
+	k.Weights[Q6_K].MatMulTiles(w, panels, tiles, tokens, want, stride, make([]byte, k.TilesBytes), Prefetch{})
 	var stop atomic.Bool
 	var disturbing, working sync.WaitGroup
 	var kills atomic.Int64
@@ -140,7 +140,7 @@ func TestTilesStorm(t *testing.T) {
 			last := 0
 			for range rounds {
 				clear(got)
-				k.MatMulTiles[Q6_K](w, panels, tiles, tokens, got, stride, buffer, Prefetch{})
+				k.Weights[Q6_K].MatMulTiles(w, panels, tiles, tokens, got, stride, buffer, Prefetch{})
 				for i, v := range got {
 					if math.Float32bits(v) != math.Float32bits(want[i]) {
 						wrong.Add(1)

@@ -2,7 +2,7 @@ package asm
 
 import "math"
 
-// transpose is [Kernels].Transpose: 16 columns at a time, a cache line of each row.
+// transpose is [MemoryKernels].Transpose: 16 columns at a time, a cache line of each row.
 func transpose(dst []float32, to int, src []float32, from, rows, cols int) {
 	const together = 16
 	for first := 0; first < cols; first += together {
@@ -15,7 +15,7 @@ func transpose(dst []float32, to int, src []float32, from, rows, cols int) {
 	}
 }
 
-// keyPage is [Kernels].KeyPage.
+// keyPage is [AttentionKernels].KeyPage.
 func keyPage(page []byte, x []float32, stride, dim, n int) {
 	keyColumns(page, x, stride, 0, dim, 0, n)
 }
@@ -30,7 +30,7 @@ func keyColumns(page []byte, x []float32, stride, d, dim, p, n int) {
 	}
 }
 
-// valuePage is [Kernels].ValuePage.
+// valuePage is [AttentionKernels].ValuePage.
 func valuePage(page []byte, x []float32, stride, dim, n int) {
 	for j := range n {
 		row := page[j*dim*4:][:dim*4]

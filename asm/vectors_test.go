@@ -105,7 +105,7 @@ func vectors(k *Kernels) string {
 			x.SetFloat(t, v)
 		}
 		y := make([]float32, 2*PanelRows)
-		k.MatMul[f](panel, &x, y, PanelRows, Prefetch{})
+		k.Weights[f].MatMul(panel, &x, y, PanelRows, Prefetch{})
 		line(fmt.Sprintf("3 %v", f), y[0], y[1], y[2], y[16], y[17], y[18])
 		row := make([]float32, cols)
 		stored := make([]byte, f.PanelBytes(cols))

@@ -34,7 +34,7 @@ type matmulJob struct {
 	shares       []share
 	step         uint32    // items to claim at a time
 	cache        int       // bytes of the L2 cache
-	buffers      []byte    // [thread][Kernels.TilesBytes], for kernels that take a buffer
+	buffers      []byte    // [thread][MatrixKernels.TilesBytes], for kernels that take a buffer
 	inflated     [][]byte  // [thread], a panel of a compact type as kernels take it
 	edges        []float32 // [thread][tokens][16 rows]: outputs of panels that are not full
 	unit         func(worker, unit int)
@@ -145,7 +145,7 @@ func (j *matmulJob) check(in *Input, p *Product) error {
 		return shapeError("bias of %d for %d rows", len(p.Bias), p.W.rows)
 	case len(p.Out)/p.W.rows != in.tokens || len(p.Out)%p.W.rows != 0:
 		return shapeError("output of %d for %d tokens, %d rows", len(p.Out), in.tokens, p.W.rows)
-	case j.rt.k.MatMul[p.W.t] == nil:
+	case j.rt.k.Weights[p.W.t].MatMul == nil:
 		return fmt.Errorf("no kernel for %v: %w", p.W.t, ErrType)
 	case p.W.t.Offset() && p.W.offset != j.rt.k.Offset:
 		return fmt.Errorf("matrix was packed for other kernels than %s: %w", j.rt.k.Name, ErrType)
@@ -160,7 +160,7 @@ func (j *matmulJob) add(p Product, first int) int {
 	u.tiled = j.rt.tiled(p.W.t, j.in.tokens)
 	tiles, most, least := len(u.tiles), maxGroup/u.size, 1
 	if u.tiled {
-		least = max(1, j.rt.k.TilesFrom[p.W.t]/u.size)
+		least = max(1, j.rt.k.Weights[p.W.t].TilesFrom/u.size)
 	}
 	groups := max((tiles+most-1)/most, min(tiles/least, 4*j.rt.Threads()/u.panels))
 	u.group = (tiles + groups - 1) / groups
@@ -192,7 +192,7 @@ func (j *matmulJob) items() int {
 	return p.first + p.items()
 }
 
-// tokenTiles are the tiles of an item. tiled: for [asm.Kernels].MatMulTiles.
+// tokenTiles are the tiles of an item. tiled: for [asm.WeightKernels].MatMulTiles.
 type tokenTiles struct {
 	tiles  []asm.Tile
 	tokens int
@@ -201,7 +201,7 @@ type tokenTiles struct {
 
 // tiled reports whether a product of that many tokens is faster by the kernel for several tiles.
 func (rt *Runtime) tiled(t Type, tokens int) bool {
-	return rt.k.MatMulTiles[t] != nil && tokens >= rt.k.TilesFrom[t]
+	return rt.k.Weights[t].MatMulTiles != nil && tokens >= rt.k.Weights[t].TilesFrom
 }
 
 // multiply does an item, or several adjacent whole panels at once, and returns how many: at most most if panels are
@@ -219,11 +219,11 @@ func (j *matmulJob) multiply(worker, item, most int, r *reader) int {
 	tokens := min(len(tiles)*p.size, j.in.tokens-firstTile*p.size)
 	panel := item % p.panels
 	row := panel * asm.PanelRows
-	if j.rt.k.Inflate[w.t] != nil {
+	if j.rt.k.Weights[w.t].Inflate != nil {
 		most = 1
 	} else if !p.tiled && !j.onePass(w, tiles) {
 		most = min(most, 2)
-		if fit := 4*w.panel <= j.cache || len(tiles) > 2 && j.rt.k.MatMulPair[w.t] != nil; !fit {
+		if fit := 4*w.panel <= j.cache || len(tiles) > 2 && j.rt.k.Weights[w.t].MatMulPair != nil; !fit {
 			most = 1
 		}
 	}
@@ -265,7 +265,7 @@ func (j *matmulJob) onePass(w *Matrix, tiles []asm.Tile) bool {
 func (j *matmulJob) kernel(worker int, w *Matrix, panel, count int, x *tokenTiles, out []float32, stride int,
 	r *reader) {
 	k, tiles := &j.rt.k, x.tiles
-	if k.Inflate[w.t] != nil {
+	if k.Weights[w.t].Inflate != nil {
 		j.compact(worker, w, panel, x, out, stride)
 		return
 	}
@@ -273,7 +273,7 @@ func (j *matmulJob) kernel(worker int, w *Matrix, panel, count int, x *tokenTile
 		j.many(worker, w, w.panelData(panel, count), count, x, out, stride)
 		return
 	}
-	one, two := k.MatMul[w.t], k.MatMulPair[w.t]
+	one, two := k.Weights[w.t].MatMul, k.Weights[w.t].MatMulPair
 	if j.onePass(w, tiles) {
 		for p := range count {
 			one(w.panelData(panel+p, 1), &tiles[0], out[p*asm.PanelRows:], stride,
@@ -301,7 +301,7 @@ func (j *matmulJob) kernel(worker int, w *Matrix, panel, count int, x *tokenTile
 // many multiplies panels by the kernel for several tiles.
 func (j *matmulJob) many(worker int, w *Matrix, panels []byte, count int, x *tokenTiles, out []float32, stride int) {
 	size := j.rt.k.TilesBytes
-	j.rt.k.MatMulTiles[w.t](panels, count, x.tiles, x.tokens, out, stride, j.buffers[worker*size:][:size],
+	j.rt.k.Weights[w.t].MatMulTiles(panels, count, x.tiles, x.tokens, out, stride, j.buffers[worker*size:][:size],
 		asm.Prefetch{From: prefetchDistance, Step: w.step})
 	safepoint()
 }
@@ -315,7 +315,7 @@ func (j *matmulJob) compact(worker int, w *Matrix, panel int, x *tokenTiles, out
 		j.inflated[worker] = allocateInHeap(size)
 	}
 	inflated, data := j.inflated[worker][:size], w.panelData(panel, 1)
-	j.rt.k.Inflate[w.t](inflated, data, w.cols)
+	j.rt.k.Weights[w.t].Inflate(inflated, data, w.cols)
 	safepoint()
 	if x.tiled {
 		j.many(worker, w, inflated, 1, x, out, stride)
@@ -326,7 +326,7 @@ func (j *matmulJob) compact(worker int, w *Matrix, panel int, x *tokenTiles, out
 		if i == len(x.tiles)-1 {
 			next = asm.Prefetch{From: apart(inflated, data) + w.panel + asm.InflateDistance, Step: w.step / 3}
 		}
-		j.rt.k.MatMul[w.t](inflated, &x.tiles[i], out[i*asm.TileTokens*stride:], stride, next)
+		j.rt.k.Weights[w.t].MatMul(inflated, &x.tiles[i], out[i*asm.TileTokens*stride:], stride, next)
 		safepoint()
 	}
 }

@@ -14,7 +14,7 @@ import (
 type Matrix struct {
 	rows, cols int
 	t          Type
-	offset     bool // asm.Kernels.Offset of the Runtime it was packed for
+	offset     bool // asm.MatrixKernels.Offset of the Runtime it was packed for
 	panel      int  // bytes per panel
 	steps      int  // asm.Format.Steps of a panel
 	step       int  // bytes of a panel at each of them

@@ -17,7 +17,7 @@ func TestPrefetch(t *testing.T) {
 			rt := runtimeWith(t, Options{Threads: 1, SIMD: "scalar"})
 			w, err := Pack(rt, Q8_0, panels*asm.PanelRows-3, cols, make([]byte, Q8_0.RowBytes(cols)*(panels*asm.PanelRows-3)))
 			ok(t, err)
-			rt.k.Pass[Q8_0] = most
+			rt.k.Weights[Q8_0].Pass = most
 			rt.matmul.cache = 1 << 20
 			var calls, reached, seen int
 			follow := func(n int) asm.MatMul {
@@ -40,9 +40,9 @@ func TestPrefetch(t *testing.T) {
 					reached = max(reached, at+a.From+a.Step*w.steps)
 				}
 			}
-			rt.k.MatMul[Q8_0] = follow(1)
+			rt.k.Weights[Q8_0].MatMul = follow(1)
 			if pair {
-				rt.k.MatMulPair[Q8_0] = follow(2)
+				rt.k.Weights[Q8_0].MatMulPair = follow(2)
 			}
 			for _, tokens := range []int{1, 5, 8, 9, 12, 16, 17, 24, 33, 70, 128} {
 				t.Run(fmt.Sprint(pair, most, tokens), func(t *testing.T) {

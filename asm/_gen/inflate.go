@@ -42,7 +42,7 @@ func inflateKernels(f *file) {
 //	AX the compact panel  BX the panel  DI super-blocks left
 //	Y0 even bytes  Y1 odd bytes  Y2, Y3 a digit  Y4 … Y8 crumbs of digits 0 … 4  Y14 3s  Y15 low bytes
 func (f *file) inflateTernary() {
-	f.function("tq1InflateAVX2", 0, "dst *byte, panel *byte, supers int", "Kernels.Inflate of TQ1_0, of super-blocks")
+	f.function("tq1InflateAVX2", 0, "dst *byte, panel *byte, supers int", "WeightKernels.Inflate of TQ1_0, of super-blocks")
 	f.load("dst", "BX", "panel", "AX", "supers", "DI")
 	f.ins("VMOVDQU", f.lanes256(0x00030003), y(14))
 	f.ins("VMOVDQU", f.lanes256(0x00ff00ff), y(15))
@@ -170,7 +170,7 @@ func (f *file) inflate(v *inflate) {
 	if v.quads {
 		entries = "quads *uint32"
 	}
-	doc := fmt.Sprintf("Kernels.Inflate of %s: of super-blocks, with scales bytes of s each", v.doc)
+	doc := fmt.Sprintf("WeightKernels.Inflate of %s: of super-blocks, with scales bytes of s each", v.doc)
 	f.function(v.name+"InflateAVX2", 0, "dst *byte, panel *byte, "+entries+", supers int, scales int", doc)
 	table := "octets"
 	if v.quads {

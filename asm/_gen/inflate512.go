@@ -41,7 +41,7 @@ func inflateKernels512(f *file) {
 //
 //	AX bits  BX nibbles  Z0, Z1 of weights 0 … 15 and 16 … 31  Z2, Z3 moved  Z4, Z5 positions  Z13 … Z15 masks and sevens
 func (f *file) inflateNarrow512(name string, bits int, mask uint32) {
-	f.function(name+"InflateAVX512", 0, "nibbles *byte, quants *byte", "Kernels.Inflate of a sub-block")
+	f.function(name+"InflateAVX512", 0, "nibbles *byte, quants *byte", "WeightKernels.Inflate of a sub-block")
 	f.load("nibbles", "BX", "quants", "AX")
 	for i, m := range []uint32{0xf0f0f0f0, mask, 0x77777777} {
 		f.ins("VPBROADCASTQ", f.word(m), z(13+i))
@@ -100,7 +100,7 @@ func (v *inflate512) pairs512() int { return 1 << (v.bits - 7) }
 
 // inflate512 writes the kernel of a type.
 func (f *file) inflate512(v *inflate512) {
-	doc := fmt.Sprintf("Kernels.Inflate of %s: of super-blocks, with scales bytes of s each", v.doc)
+	doc := fmt.Sprintf("WeightKernels.Inflate of %s: of super-blocks, with scales bytes of s each", v.doc)
 	f.function(v.name+"InflateAVX512", 0, "dst *byte, panel *byte, tables *byte, supers int, scales int", doc)
 	f.load("dst", "BX", "panel", "AX", "tables", "CX", "supers", "DI", "scales", "R10")
 	f.ins("VPBROADCASTQ", f.word(0xcccccccc), z(13))
@@ -276,7 +276,7 @@ func (f *file) nibbles512of(v *inflate512, g int) {
 //	Z0 bytes  Z1 … Z4 digits 0 … 3 of 4 groups  Z5 digits 4  Z6 … Z9 shifted  Z12 … Z15 masks  Z16 … Z23 tables
 func (f *file) inflateTernary512() {
 	f.function("tq1InflateAVX512", 0, "dst *byte, panel *byte, tables *byte, supers int",
-		"Kernels.Inflate of TQ1_0, of super-blocks")
+		"WeightKernels.Inflate of TQ1_0, of super-blocks")
 	f.load("dst", "BX", "panel", "AX", "tables", "CX", "supers", "DI")
 	for i, m := range []uint32{0xcccccccc, 0xf0f0f0f0, 0x0c0c0c0c, 0xc0c0c0c0} {
 		f.ins("VPBROADCASTQ", f.word(m), z(12+i))

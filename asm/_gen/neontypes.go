@@ -225,7 +225,7 @@ func neonSetters() []byte {
 		fmt.Fprintf(&b, "\n// integer%s sets the products with integer weights.\nfunc integer%[1]s(k *Kernels) {\n", s.name)
 		for _, w := range allWeights {
 			for _, format := range w.formats() {
-				fmt.Fprintf(&b, "\tk.MatMul[%s] = %s(%[1]s, %[3]s%s, tile%s, %d)\n",
+				fmt.Fprintf(&b, "\tk.Weights[%s].MatMul = %s(%[1]s, %[3]s%s, tile%s, %d)\n",
 					format, w.maker(), w.name, s.name, tileSums[w.sums], s.most)
 			}
 		}
@@ -234,7 +234,7 @@ func neonSetters() []byte {
 	b.WriteString("\n// integerI8MM sets the products of integer weights with whole tiles.\nfunc integerI8MM(k *Kernels) {\n")
 	for _, w := range allWeights {
 		for _, format := range w.formats() {
-			fmt.Fprintf(&b, "\tk.MatMul[%s] = wholeTiles(%s(%[1]s, %[3]sI8MM, tile%s, TileTokens), k.MatMul[%[1]s])\n",
+			fmt.Fprintf(&b, "\tk.Weights[%s].MatMul = wholeTiles(%s(%[1]s, %[3]sI8MM, tile%s, TileTokens),\n\t\tk.Weights[%[1]s].MatMul)\n",
 				format, w.maker(), w.name, tileSums[w.sums])
 		}
 	}

@@ -8,8 +8,9 @@ var odd32 = weights{
 		isum := 0
 		for k < 32: isum += (2*nibble(w[b][k/4][r][k%4]) - 15) * int(q[b][t][k])
 		acc = fma(float(isum), (d[r]*float(u[b][r])) * d[b][t], acc)`,
-	format: "IQ3_S", super: 2240, quants: 2048,
-	sums: "bias", small: true, odd: true, whole: true,
+	format: "IQ3_S",
+	layout: layout{super: 2240, quants: 2048},
+	sums:   "bias", small: true, odd: true, whole: true,
 	vec256: parts256{
 		constants: nibbleMask256,
 		super:     func(f *file) { f.ins("LEAQ", at("AX", 2048), "BX") },

@@ -12,8 +12,9 @@ var iq4nl = weights{
 		isum := 0
 		for k < 32: isum += w(b, r, k) * int(q[b][t][k])  // -127 to 113
 		acc = fma(float(isum), d(b, r)*d[b][t], acc)`,
-	format: "IQ4_NL", per: 2, header: 64, scaleBytes: 2, quants: 256,
-	sums: "bias", signed: true,
+	format: "IQ4_NL",
+	layout: layout{per: 2, header: 64, scaleBytes: 2, quants: 256},
+	sums:   "bias", signed: true,
 	vec512: parts512{
 		constants: iq4Table512,
 		unpack:    func(f *file, _, g int) { f.lookup512(at("AX", 64*g)) },

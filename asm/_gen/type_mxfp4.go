@@ -7,8 +7,9 @@ var mxfp4 = weights{
 		isum := bias[b][t] >> 3
 		for k < 32: isum += w(b, r, k) * int(q[b][t][k])  // weights are unsigned: w+16
 		acc = fma(float(isum), power(e[b][r])*d[b][t], acc)`,
-	format: "MXFP4", per: 4, header: 64, scaleBytes: 1, quants: 256,
-	sums: "bias", shift: 3,
+	format: "MXFP4",
+	layout: layout{per: 4, header: 64, scaleBytes: 1, quants: 256},
+	sums:   "bias", shift: 3,
 	vec512: parts512{
 		constants: func(f *file) {
 			nibbleMask512(f)

@@ -10,8 +10,9 @@ var q2k = weights{
 		acc = fma(float(sc[b][0][r]*isum0 + sc[b][1][r]*isum1), d[r]*d[b][t], acc)
 		u := mn[b][0][r]*sum0[b][t] + mn[b][1][r]*sum1[b][t]
 		acc = fma(-float(u), dmin[r]*d[b][t], acc)`,
-	format: "Q2_K", super: 1344, quants: 1024,
-	sums: "half", zero: true, pairs: true, min: true,
+	format: "Q2_K",
+	layout: layout{super: 1344, quants: 1024},
+	sums:   "half", zero: true, pairs: true, min: true,
 	vec512: parts512{
 		constants: func(f *file) {
 			f.broadcast512(0x03030303, 31)

@@ -9,8 +9,9 @@ var q3k = weights{
 		for k < 16: isum0 += w(b, r, k) * int(q[b][t][k])
 		for k < 16: isum1 += w(b, r, 16+k) * int(q[b][t][16+k])
 		acc = fma(float(sc[b][0][r]*isum0 + sc[b][1][r]*isum1), d[r]*d[b][t], acc)`,
-	format: "Q3_K", super: 1856, quants: 1536,
-	sums: "half", shift: 3, pairs: true,
+	format: "Q3_K",
+	layout: layout{super: 1856, quants: 1536},
+	sums:   "half", shift: 3, pairs: true,
 	vec512: parts512{
 		constants: func(f *file) {
 			f.broadcast512(0x07070707, 31)

@@ -11,8 +11,9 @@ const q4Doc = `for t < n, r < 16:
 var q4 = weights{
 	name:   "q4",
 	doc:    q4Doc,
-	format: "Q4_0", per: 2, header: 64, scaleBytes: 2, quants: 256,
-	sums: "bias", shift: 4, small: true, whole: true,
+	format: "Q4_0",
+	layout: layout{per: 2, header: 64, scaleBytes: 2, quants: 256},
+	sums:   "bias", shift: 4, small: true, whole: true,
 	vec512: parts512{
 		constants: nibbleMask512,
 		unpack:    func(f *file, _, g int) { f.bothNibbles512(at("AX", 64*g)) },

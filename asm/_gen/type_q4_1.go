@@ -8,8 +8,9 @@ var q41 = weights{
 		for k < 32: isum += w(b, r, k) * int(q[b][t][k])  // 0 to 15
 		acc = fma(float(isum), d(b, r)*d[b][t], acc)
 		acc = fma(m(b, r), dsum[b][t], acc)`,
-	format: "Q4_1", per: 1, header: 64, scaleBytes: 2, quants: 256,
-	sums: "dsum", zero: true, min: true, plus: true, small: true,
+	format: "Q4_1",
+	layout: layout{per: 1, header: 64, scaleBytes: 2, quants: 256},
+	sums:   "dsum", zero: true, min: true, plus: true, small: true,
 	vec512: parts512{
 		constants: nibbleMask512,
 		unpack:    func(f *file, _, g int) { f.bothNibbles512(at("AX", 64*g)) },

@@ -12,8 +12,9 @@ const q4kDoc = `for t < n, r < 16:
 var q4k = weights{
 	name:   "q4k",
 	doc:    q4kDoc,
-	format: "Q4_K", super: 2368, quants: 2048,
-	sums: "dsum", zero: true, min: true, small: true, whole: true,
+	format: "Q4_K",
+	layout: layout{super: 2368, quants: 2048},
+	sums:   "dsum", zero: true, min: true, small: true, whole: true,
 	vec512: parts512{
 		constants: nibbleMask512,
 		super:     func(f *file) { f.super512K(2048) },

@@ -7,8 +7,9 @@ var q50 = weights{
 		isum := bias[b][t] >> 3
 		for k < 32: isum += w(b, r, k) * int(q[b][t][k])  // weights are unsigned: w+16
 		acc = fma(float(isum), d(b, r)*d[b][t], acc)`,
-	format: "Q5_0", per: 2, header: 64, scaleBytes: 2, quants: 320,
-	sums: "bias", shift: 3,
+	format: "Q5_0",
+	layout: layout{per: 2, header: 64, scaleBytes: 2, quants: 320},
+	sums:   "bias", shift: 3,
 	vec512: parts512{
 		constants: fiveBits512,
 		before:    beforeFiveBits512,

@@ -8,8 +8,9 @@ var q51 = weights{
 		for k < 32: isum += w(b, r, k) * int(q[b][t][k])  // 0 to 31
 		acc = fma(float(isum), d(b, r)*d[b][t], acc)
 		acc = fma(m(b, r), dsum[b][t], acc)`,
-	format: "Q5_1", per: 1, header: 64, scaleBytes: 2, quants: 320,
-	sums: "dsum", zero: true, min: true, plus: true,
+	format: "Q5_1",
+	layout: layout{per: 1, header: 64, scaleBytes: 2, quants: 320},
+	sums:   "dsum", zero: true, min: true, plus: true,
 	vec512: parts512{
 		constants: fiveBits512,
 		before:    beforeFiveBits512,

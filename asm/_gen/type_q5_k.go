@@ -8,8 +8,9 @@ var q5k = weights{
 		for k < 32: isum += w(b, r, k) * int(q[b][t][k])  // 0 to 31
 		acc = fma(float(isum), (d[r]*float(sc[b][r])) * d[b][t], acc)
 		acc = fma(-(dmin[r]*float(mn[b][r])), dsum[b][t], acc)`,
-	format: "Q5_K", super: 2880, quants: 2560,
-	sums: "dsum", zero: true, min: true,
+	format: "Q5_K",
+	layout: layout{super: 2880, quants: 2560},
+	sums:   "dsum", zero: true, min: true,
 	vec512: parts512{
 		constants: fiveBits512,
 		super:     func(f *file) { f.super512K(2560) },

@@ -12,8 +12,9 @@ const q6kDoc = `for t < n, r < 16:
 var q6k = weights{
 	name:   "q6k",
 	doc:    q6kDoc,
-	format: "Q6_K", super: 3392, quants: 3072,
-	sums: "half", pairs: true,
+	format: "Q6_K",
+	layout: layout{super: 3392, quants: 3072},
+	sums:   "half", pairs: true,
 	vec512: parts512{
 		constants: func(f *file) {
 			nibbleMask512(f)

@@ -17,8 +17,9 @@ var q8 = weights{
 	name:      "q8",
 	doc:       q8Doc,
 	signedDoc: q8SignedDoc,
-	format:    "Q8_0", per: 2, header: 64, scaleBytes: 2, quants: 512,
-	sums: "bias", signed: true, whole: true,
+	format:    "Q8_0",
+	layout:    layout{per: 2, header: 64, scaleBytes: 2, quants: 512},
+	sums:      "bias", signed: true, whole: true,
 	vec512: parts512{
 		unpack: func(f *file, _, g int) { f.ins("VMOVDQU8", at("AX", 64*g), z(24)) },
 		scales: blockScales512,

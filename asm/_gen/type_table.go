@@ -14,8 +14,9 @@ var table32 = weights{
 		isum := 0
 		for k < 32: isum += w(b, r, k) * int(q[b][t][k])  // table[16+nibble], -127 to 127
 		acc = fma(float(isum), (d[r]*float(u[b][r])) * d[b][t], acc)`,
-	format: "IQ4_XS", also: []string{"IQ3_S", "IQ3_XXS", "IQ2_XXS", "IQ1_S"}, table: true, super: 2240, quants: 2048,
-	sums: "bias", signed: true,
+	format: "IQ4_XS", also: []string{"IQ3_S", "IQ3_XXS", "IQ2_XXS", "IQ1_S"}, table: true,
+	layout: layout{super: 2240, quants: 2048},
+	sums:   "bias", signed: true,
 	vec512: parts512{
 		constants: table512,
 		super: func(f *file) {
@@ -63,8 +64,9 @@ var table16 = weights{
 		for k < 16: isum0 += w(b, r, k) * int(q[b][t][k])
 		for k < 16: isum1 += w(b, r, 16+k) * int(q[b][t][16+k])
 		acc = fma(float(u[b][0][r]*isum0 + u[b][1][r]*isum1), d[r]*d[b][t], acc)`,
-	format: "IQ2_S", also: []string{"IQ2_XS", "IQ1_M"}, table: true, super: 2368, quants: 2048,
-	sums: "half", shift: -1, pairs: true, apart: true,
+	format: "IQ2_S", also: []string{"IQ2_XS", "IQ1_M"}, table: true,
+	layout: layout{super: 2368, quants: 2048},
+	sums:   "half", shift: -1, pairs: true, apart: true,
 	vec512: parts512{
 		constants: table512,
 		super: func(f *file) {

@@ -7,7 +7,8 @@ var tq = weights{
 		isum := bias[b][t] >> 7
 		for k < 32: isum += w(b, r, k) * int(q[b][t][k])  // weights are unsigned: w+1
 		acc = fma(float(isum), d[r] * d[b][t], acc)`,
-	format: "TQ2_0", super: 1088, quants: 1024, also: []string{"TQ1_0"},
+	format: "TQ2_0",
+	layout: layout{super: 1088, quants: 1024}, also: []string{"TQ1_0"},
 	sums: "bias", shift: 7, small: true,
 	vec512: parts512{
 		constants: func(f *file) { f.broadcast512(0x03030303, 31) },

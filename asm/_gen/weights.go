@@ -20,11 +20,7 @@ type weights struct {
 	also   []string // other formats with this kernel
 	table  bool     // which has the numbers that nibbles stand for as a parameter
 
-	// The panel's layout. Runs of per blocks, 1, 2 or 4: header bytes with the scales of all, scaleBytes a row, then the
-	// quants of each block, quants bytes. Or super-blocks of 8 blocks: super bytes, of which the first quants bytes are
-	// the quants.
-	per, header, scaleBytes, quants int
-	super                           int
+	layout // of a panel
 
 	// What the sums of a block start at: bias and half are shifted right by shift, or with -1 doubled; with dsum they
 	// start at 0.
@@ -53,12 +49,20 @@ type weights struct {
 	neon   neonType
 }
 
+// layout is where a panel has what it holds. Runs of per blocks, 1, 2 or 4: header bytes with the scales of all,
+// scaleBytes a row, then the quants of each block, quants bytes. Or super-blocks of 8 blocks: super bytes, of which the
+// first quants bytes are the quants.
+type layout struct {
+	per, header, scaleBytes, quants int
+	super                           int
+}
+
 // blockBytes is the size of a block.
-func (w *weights) blockBytes() int {
-	if w.super > 0 {
-		return w.super / 8
+func (l *layout) blockBytes() int {
+	if l.super > 0 {
+		return l.super / 8
 	}
-	return w.header/w.per + w.quants
+	return l.header/l.per + l.quants
 }
 
 // formats are the types with this kernel.
@@ -136,7 +140,7 @@ func setters() []byte {
 		fmt.Fprintf(&b, "\n// integer%s sets the products with integer weights.\nfunc integer%[1]s(k *Kernels) {\n", set)
 		for _, w := range allWeights {
 			for _, format := range w.formats() {
-				fmt.Fprintf(&b, "\tk.MatMul[%s] = %s(%[1]s, %[3]s%s, tile%s)\n",
+				fmt.Fprintf(&b, "\tk.Weights[%s].MatMul = %s(%[1]s, %[3]s%s, tile%s)\n",
 					format, w.maker(), w.name, set, tileSums[w.sums])
 			}
 		}
@@ -145,7 +149,7 @@ func setters() []byte {
 	b.WriteString("\n// integerAMX sets the products of many tokens with integer weights.\nfunc integerAMX(k *Kernels) {\n")
 	for _, w := range allWeights {
 		for _, format := range w.formats() {
-			fmt.Fprintf(&b, "\tk.MatMulTiles[%s] = amxMatMulTiles(%[1]s, %sAMX, %d, %d)\n",
+			fmt.Fprintf(&b, "\tk.Weights[%s].MatMulTiles = amxMatMulTiles(%[1]s, %sAMX, %d, %d)\n",
 				format, w.nestOf().name, w.nestOf().products, w.formAMX())
 		}
 	}
