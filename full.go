@@ -26,8 +26,11 @@ const (
 const answerRoom = 8
 
 // Full reports whether a prompt of so many tokens leaves the context too little room for an answer of at most maxTokens
-// (0: of any length).
+// (0: of any length). What an encoder reads takes nothing of the context.
 func (m *Model) Full(tokens, maxTokens int) bool {
+	if m.parts.Target.Encodes() {
+		return false
+	}
 	room := m.context / answerRoom
 	if maxTokens > 0 {
 		room = min(room, maxTokens)
@@ -83,7 +86,7 @@ func withoutTurns(messages []chat.Message, n int) (left []chat.Message) {
 
 // makeRoom shortens a prompt that is too long, where the request says so.
 func (t *Task) makeRoom(ctx context.Context) error {
-	if t.r.WhenFull == FullStop || t.input != nil || t.r.Infill != nil {
+	if t.r.WhenFull == FullStop || t.start != nil || t.r.Infill != nil {
 		return nil
 	}
 	if t.r.WhenFull != FullDrop {
@@ -133,7 +136,7 @@ func (t *Task) truncate() error {
 		return nil
 	case t.r.Infill != nil:
 		return bad("truncate_prompt_tokens", "the text around a gap (suffix) is not cut")
-	case t.input != nil:
+	case t.start != nil:
 		return bad("truncate_prompt_tokens", "an encoder's text is not cut")
 	case n < 0:
 		n = max(1, t.m.context-max(1, t.r.MaxTokens))

@@ -156,6 +156,21 @@ func (g *generation) showProgress(o *speculative.Options, own Sequence, stop fun
 	if !g.r.Progress {
 		return
 	}
+	if g.start != nil {
+		shown := false
+		o.Prefilled = func(int) { // the encoder has read all of it
+			if shown || g.left {
+				return
+			}
+			shown = true
+			n := len(g.Prompt(g.index))
+			p := Progress{Total: n, Cached: min(reused(own), n), Done: n}
+			if !g.show(Event{Answer: g.index, Token: speculative.Token{ID: -1}, Progress: &p}) {
+				stop()
+			}
+		}
+		return
+	}
 	total := len(g.Prompt(g.index))
 	p, calls := Progress{Total: total, Done: -1}, 0
 	show := func(n int) {
@@ -203,7 +218,7 @@ func (g *generation) run(ctx context.Context, put func(Event) bool) (last Event,
 	}
 	ended := false // by its lines
 	var written []int32
-	for token, err := range g.decoder.Generate(ctx, g.Prompt(g.index), g.Sampling(g.index)) {
+	for token, err := range g.decoder.Generate(ctx, g.begins(g.index), g.Sampling(g.index)) {
 		if err != nil {
 			if g.left {
 				return g.read.end(errLeft, false), errLeft
@@ -264,6 +279,9 @@ func (g *generation) open(ctx context.Context, stop func()) error {
 	}
 	g.read = g.newReader(g.index, func() speculative.Stats {
 		s := g.decoder.Stats()
+		if g.start != nil { // its one token is no part of the request
+			s.Prompt, s.Reused = len(g.Prompt(g.index)), 0
+		}
 		s.Reused = min(s.Reused+reused(own), s.Prompt)
 		return s
 	})
@@ -276,8 +294,8 @@ func (g *generation) open(ctx context.Context, stop func()) error {
 		}
 	}
 	g.decoder = speculative.New(g.target, drafter, o)
-	if g.input != nil {
-		g.decoder.Encode(g.input)
+	if g.start != nil {
+		g.decoder.Encode(g.Prompt(g.index))
 	}
 	return nil
 }

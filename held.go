@@ -44,6 +44,8 @@ func (m *Model) scheduledTarget() (*scheduled, error) {
 	switch {
 	case !ok:
 		return nil, fmt.Errorf("%w: saved texts are for sequences that share passes: Options.Parallel is not 1", ErrOptions)
+	case m.parts.Target.Encodes():
+		return nil, fmt.Errorf("%w: saved texts: %s is an encoder-decoder model", ErrOptions, m.name)
 	case m.parts.Target.Identity() == "":
 		return nil, fmt.Errorf("%w: saved texts, and %s was opened without engine.Options.Fingerprint", ErrOptions, m.name)
 	}

@@ -39,7 +39,7 @@ type Options struct {
 
 	// Parallel is how many sequences there may be at once. 0 is any number: their passes are shared, and what prompts
 	// have in common is computed once. 1 is one sequence, which is kept from one request to the next; requests take
-	// turns. It is all that encoder-decoder models can do.
+	// turns.
 	Parallel int
 	Memory   Memory
 	Stored   *Stored // where computed prompts are kept beyond the Model; nil: nowhere. Not with Parallel 1
@@ -110,6 +110,9 @@ const DefaultCacheBytes = 1 << 30
 type Limits struct {
 	Grammar  grammar.Limits // of grammars and schemas, and of texts under them
 	Template chat.Limits    // of one rendering of a conversation
+	// Input is the most tokens of a prompt of an encoder-decoder model, which the context does not bound; 0, and more
+	// than that, is engine.MaxInput.
+	Input int
 }
 
 // Sequence is a sequence of the target's tokens in the hands of one answer.
@@ -140,6 +143,7 @@ type Model struct {
 	parts   Parts
 	tok     *bpe.Tokenizer
 	context int
+	input   int     // most tokens of an encoder's input
 	ends    []int32 // tokens that end a text
 
 	template    *chat.Template // nil: none
@@ -217,6 +221,9 @@ func New(p Parts, o Options) (*Model, error) {
 	if o.Context > 0 {
 		m.context = min(m.context, o.Context)
 	}
+	if m.input = engine.MaxInput; o.Limits.Input > 0 {
+		m.input = min(m.input, o.Limits.Input)
+	}
 	for id := range int32(m.tok.Size()) {
 		if m.tok.IsEOG(id) {
 			m.ends = append(m.ends, id)
@@ -249,10 +256,6 @@ func New(p Parts, o Options) (*Model, error) {
 func (m *Model) setSequences(o Options) error {
 	p := m.parts
 	m.session = engine.SessionOptions{Context: m.context, KV: o.KV, StateBytes: o.StateBytes}
-	if p.Target.Encodes() && o.Parallel != 1 {
-		return fmt.Errorf("%w: %s is an encoder-decoder model, which writes one text at a time: Options.Parallel is 1",
-			ErrOptions, m.name)
-	}
 	if o.NoCache && o.Parallel != 1 {
 		return fmt.Errorf("%w: NoCache is for one sequence at a time: Options.Parallel is 1", ErrOptions)
 	}
@@ -334,8 +337,12 @@ var ErrNoTemplate = errors.New("no chat template")
 func (m *Model) setTemplate(o Options) {
 	source := cmp.Or(o.Template, m.parts.Target.ChatTemplate())
 	if source == "" {
-		m.templateErr = &RequestError{Field: "messages", Code: CodeNoTemplate, Err: ErrNoTemplate,
-			Reason: m.name + " has no chat template, so how it was trained to converse is unknown"}
+		reason := m.name + " has no chat template, so how it was trained to converse is unknown"
+		if m.parts.Target.Encodes() {
+			reason = m.name + " is an encoder-decoder model without a chat template: it reads a prompt and writes a text, " +
+				"and holds no conversation unless a template says how one is put to it"
+		}
+		m.templateErr = &RequestError{Field: "messages", Code: CodeNoTemplate, Err: ErrNoTemplate, Reason: reason}
 		return
 	}
 	t, err := chat.New(source, chat.Options{

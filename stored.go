@@ -26,6 +26,9 @@ func (m *Model) checkStored(o Options) error {
 	if o.Parallel == 1 {
 		return fmt.Errorf("%w: Stored is for sequences that share passes: Options.Parallel is not 1", ErrOptions)
 	}
+	if m.parts.Target.Encodes() {
+		return fmt.Errorf("%w: Stored: %s is an encoder-decoder model, of which no prompt is kept", ErrOptions, m.name)
+	}
 	if o.Memory.Cache < 0 {
 		return fmt.Errorf("%w: Stored needs memory for kept sequences: Memory.Cache is negative", ErrOptions)
 	}

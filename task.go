@@ -24,7 +24,7 @@ type Task struct {
 	m       *Model
 	r       Request
 	prompts [][]int32
-	input   []int32 // of the encoder; nil: none
+	start   []int32 // what the decoder continues where prompts are an encoder's inputs; nil: the prompts
 	cut     bool    // something was dropped from a prompt
 	max     int     // tokens of an answer; 0: as many as fit
 
@@ -166,8 +166,17 @@ func (t *Task) Model() *Model { return t.m }
 // Answers is how many there are: N for each prompt, those of a prompt in a row.
 func (t *Task) Answers() int { return len(t.prompts) * t.r.N }
 
-// Prompt is the prompt of an answer in token ids, which the caller must not change.
+// Prompt is the prompt of an answer in token ids, which the caller must not change. Of an encoder-decoder model it is
+// what the encoder reads.
 func (t *Task) Prompt(answer int) []int32 { return t.prompts[answer/t.r.N] }
+
+// begins is the tokens that an answer continues.
+func (t *Task) begins(answer int) []int32 {
+	if t.start != nil {
+		return t.start
+	}
+	return t.Prompt(answer)
+}
 
 // Speculation is how the answers are drafted.
 func (t *Task) Speculation() speculative.Choice { return t.r.Speculation }
@@ -246,7 +255,7 @@ func (t *Task) setPrompts(ctx context.Context) error {
 		}
 		t.prompts = append(t.prompts, ids)
 	}
-	return t.setInput()
+	return t.setStart()
 }
 
 // setPrevious makes token ids of the earlier answer.
@@ -272,34 +281,47 @@ func (t *Task) setPrevious() error {
 	return t.m.checkIDs("previous", t.previous)
 }
 
-// setInput makes the prompt of an encoder-decoder model the encoder's input: what the decoder continues is a token of
-// its own.
-func (t *Task) setInput() error {
+// setStart makes the prompts of an encoder-decoder model its encoder's inputs: what the decoder continues is a token
+// of its own.
+func (t *Task) setStart() error {
 	target := t.m.parts.Target
 	switch {
 	case !target.Encodes():
 		return nil
-	case len(t.prompts) > 1:
-		return bad("prompt[1]", "an encoder-decoder model reads one text at a time")
-	case len(t.prompts[0]) == 0:
-		return nil // which is refused
 	case target.DecoderStart() < 0:
-		return bad("prompt", "%s: the file has neither a decoder_start_token_id nor a token that begins texts, so nothing "+
-			"says what the decoder begins with", t.m.name)
+		return bad(t.promptField(0), "%s: the file has neither a decoder_start_token_id nor a token that begins texts, so "+
+			"nothing says what the decoder begins with", t.m.name)
+	case t.r.Scored:
+		return bad("echo", "the tokens of an encoder's text have no probabilities")
 	}
-	t.input, t.prompts[0] = t.prompts[0], []int32{target.DecoderStart()}
+	t.start = []int32{target.DecoderStart()}
 	return nil
 }
 
 // joined is the ids of texts and ids in a row; what the vocabulary puts in front of a text stands before the
-// first part.
+// first part, and what it puts behind one behind the last.
 func (m *Model) joined(parts []Prompt) (ids []int32) {
+	_, back := m.tok.Marks()
 	for i, p := range parts {
 		if p.given() {
 			ids = append(ids, p.IDs...)
-		} else {
-			ids = append(ids, m.tok.Encode(p.Text, bpe.EncodeOptions{AddSpecial: i == 0, ParseSpecial: !p.Plain})...)
+			continue
 		}
+		ids = append(ids, m.tok.Encode(p.Text, bpe.EncodeOptions{AddSpecial: i == 0, ParseSpecial: !p.Plain})...)
+		if i == 0 && back >= 0 {
+			ids = ids[:len(ids)-1]
+		}
+		if i == len(parts)-1 {
+			ids = m.ended(ids)
+		}
+	}
+	return ids
+}
+
+// ended is a text with the token that the vocabulary puts behind texts, if it does.
+func (m *Model) ended(ids []int32) []int32 {
+	if _, back := m.tok.Marks(); back >= 0 && (len(ids) == 0 || ids[len(ids)-1] != back) {
+		ids = append(ids, back)
 	}
 	return ids
 }
@@ -330,19 +352,20 @@ func (t *Task) promptField(i int) string {
 
 // setConversation puts the conversation into the model's template.
 func (t *Task) setConversation(ctx context.Context) error {
-	if t.m.parts.Target.Encodes() {
-		return bad("messages", "%s is an encoder-decoder model, which has no chat format", t.m.name)
-	}
 	prompt, err := t.m.Render(ctx, &t.r, true)
 	if err != nil {
 		return err
 	}
-	t.prompts = [][]int32{prompt.IDs(t.m.tok)}
+	ids := prompt.IDs(t.m.tok)
+	if t.m.parts.Target.Encodes() { // the text ends there, where others are continued
+		ids = t.m.ended(ids)
+	}
+	t.prompts = [][]int32{ids}
 	t.format, t.reasoning = t.m.template.Format(), prompt.InReasoning()
 	if t.r.ToolChoice.Mode != CallNone {
 		t.offered = chatTools(t.r.Tools)
 	}
-	return nil
+	return t.setStart()
 }
 
 // developerRole is OpenAI's newer name of the role system.
@@ -380,6 +403,10 @@ func (m *Model) Render(ctx context.Context, r *Request, answer bool) (*chat.Prom
 		c.Messages = chat.MergeSystem(c.Messages)
 	}
 	if r.Continue && answer {
+		if m.parts.Target.Encodes() {
+			return nil, bad("messages", "%s is an encoder-decoder model, which begins each of its answers anew: the last "+
+				"message cannot be continued", m.name)
+		}
 		if err := continues(r.Messages); err != nil {
 			return nil, err
 		}
@@ -434,12 +461,24 @@ func (t *Task) checkLength(i int, ids []int32) error {
 	if len(ids) == 0 {
 		return bad(field, "has no tokens")
 	}
+	if t.start != nil {
+		return t.checkInput(field, ids)
+	}
 	if len(ids) >= t.m.context {
 		return &RequestError{Field: field, Code: CodeContext, Tokens: len(ids), Context: t.m.context,
 			Reason: fmt.Sprintf("%d tokens: the prompt exceeds the available context size, %d with the answer", len(ids),
 				t.m.context)}
 	}
 	return nil
+}
+
+// checkInput refuses an encoder's input that is too long.
+func (t *Task) checkInput(field string, ids []int32) error {
+	if len(ids) <= t.m.input {
+		return nil
+	}
+	return &RequestError{Field: field, Code: CodeContext, Tokens: len(ids), Context: t.m.input,
+		Reason: fmt.Sprintf("%d tokens: an encoder's text has %d at most here", len(ids), t.m.input)}
 }
 
 // decoderOptions are those of the answers' decoders.

@@ -1,10 +1,6 @@
 package engine
 
-import (
-	"sync/atomic"
-
-	"github.com/specgo/spec/tensor"
-)
+import "github.com/specgo/spec/tensor"
 
 // Layers that keep keys and values of the same shape for the same positions share a cache: the layers without a
 // window one, those with a window another. A cache of layers with a window gives up the positions that none of its
@@ -68,23 +64,30 @@ func (c *cache) needs(kv *tensor.KV) int {
 	return kv.First() + c.window - 1
 }
 
-// input is what the encoder made of an input. It does not change; forks share it.
+// input is what the encoder made of an input. It does not change; forks share its pages.
 type input struct {
-	ids    []int32
-	kv     *tensor.KV // a layer for each layer of the decoder, a slot for each id: what cross-attention looks at
-	owners atomic.Int32
+	ids []int32
+	kv  *tensor.KV // a layer for each layer of the decoder, whole pages with a slot for each id: cross-attention's
 }
 
-func (in *input) share() *input {
-	if in != nil {
-		in.owners.Add(1)
+// share is the input for a fork of its session.
+func (in *input) share() (*input, error) {
+	if in == nil {
+		return nil, nil
 	}
-	return in
+	kv, err := in.kv.Fork(in.kv.Slots()) // whole pages: nothing is copied
+	if err != nil {
+		return nil, err
+	}
+	return &input{in.ids, kv}, nil
 }
 
-// drop frees the memory if there is no other owner.
+// drop frees the memory if no fork has it.
 func (in *input) drop() {
-	if in != nil && in.owners.Add(-1) == 0 {
+	if in != nil {
 		in.kv.Close()
 	}
 }
+
+// pageSlots is the slots of the pages that so many tokens take.
+func pageSlots(tokens int) int { return (tokens + KVPage - 1) / KVPage * KVPage }

@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/specgo/spec/tensor"
 )
 
-// maxInput is the most tokens of an encoder's input: more would take hours, and memory by the gigabyte. Positions are
+// MaxInput is the most tokens of an encoder's input: more would take hours, and memory by the gigabyte. Positions are
 // relative, so that the model's context length is none.
-const maxInput = 1 << 17
+const MaxInput = 1 << 17
 
 // Encodes reports whether the model has an encoder, whose input [Session.Encode] sets.
 func (m *Model) Encodes() bool { return m.encoder != nil }
@@ -32,12 +33,35 @@ func (s *Session) Encode(ctx context.Context, ids []int32) error {
 	if s == nil || s.m == nil {
 		return fmt.Errorf("%w: no session", ErrUsage)
 	}
-	m := s.m
-	m.rt.t.Lock()
-	defer m.rt.t.Unlock()
+	s.m.rt.t.Lock()
+	defer s.m.rt.t.Unlock()
+	return s.setInput(ctx, ids)
+}
+
+// Encode is [Session.Encode] of a session of a model of the Runtime, whose time it adds to Took.
+func (t *Turn) Encode(ctx context.Context, s *Session, ids []int32) error {
+	t.rt.t.Lock()
+	defer t.rt.t.Unlock()
+	begin := time.Now()
+	defer func() { t.Took += time.Since(begin) }()
+	return s.setInput(ctx, ids)
+}
+
+// EncodeNeed is the number of bytes that Encode allocates for an input of n tokens: those that the session keeps, and
+// those that it has meanwhile, at most.
+func (s *Session) EncodeNeed(n int) (kept, during int64) {
+	c, slots := s.m.config, int64(pageSlots(n))
+	shape := tensor.KVShape{Layers: s.layers, Heads: c.Heads, HeadDim: c.HeadDim, Type: s.storage}
+	one := tensor.KVShape{Layers: 1, Heads: c.Heads, HeadDim: c.HeadDim, Type: tensor.KVF32}
+	states := 4 * int64(n) * int64(c.HiddenSize+c.Heads*c.HeadDim) // residual stream, queries
+	return slots * shape.SlotBytes(), slots*one.SlotBytes() + states
+}
+
+// setInput is Encode for those who hold the runtime's lock.
+func (s *Session) setInput(ctx context.Context, ids []int32) error {
 	in, err := s.encode(ctx, ids)
 	if err != nil {
-		return fmt.Errorf("%s: encoder: %w", m.name, err)
+		return fmt.Errorf("%s: encoder: %w", s.m.name, err)
 	}
 	s.input.drop()
 	s.input = in
@@ -63,11 +87,12 @@ func (s *Session) encode(ctx context.Context, ids []int32) (*input, error) {
 		return nil, err
 	}
 	kv, err := tensor.NewKV(tensor.KVShape{Layers: s.layers, Heads: m.config.Heads, HeadDim: m.config.HeadDim,
-		Type: s.storage, Context: len(ids)})
-	if err == nil {
-		err = kv.Grow(len(ids))
-	}
+		Type: s.storage, Context: pageSlots(len(ids))})
 	if err != nil {
+		return nil, err
+	}
+	kv.Meter(s.used)
+	if err := kv.Grow(pageSlots(len(ids))); err != nil {
 		return nil, err
 	}
 	m.encoder.cross(p, ids, states, s.layers, kv)
@@ -75,9 +100,18 @@ func (s *Session) encode(ctx context.Context, ids []int32) (*input, error) {
 		kv.Close()
 		return nil, err
 	}
-	in := &input{ids: slices.Clone(ids), kv: kv}
-	in.owners.Store(1)
-	return in, nil
+	return &input{slices.Clone(ids), kv}, nil
+}
+
+// CheckInput is the error that [Session.Encode] would have for an input, before anything is computed; nil: none.
+func (m *Model) CheckInput(ids []int32) error {
+	if m == nil {
+		return fmt.Errorf("%w: no model", ErrUsage)
+	}
+	if err := m.checkInput(ids); err != nil {
+		return fmt.Errorf("%s: encoder: %w", m.name, err)
+	}
+	return nil
 }
 
 // checkInput checks an encoder's input.
@@ -89,8 +123,8 @@ func (m *Model) checkInput(ids []int32) error {
 		return fmt.Errorf("%w: a %s model has none", ErrInput, m.config.Architecture)
 	case len(ids) == 0:
 		return fmt.Errorf("%w: an empty input", ErrInput)
-	case len(ids) > maxInput:
-		return fmt.Errorf("%w: %d tokens, at most %d", ErrInput, len(ids), maxInput)
+	case len(ids) > MaxInput:
+		return fmt.Errorf("%w: %d tokens, at most %d", ErrInput, len(ids), MaxInput)
 	}
 	for j, id := range ids {
 		if id < 0 || int(id) >= m.config.Vocab {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/specgo/spec/asm"
@@ -86,8 +87,15 @@ func TestEncodeAgain(t *testing.T) {
 		t.Fatal("the input changes nothing")
 	}
 	s := newSession(t, m, SessionOptions{})
+	var used, kept atomic.Int64
+	s.Meter(&used)
+	keeps, meanwhile := s.EncodeNeed(len(first))
 	encode(t, s, first)
 	empty := s.Bytes()
+	if used.Load() != empty || keeps != empty || meanwhile <= 0 {
+		t.Errorf("an input counts %d bytes, was to take %d and %d meanwhile, and takes %d", used.Load(), keeps, meanwhile,
+			empty)
+	}
 	if kv, err := m.Describe().Input.Bytes("f16"); err != nil || empty != 512*kv {
 		t.Errorf("an input of 280 tokens takes %d bytes, expected two pages of 256 x %d (%v)", empty, kv, err)
 	}
@@ -96,8 +104,17 @@ func TestEncodeAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.input != s.input {
-		t.Error("a fork has an input of its own")
+	if n := s.Bytes() - empty; used.Load() != empty+2*n { // the fork's tokens are copies of less than a page
+		t.Errorf("with a fork %d bytes, expected those of one input, %d, and twice %d", used.Load(), empty, n)
+	}
+	s.Keep(&kept)
+	f.Keep(&kept)
+	if kept.Load() != used.Load() {
+		t.Errorf("%d bytes are kept of %d", kept.Load(), used.Load())
+	}
+	s.Keep(nil)
+	if kept.Load() != f.Bytes() || f.Held(0) != f.Bytes() || f.Held(1) != f.Bytes()-empty {
+		t.Errorf("%d bytes are kept of %d, %d and %d from tokens 0 and 1 on", kept.Load(), f.Bytes(), f.Held(0), f.Held(1))
 	}
 	encode(t, s, second)
 	if s.Len() != 0 || len(s.Input()) != 30 || len(f.Input()) != 280 {
@@ -117,10 +134,9 @@ func TestEncodeAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	sameBits(t, "the fork's fork", eval(t, g, ids, nil, All), one)
-	in := g.input
 	g.Close()
-	if in.owners.Load() != 0 {
-		t.Errorf("%d owners of the input are left", in.owners.Load())
+	if used.Load() != 0 || kept.Load() != 0 {
+		t.Errorf("%d bytes are left, %d kept", used.Load(), kept.Load())
 	}
 }
 
@@ -154,7 +170,7 @@ func TestEncodeErrors(t *testing.T) {
 		err, want error
 	}{
 		"empty":     {s.Encode(ctx, nil), ErrInput},
-		"too long":  {s.Encode(ctx, make([]int32, maxInput+1)), ErrInput},
+		"too long":  {s.Encode(ctx, make([]int32, MaxInput+1)), ErrInput},
 		"id":        {s.Encode(ctx, []int32{1, 70}), ErrVocabulary},
 		"below":     {s.Encode(ctx, []int32{-1}), ErrVocabulary},
 		"cancelled": {s.Encode(cancelled, []int32{1}), context.Canceled},

@@ -25,6 +25,9 @@ func (s *Session) Meter(used *atomic.Int64) {
 			kv.Meter(used)
 		}
 	}
+	if s.input != nil {
+		s.input.kv.Meter(used)
+	}
 	s.used = used
 	s.count()
 }
@@ -36,6 +39,9 @@ func (s *Session) Keep(kept *atomic.Int64) {
 		if kv != nil {
 			kv.Keep(kept)
 		}
+	}
+	if s.input != nil {
+		s.input.kv.Keep(kept)
 	}
 	if s.kept != nil {
 		s.kept.Add(-s.keptCounted)
@@ -70,8 +76,12 @@ func (m *Model) count(b Batch) {
 	}
 }
 
-// Held is the bytes of the pages of keys and values that have a position from n on, and of the recurrent layers.
+// Held is the bytes of the pages of keys and values that have a position from n on, and of the recurrent layers. From 0
+// on it is all of them, with those of the encoder's input.
 func (s *Session) Held(n int) (bytes int64) {
+	if s.input != nil && n <= 0 {
+		bytes = s.input.kv.Held(0)
+	}
 	for _, kv := range s.kv {
 		if kv != nil {
 			bytes += kv.Held(n)
@@ -123,6 +133,9 @@ func (s *Session) Share(o *Session, n int) {
 		if kv != nil && o.kv[i] != nil {
 			kv.Share(o.kv[i], min(n, s.valid, o.valid))
 		}
+	}
+	if s.input != nil && o.input != nil && slices.Equal(s.input.ids, o.input.ids) {
+		s.input.kv.Share(o.input.kv, s.input.kv.Slots())
 	}
 }
 

@@ -281,9 +281,13 @@ func (s *Session) ExitAt(n, layers int) (*Session, error) {
 		return nil, fmt.Errorf("%w: a fork at %d of %d tokens, with %d of %d layers", ErrUsage, n, len(s.tokens), layers,
 			s.layers)
 	}
+	in, err := s.input.share()
+	if err != nil {
+		return nil, err
+	}
 	f := &Session{m: s.m, kv: make([]*tensor.KV, len(s.kv)), layers: layers, context: s.context, noCache: s.noCache,
 		tokens: slices.Clone(s.tokens[:n]), fed: min(s.fed, n), storage: s.storage, adapters: s.adapters, lender: s.lender,
-		input: s.input.share(), form: s.form, costs: s.m.costsOf(s.form, layers)}
+		input: in, form: s.form, costs: s.m.costsOf(s.form, layers)}
 	if !s.noCache {
 		f.valid = s.Restorable(n)
 	}
@@ -291,7 +295,6 @@ func (s *Session) ExitAt(n, layers int) (*Session, error) {
 		if kv == nil || s.m.caches[i].upTo(layers) == 0 {
 			continue
 		}
-		var err error
 		if f.kv[i], err = kv.ForkLayers(f.valid, s.m.caches[i].upTo(layers)); err != nil {
 			f.Close()
 			return nil, err

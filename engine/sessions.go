@@ -19,8 +19,8 @@ type Sessions struct {
 // MostMemory is the part of a machine's memory, in bytes, that models may take where nobody says how much.
 func MostMemory(machine int64) int64 { return machine / 8 * 7 }
 
-// Bytes is what the sequences take, without their logits: pages of keys and values, and recurrent states with their
-// copies.
+// Bytes is what the sequences take, without their logits: pages of keys and values, recurrent states with their
+// copies, and, of encoder-decoder models, what is kept of an encoder's input of as many tokens.
 func (s Sessions) Bytes(d *Description) int64 {
 	heads := d.MTP
 	if !s.Heads {
@@ -33,6 +33,9 @@ func (s Sessions) Bytes(d *Description) int64 {
 		return s.KVBytes
 	}
 	n := d.Recurrent.Most(s.StateBytes) + s.pages(d, d.Caches) + s.pages(d, heads)
+	if d.Input.Layers > 0 {
+		n += s.pages(d, []CacheShape{d.Input})
+	}
 	return int64(s.Count) * n
 }
 

@@ -107,6 +107,10 @@ func limitTables() []struct {
 			{"weight of a key", MaxWeight, "`--api-key-file`", "an error at the start", "cmd/spec.TestKeyFile"},
 			{"changes of the models at once", 1, "", "409", "internal/modeldir.TestChangesComeOneAtATime"},
 			{
+				"tokens of a prompt of an encoder-decoder model", 1 << 14, "`--encoder-tokens`",
+				"400, `context_length_exceeded`; a library's model: 131,072", "serve.TestEncoderDecoder",
+			},
+			{
 				"tokens of a context", "the model's", "`--ctx-size`", "400, `context_length_exceeded`",
 				"serve.TestContextExceeded serve.TestPromptThatFillsTheContext",
 			},

@@ -54,6 +54,39 @@ func draftOf(d Drafter, text []int32, n int) []int32 {
 	return slices.Clone(draft.Tokens)
 }
 
+// What an encoder has read is looked up as if it stood in front of the sequence, after a sequence that has been begun
+// anew as well, and not that of the text before.
+func TestLookupsReadTheEncodersInput(t *testing.T) {
+	input := []int32{11, 12, 13, 14, 15, 16, 1}
+	for _, d := range []Drafter{NGram(NGramOptions{}), Suffix(SuffixOptions{MinMatch: 1})} {
+		draft := func(input, text []int32) []int32 {
+			x := &Draft{vocab: 100}
+			x.alloc(3)
+			x.reset(3, fakeTree, 3)
+			if input != nil {
+				d.Start(context.Background(), Setup{Input: input})
+			}
+			d.Draft(context.Background(), text, x)
+			return slices.Clone(x.Tokens)
+		}
+		if got := draft(input, []int32{0, 12, 13}); !slices.Equal(got, []int32{14, 15, 16}) {
+			t.Errorf("%T: %v", d, got)
+		}
+		if got := draft(nil, []int32{0, 12, 13, 14}); !slices.Equal(got, []int32{15, 16, 1}) {
+			t.Errorf("%T, one token later: %v", d, got)
+		}
+		if got := draft(nil, []int32{0, 11}); !slices.Equal(got, []int32{12, 13, 14}) {
+			t.Errorf("%T, after a cut: %v", d, got)
+		}
+		if got := draft([]int32{21, 22, 1}, []int32{0, 12}); len(got) > 0 {
+			t.Errorf("%T, of an earlier text: %v", d, got)
+		}
+		if got := draft([]int32{21, 22, 1}, []int32{0, 5, 6, 5}); len(got) != 3 || got[0] != 6 {
+			t.Errorf("%T, of its own: %v", d, got)
+		}
+	}
+}
+
 func TestLookups(t *testing.T) {
 	for _, c := range []struct {
 		text          []int32

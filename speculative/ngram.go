@@ -5,7 +5,8 @@ import "context"
 // NGram looks the last tokens of the sequence up in the sequence itself (prompt lookup decoding, Saxena 2023). It
 // copies what followed the longest match, the latest of equally long ones. A copy that reaches the end of the
 // sequence continues with its own draft, so a repetition is drafted to any length. A token's confidence is how often
-// tokens after a match of that length were right so far, n/(n+3) for a match of n before anything is known.
+// tokens after a match of that length were right so far, n/(n+3) for a match of n before anything is known. What an
+// encoder has read stands in front of the sequence.
 func NGram(o NGramOptions) Drafter { return newNGram(o) }
 
 func newNGram(o NGramOptions) *ngram {
@@ -28,9 +29,13 @@ type NGramOptions struct {
 type ngram struct {
 	least, most int
 	matches
+	input, path []int32 // of the encoder; with the sequence and a draft
 }
 
-func (g *ngram) Start(context.Context, Setup) error { return nil }
+func (g *ngram) Start(_ context.Context, s Setup) error {
+	g.input = append(g.input[:0], s.Input...)
+	return nil
+}
 
 func (g *ngram) Draft(_ context.Context, sequence []int32, d *Draft) error {
 	g.begin()
@@ -38,6 +43,10 @@ func (g *ngram) Draft(_ context.Context, sequence []int32, d *Draft) error {
 		return nil
 	}
 	path := append(sequence, d.Tokens...)
+	if len(g.input) > 0 {
+		g.path = append(append(g.path[:0], g.input...), path...)
+		path = g.path
+	}
 	from, n := g.lookup(path)
 	if from < 0 {
 		return nil

@@ -3,7 +3,8 @@ package speculative
 import "context"
 
 // Suffix drafts like [NGram], with the longest match of any length: it keeps a suffix automaton (Blumer et al. 1985) of
-// the sequence, in which each new or drafted token is one step. The confidence is that of NGram.
+// the sequence, in which each new or drafted token is one step. The confidence is that of NGram. What an encoder has
+// read stands in front of the sequence.
 func Suffix(o SuffixOptions) Drafter { return newSuffix(o) }
 
 // SuffixOptions configure [Suffix] and [SuffixSource].
@@ -22,6 +23,7 @@ type suffix struct {
 	least int
 	matches
 
+	input    []int32 // of the encoder, which it reads first
 	sequence []int32 // what the automaton has read
 	states   []suffixState
 	edges    []suffixEdge
@@ -42,7 +44,8 @@ type suffixState struct {
 // An edge leads from a state over a token to a state; next is the state's next edge, 0 after the last.
 type suffixEdge struct{ state, token, to, next int32 }
 
-func (s *suffix) Start(context.Context, Setup) error {
+func (s *suffix) Start(_ context.Context, u Setup) error {
+	s.input = append(s.input[:0], u.Input...)
 	s.reset()
 	return nil
 }
@@ -54,6 +57,9 @@ func (s *suffix) reset() {
 		s.table = make([]int32, 1024)
 	}
 	clear(s.table)
+	for _, id := range s.input {
+		s.read(id)
+	}
 }
 
 // edge is the edge from state over token, 0 if there is none, and its place in the table.
@@ -130,10 +136,10 @@ func (s *suffix) read(token int32) {
 
 // begin reads what is new in sequence and moves the cursor to its end.
 func (s *suffix) begin(sequence []int32) {
-	if len(sequence) < len(s.sequence) {
+	if len(sequence) < len(s.sequence)-len(s.input) {
 		s.reset()
 	}
-	for _, id := range sequence[len(s.sequence):] {
+	for _, id := range sequence[len(s.sequence)-len(s.input):] {
 		s.read(id)
 	}
 	s.at = max(0, s.states[s.last].link)

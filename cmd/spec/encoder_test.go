@@ -3,9 +3,11 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -92,8 +94,8 @@ func TestEncoderDecoder(t *testing.T) {
 	for i, prompt := range []string{"a word", "", long} {
 		for j, temp := range []string{"0", "0.9"} {
 			_, want, stats := generate(prompt, "--drafter", "none", "--temp", temp)
-			if stats["n_prompt"] != 1.0 || len(want) != 20 {
-				t.Errorf("%q: %d tokens after %v", prompt, len(want), stats["n_prompt"])
+			if stats["n_prompt"] != []float64{6, 1, 631}[i] || len(want) != 20 {
+				t.Errorf("%.20q: %d tokens after %v", prompt, len(want), stats["n_prompt"])
 			}
 			if slices.Equal(want, other) {
 				t.Errorf("%q: the input changes nothing", prompt)
@@ -141,19 +143,14 @@ func TestEncoderDecoderElsewhere(t *testing.T) {
 			t.Errorf("no row %s:\n%s", row, out)
 		}
 	}
-	input := filepath.Join(t.TempDir(), "in.jsonl")
-	if err := os.WriteFile(input, []byte("{}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	for _, c := range []struct {
 		args []string
 		says string
 	}{
-		{[]string{"chat", "-m", model}, "no chat format"},
+		{[]string{"chat", "-m", model}, "--chat-template says how"},
 		{[]string{"perplexity", "-m", model, "-p", "a"}, "encoder-decoder"},
 		{[]string{"plan", "-m", model, "-md", model}, "encoder-decoder"},
 		{[]string{"selftest", "-m", model}, "encoder-decoder"},
-		{[]string{"batch", "-m", model, "-i", input, "-o", input + ".out"}, "encoder-decoder"},
 		{[]string{"generate", "-md", model, "-p", "a"}, "-md"},
 		{[]string{"generate", "-m", t5File(t, func(_ *synth.Shape, kvs *[]gguf.KV) {
 			*kvs = append(*kvs, gguf.KV{Key: "t5.decoder_start_token_id", Value: nil})
@@ -166,5 +163,59 @@ func TestEncoderDecoderElsewhere(t *testing.T) {
 		if code != exitFailed || !strings.Contains(errs, c.says) {
 			t.Errorf("%q: exit %d, %q, expected %q", c.args, code, errs, c.says)
 		}
+	}
+}
+
+// TestEncoderDecoderServed: what a batch of requests writes is what spec generate writes of each prompt alone, and a
+// chat under a template gives the encoder what the template makes of the conversation.
+func TestEncoderDecoderServed(t *testing.T) {
+	model := t5File(t, nil)
+	prompts := []string{"a word", "something else", "a word", strings.Repeat("a long input ", 20)}
+	var lines, want []string
+	for i, p := range prompts {
+		lines = append(lines, fmt.Sprintf(`{"custom_id":"%d","method":"POST","url":"/v1/completions","body":{"prompt":%q,`+
+			`"max_tokens":9,"temperature":0,"ignore_eos":true}}`, i, p))
+		var r struct{ Text string }
+		out := done(t, "", "generate", "-m", model, "-p", p, "-n", "9", "--ignore-eos", "--json", "--temp", "0")
+		if err := json.Unmarshal([]byte(out), &r); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, r.Text)
+	}
+	input := filepath.Join(t.TempDir(), "in.jsonl")
+	if err := os.WriteFile(input, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	done(t, "", "batch", "-m", model, "-i", input, "-o", input+".out")
+	data, err := os.ReadFile(input + ".out")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for line := range strings.Lines(string(data)) {
+		var x struct {
+			CustomID string `json:"custom_id"`
+			Response struct {
+				Body struct{ Choices []struct{ Text string } }
+			}
+		}
+		if err := json.Unmarshal([]byte(line), &x); err != nil || len(x.Response.Body.Choices) != 1 {
+			t.Fatal(err, line)
+		}
+		got[x.CustomID] = x.Response.Body.Choices[0].Text
+	}
+	for i := range prompts {
+		if id := strconv.Itoa(i); got[id] != want[i] || want[i] == "" {
+			t.Errorf("%.20q: %q, expected %q", prompts[i], got[id], want[i])
+		}
+	}
+	template := filepath.Join(t.TempDir(), "last.jinja")
+	if err := os.WriteFile(template, []byte(`{{ messages[-1].content }}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out := done(t, "a word\n", "chat", "-m", model, "--chat-template-file", template, "-n", "9", "--temp", "0",
+		"--ignore-eos")
+	if !strings.Contains(out, strings.TrimSpace(want[0])) {
+		t.Errorf("%q, expected %q", out, want[0])
 	}
 }

@@ -171,9 +171,9 @@ func (g *generate) conversable(path string) error {
 	s.Architecture, _ = f.String("general.architecture")
 	template, _ := f.String("tokenizer.chat_template")
 	switch {
-	case s.Kind == engine.KindEncoderDecoder:
-		return fmt.Errorf("%s: an encoder-decoder model (%s): it has no chat format; spec generate gives a prompt to its "+
-			"encoder", name, s.Architecture)
+	case s.Kind == engine.KindEncoderDecoder && template == "" && g.template == "" && g.templateFile == "":
+		return fmt.Errorf("%s: an encoder-decoder model (%s) without a chat template: spec generate gives a prompt to its "+
+			"encoder; --chat-template says how a conversation is put to it", name, s.Architecture)
 	case reads(s.Kind, s.Architecture):
 		return fmt.Errorf("%s: an encoder alone (%s), which writes no text; spec embed and spec rerank use it", name,
 			s.Architecture)

@@ -79,6 +79,7 @@ type capacity struct {
 	grammars        grammar.Limits
 	parallel, queue int
 	promptDelay     float32
+	encoderTokens   int
 	known           load
 	prompts         promptFolder
 	slotFiles       serve.SlotFiles // of --slot-save-path
@@ -130,7 +131,7 @@ type servedFile struct{ target, draft, template string }
 func newServing() *serving {
 	limits := serve.DefaultLimits()
 	return &serving{
-		capacity: capacity{parallel: serve.DefaultParallel, queue: serve.DefaultQueue},
+		capacity: capacity{parallel: serve.DefaultParallel, queue: serve.DefaultQueue, encoderTokens: encoderTokens},
 		network: network{
 			port: -1, page: true,
 			limits: limits, timeout: int(limits.WriteTime / time.Second), shutdown: 30,

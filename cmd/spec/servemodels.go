@@ -44,19 +44,13 @@ func (s *serving) load(ctx context.Context, p *program, rt *engine.Runtime, f se
 	if err != nil {
 		return nil, err
 	}
-	if err := decoderOnly(
-		target, flags.name(), "passes that several requests share are for decoders so far; spec generate runs it",
-	); err != nil {
-		target.Close()
-		return nil, err
-	}
 	if most := target.Config().Context; s.context > most {
 		fmt.Fprintf(p.stderr, "-c %d: %s has a context of %d tokens, which is used\n", s.context,
 			terminal.Line(flags.name(), 60), most)
 	}
 	m = &servedModel{library.Parts{Target: target, Close: target.Close}, library.Options{
 		Context: s.context, KV: flags.sessions.KV, StateBytes: s.states, Speculation: s.chosen(f.target),
-		Limits: library.Limits{Grammar: s.grammars},
+		Limits: library.Limits{Grammar: s.grammars, Input: s.encoderTokens},
 	}}
 	parts := &m.Parts
 	defer func() {
@@ -78,8 +72,10 @@ func (s *serving) load(ctx context.Context, p *program, rt *engine.Runtime, f se
 	if err := s.bound(f, m, flags.sessions); err != nil {
 		return nil, err
 	}
-	if m.Stored, err = s.prompts.stored(p); err != nil {
-		return nil, err
+	if !target.Encodes() { // of others no prompt is kept: its one token is not worth it
+		if m.Stored, err = s.prompts.stored(p); err != nil {
+			return nil, err
+		}
 	}
 	m.ToolFallback = s.toolFallback
 	m.Memory.PromptDelay = float64(s.promptDelay)

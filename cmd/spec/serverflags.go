@@ -6,9 +6,11 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	library "github.com/specgo/spec"
+	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/serve"
 )
 
@@ -155,6 +157,9 @@ func (s *capacity) queueRow() flag {
 	return intFlag("--queue", &s.queue, 0, 1<<20, "answers that may wait; more get 429").or("256")
 }
 
+// encoderTokens is the default of --encoder-tokens.
+const encoderTokens = 1 << 14
+
 // limitRows bound what one request takes of the others' time and memory.
 func (s *serving) limitRows() []flag {
 	return []flag{
@@ -166,6 +171,9 @@ func (s *serving) limitRows() []flag {
 			}).or("48M"),
 		floatFlag("--prompt-delay", &s.promptDelay, 0.1, 1000,
 			"how much longer than usual a pass may take for parts of long prompts while others generate, in passes").or("2"),
+		intFlag("--encoder-tokens", &s.encoderTokens, 1, engine.MaxInput,
+			"most tokens of a prompt of an encoder-decoder model: others wait while it is read").
+			or(strconv.Itoa(encoderTokens)),
 		predictRow(&s.predict, "most tokens of an answer", "-1: the context"),
 		switchFlag("--json-any-order", &s.anyOrder, true,
 			"keys of objects that follow a JSON Schema come in any order, for requests that do not say"),

@@ -69,7 +69,7 @@ func (c *Scheduler) memory(s *Session, n int) bool {
 // computed anew, once for a submission. Drafts are refused instead.
 func (c *Scheduler) exceeds(s *Session, n int, need int64) bool {
 	return c.budget > 0 && s.session.Bytes()+need > c.budget && c.recomputes() && !s.anew && s.rows <= 1 &&
-		s.segment.Parents == nil && s.session.Len() > 0
+		s.input == nil && s.segment.Parents == nil && s.session.Len() > 0
 }
 
 // back is the number of the submission's next n tokens that may be cut back.

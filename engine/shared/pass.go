@@ -19,22 +19,27 @@ func (c *Scheduler) pass() {
 		clear(c.order)
 		clear(c.batch)
 		clear(c.taken)
-		c.batch, c.taken = c.batch[:0], c.taken[:0]
+		c.batch, c.taken, c.encoding = c.batch[:0], c.taken[:0], nil
 	}
-	if len(c.batch) > 0 {
+	if len(c.batch) > 0 || c.encoding != nil {
 		c.mu.Unlock()
 		done := &c.steps
-		done.results, done.took, done.err = c.compute()
-		c.announce(done)
+		if c.encoding != nil {
+			done.encoding, done.refused = c.encode()
+		}
+		if len(c.batch) > 0 {
+			done.results, done.took, done.err = c.compute()
+			c.announce(done)
+		}
 		c.mu.Lock()
 		if err := c.guard(c.steps.settle); err != nil {
-			for _, s := range c.taken {
+			for _, s := range c.sessions {
 				if s.state == taken {
 					c.fail(s, err)
 				}
 			}
 		}
-		done.results, done.err = nil, nil
+		c.encoding, done.results, done.err, done.refused = nil, nil, nil, nil
 		clear(c.batch)
 		clear(c.taken)
 		c.batch, c.taken = c.batch[:0], c.taken[:0]
@@ -62,13 +67,21 @@ type passSteps struct {
 	took    time.Duration
 	err     error
 
+	encoding time.Duration // what the encoder took
+	refused  error         // its error
+
 	build, settle func()
 }
 
 // settle hands out what a pass gave.
 func (c *Scheduler) settle() {
 	p := &c.steps
-	c.account(p.took, p.err)
+	if c.encoding != nil {
+		c.encoded(p.encoding, p.refused)
+	}
+	if len(c.taken) > 0 {
+		c.account(p.took, p.err)
+	}
 	for i, s := range c.taken {
 		var r engine.Result
 		if p.err == nil {

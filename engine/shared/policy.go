@@ -13,6 +13,8 @@ import (
 //
 //   - A pass has what the sessions that generate have submitted. Prompts share what room there is beside it: as many
 //     tokens as delay the others by Options.Delay, or as many as fit in a pass where nobody generates.
+//   - An encoder's input is computed as a whole, one in each pass, the oldest session's first. Sessions with the same
+//     input wait for it.
 //   - A prompt goes on from the state of a sequence that begins alike, before anyone takes memory for the pass, and
 //     waits for an older session that computes the same tokens.
 //   - Where memory is short, what drafts by early exit have goes first, then kept sequences, what is worth least
@@ -33,24 +35,30 @@ func (c *Scheduler) build() {
 	c.order = append(c.order[:0], c.pending...)
 	slices.SortFunc(c.order, func(a, b *Session) int { return cmp.Compare(a.serial, b.serial) })
 	for _, s := range c.order {
-		if s.waits = s.prompt() && c.goOn(s); !s.waits && s.remaining() == 0 && len(s.segment.Tokens) > 0 {
+		s.waits = s.prompt() && c.goOn(s) || c.findInput(s)
+		if !s.waits && !s.encodes() && s.remaining() == 0 && (len(s.segment.Tokens) > 0 || s.encode) {
 			s.complete(engine.Result{Logits: engine.Logits{Vocab: c.m.Config().Vocab}}, nil)
 		}
 	}
 	rows, prompts := 0, 0
 	for _, s := range c.order {
 		switch n := s.remaining(); {
-		case s.state != submitted || s.waits:
+		case s.state != submitted || s.waits || s.encodes():
 		case s.prompt():
 			prompts++
 		case c.take(s, n):
 			rows += n
 		}
 	}
+	for _, s := range c.order {
+		if s.state == submitted && !s.waits && s.encodes() && c.takeInput(s) {
+			break
+		}
+	}
 	if prompts > 0 {
 		room := c.chunk(rows)
 		for _, s := range c.order {
-			if s.state != submitted || s.waits || !s.prompt() {
+			if s.state != submitted || s.waits || s.encodes() || !s.prompt() {
 				continue
 			}
 			if room <= 0 {
@@ -72,7 +80,7 @@ func (c *Scheduler) build() {
 		}
 	}
 	clear(c.order)
-	c.blocked = len(c.batch) == 0 && len(c.pending) > 0
+	c.blocked = len(c.batch) == 0 && c.encoding == nil && len(c.pending) > 0
 }
 
 // take adds the next n tokens of a submission to the batch, if there is memory for them.

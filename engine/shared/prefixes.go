@@ -37,8 +37,9 @@ type evictions struct {
 // lineage is what two sequences have in common, besides tokens, where one can go on from the other's state.
 type lineage struct {
 	options SessionOptions
-	read    bool  // of a draft head: each token goes in with the target's states of a text; see Session.Resume
-	before  int32 // of such a text: the token before the sequence; -1: none
+	read    bool   // of a draft head: each token goes in with the target's states of a text; see Session.Resume
+	before  int32  // of such a text: the token before the sequence; -1: none
+	input   string // of an encoder-decoder model: the encoder's, as inputKey has it; "": none
 }
 
 // prefix is a sequence that is kept after its session, with all that it consists of.
@@ -260,6 +261,9 @@ func (p *prefixes) drop(o *prefix) {
 // now is what a sequence is worth now.
 func (p *prefixes) now(o *prefix) float64 {
 	lost, bytes := o.session.Len()-o.rest, o.session.Held(o.rest)+o.unread.bytes()
+	if o.rest == 0 {
+		lost += len(o.session.Input())
+	}
 	return o.at.age + p.ratio(lost, bytes)
 }
 

@@ -1,6 +1,7 @@
 package shared
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -28,7 +29,9 @@ const (
 
 // submission is what a session has submitted, and what has come of it so far.
 type submission struct {
+	ctx       context.Context // of who waits for it
 	segment   engine.Segment
+	encode    bool      // it is that of Encode: there are no tokens
 	rows      int       // at its end, of which something is wanted
 	states    int       // likewise hidden states: if more than rows, they are gathered from chunks
 	gathered  []float32 // so far
@@ -42,9 +45,9 @@ type submission struct {
 }
 
 // begin takes a segment.
-func (u *submission) begin(g engine.Segment) {
+func (u *submission) begin(ctx context.Context, g engine.Segment) {
 	n := len(g.Tokens)
-	u.segment, u.gathered, u.abandoned, u.anew = g, u.gathered[:0], false, false
+	u.ctx, u.segment, u.gathered, u.abandoned, u.anew = ctx, g, u.gathered[:0], false, false
 	u.rows, u.states = rowsOf(g.Logits, n), rowsOf(g.Hidden, n)
 	if g.Parents != nil || g.Hidden < engine.All || int(g.Hidden) > n { // in one pass, which refuses what cannot be
 		u.rows, u.states = n, min(u.states, n)
@@ -54,7 +57,7 @@ func (u *submission) begin(g engine.Segment) {
 // end returns what came of it, and forgets it.
 func (u *submission) end() (engine.Result, error) {
 	r, err := u.result, u.err
-	u.result, u.err, u.segment = engine.Result{}, nil, engine.Segment{}
+	u.result, u.err, u.segment, u.ctx = engine.Result{}, nil, engine.Segment{}, nil
 	return r, err
 }
 

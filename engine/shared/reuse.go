@@ -27,7 +27,11 @@ func (c *Scheduler) keep(s *Session) {
 	if s.read {
 		n = s.session.Fed()
 	}
-	if n = s.session.Restorable(n); n < leastShared || s.session.Truncate(n) != nil {
+	least := leastShared
+	if s.input != nil {
+		least = 1 // with what the encoder has computed
+	}
+	if n = s.session.Restorable(n); n < least || s.session.Truncate(n) != nil {
 		return
 	}
 	if s.read && n == s.session.Fed() {

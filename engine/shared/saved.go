@@ -21,10 +21,20 @@ func (c *Scheduler) Lineage(o SessionOptions) (promptcache.Lineage, error) {
 	return c.lineageOf(l), err
 }
 
+// unsaved is the error about sequences of encoder-decoder models in a store: what the encoder made of their input is
+// not in it.
+func (c *Scheduler) unsaved() error {
+	return fmt.Errorf("%s: %w: stored sequences of an encoder-decoder model (%s)", c.m.Name(), engine.ErrUnsupported,
+		c.m.Config().Architecture)
+}
+
 // lineage is that of a session with such options.
 func (c *Scheduler) lineage(o SessionOptions) (lineage, error) {
 	if c.m == nil {
 		return lineage{}, fmt.Errorf("%w: no model", engine.ErrUsage)
+	}
+	if c.m.Encodes() {
+		return lineage{}, c.unsaved()
 	}
 	s, err := c.newShared(o)
 	if err != nil {
@@ -50,6 +60,9 @@ func (c *Scheduler) reads(l lineage, text []int32) (lineage, []int32) {
 // meanwhile. It wraps [engine.ErrKVBudget] while the session has given up its memory.
 func (s *Session) Save(ctx context.Context, store promptcache.Store) (promptcache.Saved, error) {
 	c := s.c
+	if c.m.Encodes() {
+		return promptcache.Saved{}, c.unsaved()
+	}
 	c.mu.Lock()
 	if err := s.usable(); err != nil {
 		c.mu.Unlock()

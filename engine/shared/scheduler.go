@@ -45,14 +45,15 @@ type Scheduler struct {
 	stored   storing
 	admissions
 
-	batch  engine.Batch // of the pass that runs
-	taken  []*Session   // theirs
-	order  []*Session   // of pending ones, while a pass is put together
-	wanted []int32      // the tokens of one of them, likewise
-	steps  passSteps
-	cost   *costs.Costs // of passes of its sessions
-	worked atomic.Int64 // nanoseconds of passes
-	panics atomic.Int64
+	batch    engine.Batch // of the pass that runs
+	taken    []*Session   // theirs
+	encoding *Session     // whose encoder input it computes beside them; nil: nobody's
+	order    []*Session   // of pending ones, while a pass is put together
+	wanted   []int32      // the tokens of one of them, likewise
+	steps    passSteps
+	cost     *costs.Costs // of passes of its sessions
+	worked   atomic.Int64 // nanoseconds of passes
+	panics   atomic.Int64
 
 	stats      Stats
 	everywhere bool // sequences of the model can be cut back to any length: no windows, no recurrent layers, no head
@@ -230,9 +231,8 @@ func (c *Scheduler) open(s *Session) {
 // newShared makes a session and checks its options. All sessions of the engine get the model's context, so that a
 // sequence can go on from the state of any other; the memory comes as it is needed.
 func (c *Scheduler) newShared(o SessionOptions) (*Session, error) {
-	if c.m.Encodes() {
-		return nil, fmt.Errorf("%s: %w: shared passes of an encoder-decoder model (%s)",
-			c.m.Name(), engine.ErrUnsupported, c.m.Config().Architecture)
+	if c.m.Encodes() && c.o.Stored != nil {
+		return nil, c.unsaved()
 	}
 	if h := c.m.Head(); h != nil && h.SharesCache {
 		const refused = "%s: %w: shared passes of a draft head that looks at its target's cache (%s; see NewLentSession)"

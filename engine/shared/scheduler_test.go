@@ -317,7 +317,7 @@ func TestSchedulerRefused(t *testing.T) {
 	if _, err := New(nil, Options{}).NewSession(ctx, SessionOptions{}); !errors.Is(err, engine.ErrUsage) {
 		t.Errorf("no model: %v", err)
 	}
-	t5 := New(openFile(t, m.Runtime(), randommodel.SmallT5().File(t), engine.Options{}), Options{})
+	t5 := New(openFile(t, m.Runtime(), randommodel.SmallT5().File(t), engine.Options{}), Options{Stored: &Stored{}})
 	if _, err := t5.NewSession(ctx, SessionOptions{}); !errors.Is(err, engine.ErrUnsupported) || !strings.Contains(err.Error(), "t5") {
 		t.Errorf("an encoder-decoder model: %v", err)
 	}

@@ -24,6 +24,7 @@ type Session struct {
 	session *engine.Session // nil: it gave up its memory
 	from    *prefix         // of which it is a fork; nil: none
 	tokens  []int32
+	input   []int32 // of the encoder; nil: none yet, or no encoder
 	nodes   []int32 // of a tree that waits for Commit
 	parents []int32
 
@@ -272,7 +273,7 @@ func (s *Session) submit(ctx context.Context, g engine.Segment) (engine.Result, 
 	}
 	c := s.c
 	c.mu.Lock()
-	if err := s.begin(g); err != nil {
+	if err := s.begin(ctx, g); err != nil {
 		c.mu.Unlock()
 		return engine.Result{}, err
 	}
@@ -301,7 +302,7 @@ func (s *Session) submit(ctx context.Context, g engine.Segment) (engine.Result, 
 }
 
 // begin checks a segment and adds it to those that wait for a pass.
-func (s *Session) begin(g engine.Segment) error {
+func (s *Session) begin(ctx context.Context, g engine.Segment) error {
 	c := s.c
 	if c.closed {
 		return errSchedulerClosed
@@ -324,7 +325,7 @@ func (s *Session) begin(g engine.Segment) error {
 	if c.o.Stored != nil && g.Logits != engine.None {
 		c.storePrompt(s)
 	}
-	s.submission.begin(g)
+	s.submission.begin(ctx, g)
 	inTime := c.left(s.expectAt) > 0
 	c.enter(s, submitted)
 	s.late = s.late && !inTime
