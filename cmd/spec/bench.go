@@ -28,12 +28,14 @@ import (
 var benchCommand = command{
 	name:  "bench",
 	does:  "tokens per second on this machine, beside what its memory allows",
-	usage: "[-m FILE | --shape NAME --type TYPE [--layers N]] [-p N,N] [-n N] [-t N] [-r N] [--quick] [-o FORMAT]",
+	usage: "[-m FILE | --shape NAME --type TYPE [--layers N]] [-p N,N] [-n N] [-t N] [-r N] [--quick] [--kernels A,B] [-o FORMAT]",
 	about: `Measures this machine's memory bandwidth, then passes of the model: decoding, verification of several tokens at once, prefill, batches of sequences, and with -md the steps of a draft model or head. Times are medians; prompts are random tokens, or those of a text (-f); batches are sampled at temperature 0.8.
 
 "of memory" is the bytes that a pass must read, over its time and the measured bandwidth: all weights once, as they are packed (an embedding only where it serves as the output matrix; of experts those of one token), and the keys and values of earlier positions. "vs decode" compares with decoding at an empty context: decode and verify by the time of a pass, prefill and batch by the tokens per second.
 
 Of an encoder the vectors of texts are measured, of -p tokens each alone, and of --batch texts of 128 tokens together.
+
+With --kernels A,B the model is open on every kernel set at once, and the repeats of all rows are done on each in turn: what happens on the machine meanwhile favors none. Of each row and set there is the median of the repeats with its interval (95 %, bootstrap), and how much faster it is than the first set, by the pairs of one repeat.
 
 With --shape the weights are random and made in memory: the speed of a model of that shape, before its download.`,
 	new: func() job { return newBenchmark() },
@@ -63,6 +65,7 @@ type benchmark struct {
 	results    resultFlags
 	profile    string
 	draft      string
+	kernels    []string // that are measured in turn; none: the best one, alone
 }
 
 func newBenchmark() *benchmark {
@@ -111,6 +114,7 @@ func (b *benchmark) flags() []group {
 				"--sample 20 -r 2"),
 			fileFlag("-f, --file", &b.text, "FILE",
 				"take the tokens of this text instead of random ones: which experts they choose is then a text's"),
+			kernelsRow(&b.kernels),
 			fileFlag("--cpuprofile", &b.profile, "FILE", "write a CPU profile of all this, for go tool pprof"),
 		}},
 		{"output", b.results.rows("SPEC_BENCH_OUTPUT")},
@@ -221,65 +225,90 @@ func (b *benchmark) run(ctx context.Context, p *program) error {
 	if err := b.readText(ctx); err != nil {
 		return err
 	}
+	if len(b.kernels) > 0 {
+		return b.inTurn(ctx, p)
+	}
 	rt, err := b.runtime(p)
 	if err != nil {
 		return err
 	}
 	defer rt.Close()
-	m, file, err := b.load(ctx, p, rt)
+	m, file, draft, err := b.open(ctx, p, rt)
 	if err != nil {
 		return err
 	}
 	defer m.Close()
-	switch {
-	case b.draft != "":
-		b.o.Draft, err = b.openDraft(ctx, p, rt, m, b.draft, "draft", nil)
-	case b.model != "" && m.HasMTP():
-		b.o.Draft, err = b.openMTP(ctx, p, rt, m)
-	}
+	defer draft.Close()
+	b.o.Draft = draft
+	origin, stop, err := b.prepare(ctx, p, rt, m, file)
 	if err != nil {
 		return err
 	}
-	defer b.o.Draft.Close()
-	if err := b.fit(m.Config()); err != nil {
-		return err
-	}
-	if b.o.Weights, b.o.Encoder, err = weightBytes(file, b.weights); err != nil {
-		return err
-	}
-	// Its own workers sleep while the model's run, and the other way round.
-	reader, err := tensor.NewRuntime(tensor.Options{Threads: rt.Threads()})
-	if err != nil {
-		return err
-	}
-	defer reader.Close()
-	b.o.Memory = func() (float64, error) {
-		gbps, err := reader.ReadBandwidth(cmp.Or(p.measured, measured))
-		return gbps * 1e9, err
-	}
-	origin, err := b.benched(ctx, p, rt)
-	if err != nil {
-		return err
-	}
-	if err := b.encodeText(m, &origin); err != nil {
-		return err
-	}
+	defer stop()
 	rows, bandwidth, err := b.measure(ctx, p, m)
 	if err != nil {
 		return err
 	}
-	c := m.Config()
-	out := report{1, origin, c.Name, m.Bytes(), bandwidth / 1e9, rows}
+	out := report{1, origin, m.Config().Name, m.Bytes(), bandwidth / 1e9, rows}
 	if done, err := writeForPrograms(&b.results, p.stdout, out, rows); done {
 		return err
 	}
-	title := fmt.Sprintf("%s: %s, %s parameters, %s, %s", terminal.Line(c.Name, longestName),
-		c.Architecture,
-		units.Count(m.Parameters()), m.WeightTypes(), size(m.Bytes()))
 	if b.results.format == "md" {
-		return out.markdown(p.stdout, title)
+		return out.markdown(p.stdout, benchTitle(m))
 	}
-	return out.text(p.stdout, title, terminal.Width(p.stdout))
+	return out.text(p.stdout, benchTitle(m), terminal.Width(p.stdout))
+}
+
+// benchTitle is the line about the model.
+func benchTitle(m *engine.Model) string {
+	c := m.Config()
+	return fmt.Sprintf("%s: %s, %s parameters, %s, %s", terminal.Line(c.Name, longestName), c.Architecture,
+		units.Count(m.Parameters()), m.WeightTypes(), size(m.Bytes()))
+}
+
+// open opens the model in a runtime, and what drafts for it: nil, if nothing does. The file is for its header only.
+func (b *benchmark) open(ctx context.Context, p *program, rt *engine.Runtime) (m *engine.Model, file *gguf.File,
+	draft *engine.Model, err error) {
+	if m, file, err = b.load(ctx, p, rt); err != nil {
+		return nil, nil, nil, err
+	}
+	switch {
+	case b.draft != "":
+		draft, err = b.openDraft(ctx, p, rt, m, b.draft, "draft", nil)
+	case b.model != "" && m.HasMTP():
+		draft, err = b.openMTP(ctx, p, rt, m)
+	}
+	if err != nil {
+		m.Close()
+	}
+	return m, file, draft, err
+}
+
+// prepare completes the options for a model, and says what the results are of; stop ends what measures the memory.
+func (b *benchmark) prepare(ctx context.Context, p *program, rt *engine.Runtime, m *engine.Model, file *gguf.File) (
+	origin results.Origin, stop func(), err error) {
+	if err := b.fit(m.Config()); err != nil {
+		return origin, nil, err
+	}
+	if b.o.Weights, b.o.Encoder, err = weightBytes(file, b.weights); err != nil {
+		return origin, nil, err
+	}
+	// Its own workers sleep while the model's run, and the other way round.
+	reader, err := tensor.NewRuntime(tensor.Options{Threads: rt.Threads()})
+	if err != nil {
+		return origin, nil, err
+	}
+	b.o.Memory = func() (float64, error) {
+		gbps, err := reader.ReadBandwidth(cmp.Or(p.measured, measured))
+		return gbps * 1e9, err
+	}
+	if origin, err = b.benched(ctx, p, rt); err == nil {
+		err = b.encodeText(m, &origin)
+	}
+	if err != nil {
+		reader.Close()
+	}
+	return origin, reader.Close, err
 }
 
 // load makes or reads the model. The file is for its header only.
@@ -379,35 +408,50 @@ func (r *remembering) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// measure runs the passes, under a profile if one is wanted.
+// measure runs the passes.
 func (b *benchmark) measure(ctx context.Context, p *program, m *engine.Model) (
 	rows []bench.Row, rate float64, err error) {
-	if b.profile != "" {
-		f, failed := output.Create(ctx, b.profile, nil)
-		if failed != nil {
-			return nil, 0, failed
-		}
-		defer f.Abort()
-		w := &remembering{w: f} // pprof drops errors
-		if err := pprof.StartCPUProfile(w); err != nil {
-			return nil, 0, err
-		}
-		defer func() {
-			pprof.StopCPUProfile()
-			if err == nil && w.err == nil {
-				w.err = f.Commit()
-			}
-			err = errors.Join(err, w.err)
-		}()
+	say, done := b.progress(p)
+	defer done()
+	err = b.profiled(ctx, func() (err error) {
+		rows, rate, err = bench.Run(ctx, m, b.o, func(r bench.Row) { say("", r) })
+		return err
+	})
+	return rows, rate, err
+}
+
+// progress tells a terminal of each row, of a kernel set where several are measured.
+func (b *benchmark) progress(p *program) (say func(kernels string, r bench.Row), done func()) {
+	if !terminal.Is(p.stderr) {
+		return func(string, bench.Row) {}, func() {}
 	}
-	say := func(bench.Row) {}
-	if terminal.Is(p.stderr) {
-		say = func(r bench.Row) {
-			fmt.Fprintf(p.stderr, "\r\x1b[K%s of %d: %.1f tokens/s", r.Kind, r.Tokens, r.TokensPerSecond)
-		}
-		defer fmt.Fprint(p.stderr, "\r\x1b[K")
+	return func(kernels string, r bench.Row) {
+		fmt.Fprintf(p.stderr, "\r\x1b[K%s%s of %d: %.1f tokens/s", kernels, r.Kind, r.Tokens, r.TokensPerSecond)
+	}, func() { fmt.Fprint(p.stderr, "\r\x1b[K") }
+}
+
+// profiled calls f, under a profile if one is wanted.
+func (b *benchmark) profiled(ctx context.Context, f func() error) (err error) {
+	if b.profile == "" {
+		return f()
 	}
-	return bench.Run(ctx, m, b.o, say)
+	file, err := output.Create(ctx, b.profile, nil)
+	if err != nil {
+		return err
+	}
+	defer file.Abort()
+	w := &remembering{w: file} // pprof drops errors
+	if err := pprof.StartCPUProfile(w); err != nil {
+		return err
+	}
+	defer func() {
+		pprof.StopCPUProfile()
+		if err == nil && w.err == nil {
+			w.err = file.Commit()
+		}
+		err = errors.Join(err, w.err)
+	}()
+	return f()
 }
 
 // benched is the origin of the results: random weights have a name and no hash.

@@ -93,8 +93,7 @@ func (c *comparison) flags() []group {
 		{"model", append([]flag{c.modelRow(), c.hubRow(), threadsRow(&c.threads), c.memoryRow(),
 			chosenFlag("--weights", &m.Weights, append(engine.WeightNames(), "file"),
 				"convert the weights while loading").or("file: as they are"),
-			valueFlag("--kernels", "NAME,...", "kernel sets of this machine, measured in turn: scalar, avx2, avx512 and so on",
-				c.setKernels).or("the best one")}, drafts...)},
+			kernelsRow(&c.matrix.Kernels)}, drafts...)},
 		{"cache", append([]flag{contextRow(&c.context, "context in tokens")}, c.cache.rows()...)},
 		{"prompts", c.single.rows()},
 		{"measurement", []flag{
@@ -313,17 +312,6 @@ func (c *comparison) given(m compare.Matrix) compare.Matrix {
 	}
 }
 
-// setKernels reads --kernels. Whether the machine has them is known when they are selected.
-func (c *comparison) setKernels(v string) error {
-	for name := range strings.SplitSeq(v, ",") {
-		if name == "" || slices.Contains(c.matrix.Kernels, name) {
-			return fmt.Errorf("%s: an empty name, or one twice", shown(v))
-		}
-		c.matrix.Kernels = append(c.matrix.Kernels, name)
-	}
-	return nil
-}
-
 func either[T any](given, otherwise []T) []T {
 	if len(given) > 0 {
 		return given
@@ -462,22 +450,11 @@ func (c *comparison) measured(ctx context.Context, p *program, rt *engine.Runtim
 
 // runtimes are the workers of each kernel set; "" is the best one, where none was chosen.
 func (c *comparison) runtimes(p *program) (all map[string]*engine.Runtime, err error) {
-	all = map[string]*engine.Runtime{}
-	if len(c.matrix.Kernels) == 0 {
-		all[""], err = c.runtime(p)
-		return all, err
+	if len(c.matrix.Kernels) > 0 {
+		return runtimesOf(c.matrix.Kernels, c.threads)
 	}
-	for _, k := range c.matrix.Kernels {
-		rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: max(c.threads, 0), SIMD: k})
-		if err != nil {
-			for _, rt := range all {
-				rt.Close()
-			}
-			return nil, fmt.Errorf("--kernels %s: %w", shown(k), err)
-		}
-		all[k] = rt
-	}
-	return all, nil
+	rt, err := c.runtime(p)
+	return map[string]*engine.Runtime{"": rt}, err
 }
 
 // draftFiles are the models that draft: embedded ones for an embedded target.

@@ -12,6 +12,7 @@ import (
 
 	library "github.com/specgo/spec"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/internal/results"
 	"github.com/specgo/spec/internal/terminal"
 	"github.com/specgo/spec/speculative"
 )
@@ -185,6 +186,11 @@ func (g *generate) run(ctx context.Context, p *program) (err error) {
 		return requestError(err)
 	}
 	defer task.Close()
+	if g.json {
+		if out.result.Origin, err = g.written(ctx, p, rt, w, text); err != nil {
+			return err
+		}
+	}
 	w.prefill.prompt = len(task.Prompt(0))
 	out.bar = w.prefill.shown()
 	if w.Target().Encodes() {
@@ -199,6 +205,21 @@ func (g *generate) run(ctx context.Context, p *program) (err error) {
 		return err
 	}
 	return g.writeReceipt(ctx, p, receipt, claim)
+}
+
+// written is the origin of a text: what wrote it, and after what.
+func (g *generate) written(ctx context.Context, p *program, rt *engine.Runtime, w *writing, prompt string) (
+	*results.Origin, error) {
+	files := g.drafts
+	if d := w.Draft(); len(files) == 0 && g.model == "" && d != nil {
+		files = []string{""}
+		if d.Head() != nil {
+			files = []string{embeddedHead}
+		}
+	}
+	o, err := g.origin(ctx, p, rt, files...)
+	o.Prompts = append(o.Prompts, results.TextFile(g.prompt.title(), []byte(prompt)))
+	return &o, err
 }
 
 // noStats are those of no text.

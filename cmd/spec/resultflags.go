@@ -52,11 +52,18 @@ func (m *modelFlags) origin(ctx context.Context, p *program, rt *engine.Runtime,
 	error) {
 	o := results.Here()
 	o.SIMD, o.Threads = rt.SIMD(), rt.Threads()
+	list, err := m.files(ctx, p, drafts...)
+	o.Models = append(o.Models, list...)
+	return o, err
+}
+
+// files are the target and draft models, as origin has them.
+func (m *modelFlags) files(ctx context.Context, p *program, drafts ...string) ([]results.File, error) {
 	target, err := m.hashed(ctx, p, m.model, "embedded target", testdata.Target())
 	if err != nil {
-		return o, err
+		return nil, err
 	}
-	o.Models = append(o.Models, target)
+	list := []results.File{target}
 	for _, file := range drafts {
 		name, embedded := "embedded draft", testdata.Draft()
 		if file == embeddedHead {
@@ -64,11 +71,11 @@ func (m *modelFlags) origin(ctx context.Context, p *program, rt *engine.Runtime,
 		}
 		draft, err := m.hashed(ctx, p, file, name, embedded)
 		if err != nil {
-			return o, err
+			return nil, err
 		}
-		o.Models = append(o.Models, draft)
+		list = append(list, draft)
 	}
-	return o, nil
+	return list, nil
 }
 
 // hashed is a model's file with its fingerprint; path "" is an embedded one.

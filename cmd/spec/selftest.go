@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strings"
 
 	"github.com/specgo/spec/cmd/spec/internal/selftest"
 	"github.com/specgo/spec/engine"
@@ -56,10 +57,14 @@ func (x *selfTest) flags() []group {
 
 func (x *selfTest) run(ctx context.Context, p *program) (err error) {
 	c := x.config
+	origin := results.Here()
+	var from results.File
 	if x.prompts != "" {
-		if c.Prompts, _, err = readPrompts(ctx, x.prompts); err != nil {
+		if c.Prompts, from, err = readPrompts(ctx, x.prompts); err != nil {
 			return err
 		}
+	} else {
+		from = results.TextFile("built-in", []byte(strings.Join(c.Texts(), "\x00")))
 	}
 	c.Runtime = func(simd string, threads int) (*engine.Runtime, error) {
 		if simd == "" && threads == 0 {
@@ -118,7 +123,12 @@ func (x *selfTest) run(ctx context.Context, p *program) (err error) {
 		return err
 	}
 	if x.json {
-		err = printJSON(p.stdout, r)
+		origin.SIMD, origin.Threads = strings.Join(r.Kernels, ","), r.Threads
+		origin.Prompts = append(origin.Prompts, from)
+		if origin.Models, err = x.files(ctx, p, x.draftFiles()...); err != nil {
+			return err
+		}
+		err = printJSON(p.stdout, selfTestReport{r, origin})
 	} else {
 		_, err = fmt.Fprintf(p.stdout, "%d checks of %s in %.1f s: %d failed\n", len(r.Checks), terminal.Line(x.name(), 0),
 			r.Seconds, r.Failed)
@@ -127,6 +137,23 @@ func (x *selfTest) run(ctx context.Context, p *program) (err error) {
 		err = fmt.Errorf("%d of %d checks failed", r.Failed, len(r.Checks))
 	}
 	return err
+}
+
+// selfTestReport is what "spec selftest --json" prints.
+type selfTestReport struct {
+	selftest.Result
+	results.Origin
+}
+
+// draftFiles are the models that draft: embedded ones for an embedded target.
+func (x *selfTest) draftFiles() []string {
+	switch {
+	case x.draft != "":
+		return []string{x.draft}
+	case x.model == "":
+		return []string{"", embeddedHead}
+	}
+	return nil
 }
 
 // makers are those of a list that need nothing, but for comparisons.

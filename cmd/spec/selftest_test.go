@@ -3,8 +3,9 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/specgo/spec/cmd/spec/internal/selftest"
+	"github.com/specgo/spec/internal/results"
 )
 
 func TestSelftest(t *testing.T) {
@@ -14,10 +15,35 @@ func TestSelftest(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
-	r := decode[selftest.Result](t, done(t, "", "selftest", "--quick", "-n", "2", "--draws", "100", "--json"))
-	if r.Schema != 1 || r.Failed != 0 || len(r.Checks) < 30 || r.Threads < 1 || len(r.Kernels) < 1 {
+	r := decode[selfTestReport](t, done(t, "", "selftest", "--quick", "-n", "2", "--draws", "100", "--json"))
+	if r.Schema != 1 || r.Failed != 0 || len(r.Checks) < 30 || r.Result.Threads < 1 || len(r.Kernels) < 1 {
 		t.Errorf("%+v", r)
 	}
+	if why := lacks(r.Origin, 3); why != "" {
+		t.Errorf("%s: %+v", why, r.Origin)
+	}
+}
+
+// lacks is what a file of results should say about its origin and does not, with so many models and one text; "":
+// nothing.
+func lacks(o results.Origin, models int) string {
+	switch {
+	case o.Version == "" || o.CPU == "" || o.Cores < 1 || o.System == "" || o.Go == "":
+		return "what wrote it, and on what"
+	case o.SIMD == "" || o.Threads < 1:
+		return "kernels and threads"
+	case len(o.Models) != models || len(o.Prompts) != 1:
+		return "models and texts"
+	}
+	if _, err := time.Parse(time.RFC3339, o.Date); err != nil {
+		return "the date"
+	}
+	for _, f := range append(o.Models, o.Prompts...) {
+		if len(f.SHA256) != 64 || f.Name == "" {
+			return "the hash of " + f.Name
+		}
+	}
+	return ""
 }
 
 func TestSelftestPlanDemoUsage(t *testing.T) {

@@ -145,6 +145,11 @@ func TestGenerateJSON(t *testing.T) {
 		}
 	}
 	r := decode[result](t, out)
+	if r.Origin == nil {
+		t.Error("no origin")
+	} else if why := lacks(*r.Origin, 2); why != "" {
+		t.Errorf("%s: %+v", why, r.Origin)
+	}
 	if r.Schema != 1 || r.Text == "" || len(r.TokenIDs) != 12 || len(r.LogProbs) != 12 {
 		t.Errorf("schema %d, %d tokens, %d logprobs, text %q", r.Schema, len(r.TokenIDs), len(r.LogProbs), r.Text)
 	}

@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/specgo/spec/cmd/spec/internal/output"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/results"
 	"github.com/specgo/spec/speculative"
 	"github.com/specgo/spec/testdata"
 )
@@ -59,7 +61,8 @@ func (v *verification) check() error {
 
 // verdict is what "spec verify --json" prints.
 type verdict struct {
-	Schema    int     `json:"schema"`
+	Schema int `json:"schema"`
+	results.Origin
 	Confirmed bool    `json:"confirmed"`
 	Tokens    int     `json:"n_tokens"` // that were checked
 	Passes    int     `json:"n_passes"`
@@ -86,13 +89,14 @@ func (v *verification) run(ctx context.Context, p *program) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", v.receipt, err)
 	}
-	c, took, err := v.confirm(ctx, p, r)
+	c, origin, took, err := v.confirm(ctx, p, r)
 	var differs *speculative.Mismatch
 	if err != nil && !errors.As(err, &differs) {
 		return err
 	}
+	origin.Prompts = append(origin.Prompts, results.TextFile(filepath.Base(v.receipt), text))
 	if v.json {
-		d := verdict{Schema: 1, Confirmed: err == nil, Tokens: c.Tokens, Passes: c.Passes, Seconds: took.Seconds()}
+		d := verdict{Schema: 1, Origin: origin, Confirmed: err == nil, Tokens: c.Tokens, Passes: c.Passes, Seconds: took.Seconds()}
 		if differs != nil {
 			d.Field, d.Written, d.Expected = differs.Field, differs.Written, differs.Expected
 			if differs.Position >= 0 {
@@ -120,28 +124,35 @@ func (v *verification) run(ctx context.Context, p *program) error {
 
 // confirm loads the model as the receipt says and checks the text. The time is that of the passes.
 func (v *verification) confirm(ctx context.Context, p *program, r *speculative.Receipt) (
-	c speculative.Confirmation, took time.Duration, err error) {
+	c speculative.Confirmation, o results.Origin, took time.Duration, err error) {
+	o = results.Here()
 	file, err := v.fingerprint(ctx, p)
 	if err != nil {
-		return c, 0, err
+		return c, o, 0, err
 	}
-	if err := r.Matches(file); err != nil {
-		return c, 0, err
+	name := "embedded target"
+	if v.model != "" {
+		name = filepath.Base(v.model)
 	}
+	o.Models = append(o.Models, results.File{Name: name, SHA256: file.Model})
 	v.weights, v.ropeContext = r.Model.Weights, ropeContexts[r.Model.Rope]
 	rt, err := v.runtime(p)
 	if err != nil {
-		return c, 0, err
+		return c, o, 0, err
 	}
 	defer rt.Close()
+	o.SIMD, o.Threads = rt.SIMD(), rt.Threads()
+	if err := r.Matches(file); err != nil {
+		return c, o, 0, err
+	}
 	m, err := v.target(ctx, p, rt)
 	if err != nil {
-		return c, 0, err
+		return c, o, 0, err
 	}
 	defer m.Close()
 	list, err := v.adapters.open(ctx, m)
 	if err != nil {
-		return c, 0, err
+		return c, o, 0, err
 	}
 	adapters := make([]*engine.Adapter, len(list))
 	for i := range list {
@@ -149,7 +160,7 @@ func (v *verification) confirm(ctx context.Context, p *program, r *speculative.R
 	}
 	begin := time.Now()
 	c, err = speculative.Confirm(ctx, m, file, r, adapters...)
-	return c, time.Since(begin), err
+	return c, o, time.Since(begin), err
 }
 
 // ropeContexts are Options.RopeContext by the tensor of frequency factors that it is to choose, for models that have

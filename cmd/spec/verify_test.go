@@ -33,6 +33,9 @@ func TestVerify(t *testing.T) {
 			v.Field != "" || v.Position != nil {
 			t.Errorf("%s: %+v", name, v)
 		}
+		if why := lacks(v.Origin, 1); why != "" {
+			t.Errorf("%s: %s: %+v", name, why, v.Origin)
+		}
 
 		// One token, and what it should have been.
 		id := r.Tokens[5]

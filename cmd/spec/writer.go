@@ -8,13 +8,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/specgo/spec/internal/results"
 	"github.com/specgo/spec/internal/terminal"
 	"github.com/specgo/spec/speculative"
 )
 
 // result is what "spec generate --json" prints.
 type result struct {
-	Schema   int               `json:"schema"`
+	Schema int `json:"schema"`
+	*results.Origin
 	Text     string            `json:"text"`
 	TokenIDs []int32           `json:"token_ids"`
 	LogProbs []float32         `json:"logprobs,omitempty"`

@@ -82,6 +82,17 @@ type test struct {
 	result              Result
 }
 
+// Texts are the prompts: those that are given, or built-in ones.
+func (c *Config) Texts() []string {
+	switch {
+	case len(c.Prompts) > 0:
+		return c.Prompts
+	case c.Quick:
+		return builtIn[:2]
+	}
+	return builtIn
+}
+
 // kernels are all names of kernel sets; those that the machine lacks are skipped.
 var kernels = []string{"scalar", "avx2", "avxvnni", "avx512", "amx", "neon", "dotprod", "i8mm"}
 
@@ -163,13 +174,7 @@ func (t *test) with(ctx context.Context, simd string, threads int, f func() erro
 
 // read encodes the prompts; a model without a tokenizer gets arbitrary ids.
 func (t *test) read() error {
-	texts, tok := t.Prompts, t.target.Tokenizer()
-	if len(texts) == 0 {
-		texts = builtIn
-		if t.Quick {
-			texts = texts[:2]
-		}
-	}
+	texts, tok := t.Texts(), t.target.Tokenizer()
 	room := t.target.Config().Context - t.Tokens - 1
 	if room < 8 {
 		return fmt.Errorf("a context of %d tokens leaves no room for a prompt and %d more", t.target.Config().Context,
