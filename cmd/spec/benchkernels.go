@@ -120,7 +120,7 @@ func (r *kernelReport) write(out io.Writer, title string, markdown bool, width i
 	if len(r.Rows) > 0 {
 		n = r.Rows[0].Pass.N
 	}
-	about := fmt.Sprintf("%s, %d threads; memory %.1f GB/s; kernel sets in turn, medians of %d rounds with their intervals",
+	about := fmt.Sprintf("%s, %d threads; memory %.1f GB/s; kernel sets in turn, medians of %d rounds with intervals",
 		r.CPU, r.Threads, r.Bandwidth, n)
 	var s strings.Builder
 	if markdown {

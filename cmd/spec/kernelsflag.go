@@ -10,7 +10,8 @@ import (
 
 // kernelsRow is --kernels. Whether the machine has them is known when they are selected.
 func kernelsRow(p *[]string) flag {
-	return valueFlag("--kernels", "NAME,...", "kernel sets of this machine, measured in turn: scalar, avx2, avx512 and so on",
+	return valueFlag("--kernels", "NAME,...",
+		"kernel sets of this machine, measured in turn: scalar, avx2, avx512 and so on",
 		func(v string) error {
 			for name := range strings.SplitSeq(v, ",") {
 				if name == "" || slices.Contains(*p, name) {

@@ -96,7 +96,8 @@ func (v *verification) run(ctx context.Context, p *program) error {
 	}
 	origin.Prompts = append(origin.Prompts, results.TextFile(filepath.Base(v.receipt), text))
 	if v.json {
-		d := verdict{Schema: 1, Origin: origin, Confirmed: err == nil, Tokens: c.Tokens, Passes: c.Passes, Seconds: took.Seconds()}
+		d := verdict{Schema: 1, Origin: origin, Confirmed: err == nil, Tokens: c.Tokens, Passes: c.Passes,
+			Seconds: took.Seconds()}
 		if differs != nil {
 			d.Field, d.Written, d.Expected = differs.Field, differs.Written, differs.Expected
 			if differs.Position >= 0 {

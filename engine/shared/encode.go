@@ -34,10 +34,10 @@ func (s *Session) Encode(ctx context.Context, ids []int32) error {
 		c.mu.Unlock()
 		return err
 	}
-	had, of, tokens, computed := s.input, s.lineage.input, s.tokens, s.computed
+	had, of, tokens, computed := s.input, s.lineage.encoder, s.tokens, s.computed
 	s.exit.drop()
 	s.drop()
-	s.input, s.lineage.input = slices.Clone(ids), inputKey(ids)
+	s.input, s.lineage.encoder = slices.Clone(ids), inputKey(ids)
 	s.tokens, s.computed = nil, 0
 	s.nodes, s.parents = s.nodes[:0], s.parents[:0]
 	s.submission.encode = true
@@ -50,7 +50,7 @@ func (s *Session) Encode(ctx context.Context, ids []int32) error {
 		return nil
 	}
 	s.drop()
-	s.input, s.lineage.input, s.tokens, s.computed = had, of, tokens, computed // they are computed again
+	s.input, s.lineage.encoder, s.tokens, s.computed = had, of, tokens, computed // they are computed again
 	return err
 }
 

@@ -39,7 +39,7 @@ type lineage struct {
 	options SessionOptions
 	read    bool   // of a draft head: each token goes in with the target's states of a text; see Session.Resume
 	before  int32  // of such a text: the token before the sequence; -1: none
-	input   string // of an encoder-decoder model: the encoder's, as inputKey has it; "": none
+	encoder string // the input of an encoder-decoder model, as inputKey has it; "": none
 }
 
 // prefix is a sequence that is kept after its session, with all that it consists of.

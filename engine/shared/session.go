@@ -23,10 +23,7 @@ type Session struct {
 	// holds the first tokens of the sequence: all of them but after it gave up its memory.
 	session *engine.Session // nil: it gave up its memory
 	from    *prefix         // of which it is a fork; nil: none
-	tokens  []int32
-	input   []int32 // of the encoder; nil: none yet, or no encoder
-	nodes   []int32 // of a tree that waits for Commit
-	parents []int32
+	content
 
 	state state
 	lent  bool // a draft head looks at its keys and values: the memory stays
@@ -46,6 +43,14 @@ type Session struct {
 	reused   int // tokens taken from other sequences
 	cost     shares
 	costs    *costs.Costs // of passes of the model through as many layers
+}
+
+// content is what a session consists of, whether or not it is computed.
+type content struct {
+	tokens  []int32
+	input   []int32 // of the encoder; nil: none yet, or no encoder
+	nodes   []int32 // of a tree that waits for Commit
+	parents []int32
 }
 
 // Len is the number of tokens of the sequence.
