@@ -26,8 +26,8 @@ import (
 )
 
 var benchCommand = command{
-	name:  "bench",
-	does:  "tokens per second on this machine, beside what its memory allows",
+	name: "bench",
+	does: "tokens per second on this machine, beside what its memory allows",
 	usage: "[-m FILE | --shape NAME --type TYPE [--layers N]] [-p N,N] [-n N] [-t N] [-r N] [--quick] " +
 		"[--kernels A,B] [-o FORMAT]",
 	about: `Measures this machine's memory bandwidth, then passes of the model: decoding, verification of several tokens at once, prefill, batches of sequences, and with -md the steps of a draft model or head. Times are medians; prompts are random tokens, or those of a text (-f); batches are sampled at temperature 0.8.
