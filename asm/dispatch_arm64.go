@@ -35,6 +35,7 @@ func neon() Kernels {
 	k.Quantize, k.EncodeF16, k.DecodeF16 = quantizeARM64, encodeF16ARM64, decodeF16ARM64
 	k.ArgMax, k.Finite = argMaxARM64, finiteARM64
 	k.Gumbel, k.MaxHash = gumbelARM64, maxHashARM64
+	k.ReadSum = readSumNEON
 	k.Divide, k.Conv = divideNEON, convOf(convNEON)
 	k.DeltaScan, k.Mamba2Scan = deltaScanOf(deltaScanNEON, nil, 0), mamba2ScanOf(mamba2ScanNEON, nil, 0)
 	k.Scores[KVF16] = scoresOf(scoresF16NEON, KVF16, 4)

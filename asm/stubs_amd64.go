@@ -1228,6 +1228,62 @@ func sumAVX512(b *byte, n, distance int, sum *uint64)
 //go:noescape
 func sumAVX2(b *byte, n, distance int, sum *uint64)
 
+// rateFMAAVX512 is
+//
+//	for range n, i < 24: r[i] = fma(a, b, r[i])
+//	out = sum over i of r[i]
+//
+//go:noescape
+func rateFMAAVX512(n int, a, b, out *byte)
+
+// rateDotAVX512 is
+//
+//	for range n, i < 24: r[i] = r[i] + sums of 4 unsigned bytes of a times signed ones of b
+//	out = sum over i of r[i]
+//
+//go:noescape
+func rateDotAVX512(n int, a, b, out *byte)
+
+// rateTilesAMX is
+//
+//	for range n, i < 4: r[i] = r[i] + 8 times the sums of 4 signed bytes of a (the same in each of 16 rows) times those of b
+//	out = sum over i of r[i]
+//
+//go:noescape
+func rateTilesAMX(n int, a, b, out, config *byte)
+
+// rateDotAVXVNNI is
+//
+//	for range n, i < 12: r[i] = r[i] + sums of 4 unsigned bytes of a times signed ones of b
+//	out = sum over i of r[i]
+//
+//go:noescape
+func rateDotAVXVNNI(n int, a, b, out *byte)
+
+// rateFMAAVX2 is
+//
+//	for range n, i < 12: r[i] = fma(a, b, r[i])
+//	out = sum over i of r[i]
+//
+//go:noescape
+func rateFMAAVX2(n int, a, b, out *byte)
+
+// rateBytesAVX2 is
+//
+//	for range n, i < 12: r[i] = sums of 2 unsigned bytes of a times signed ones of b
+//	out = sum over i of r[i]
+//
+//go:noescape
+func rateBytesAVX2(n int, a, b, out *byte)
+
+// rateWordsAVX2 is
+//
+//	for range n, i < 12: r[i] = sums of 2 16-bit numbers of a times those of b
+//	out = sum over i of r[i]
+//
+//go:noescape
+func rateWordsAVX2(n int, a, b, out *byte)
+
 // spinCycles is
 //
 //	for n > 0: n--  // one cycle each: a chain of additions

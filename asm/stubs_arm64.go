@@ -595,3 +595,43 @@ func mamba2ScanNEON(state *float32, keys int, x, b, c *float32, stride int, step
 //
 //go:noescape
 func convNEON(out, x, w *float32, sixteens, taps, tokens, rowBytes int)
+
+// sumNEON is
+//
+//	for i = 0; i < n; i += 8: *sum += the 64-bit word at b+i
+//	if distance > 0: prefetch the bytes at b+i+distance
+//
+//go:noescape
+func sumNEON(b *byte, n, distance int, sum *uint64)
+
+// rateFMANEON is
+//
+//	for range n, i < 24: r[i] = fma(a, b[0], r[i])
+//	out = sum over i of r[i]
+//
+//go:noescape
+func rateFMANEON(n int, a, b, out *byte)
+
+// rateBytesNEON is
+//
+//	for range n, i < 24: r[i] = 8 signed bytes of a times those of b
+//	out = sum over i of r[i]
+//
+//go:noescape
+func rateBytesNEON(n int, a, b, out *byte)
+
+// rateDotDotprod is
+//
+//	for range n, i < 24: r[i] = r[i] + sums of 4 signed bytes of a times b[0:4]
+//	out = sum over i of r[i]
+//
+//go:noescape
+func rateDotDotprod(n int, a, b, out *byte)
+
+// rateMatrixI8MM is
+//
+//	for range n, i < 24: r[i] = r[i] + 2 x 2 sums of 8 signed bytes, rows of a times rows of b
+//	out = sum over i of r[i]
+//
+//go:noescape
+func rateMatrixI8MM(n int, a, b, out *byte)
