@@ -41,9 +41,11 @@ func neon() Kernels {
 	k.Scores[KVF16] = scoresOf(scoresF16NEON, KVF16, 4)
 	k.Scores[KVF32] = scoresOf(scoresF32NEON, KVF32, 4)
 	k.Scores[KVQ8_0] = scoresOf(scoresQ8NEON, KVQ8_0, 4)
+	k.Scores[KVQ4_0] = scoresOf(scoresQ4NEON, KVQ4_0, 4)
 	k.Values[KVF16] = valuesOf(valuesF16NEON, KVF16, 4)
 	k.Values[KVF32] = valuesOf(valuesF32NEON, KVF32, 4)
 	k.Values[KVQ8_0] = valuesOf(valuesQ8NEON, KVQ8_0, 4)
+	k.Values[KVQ4_0] = valuesOf(valuesQ4NEON, KVQ4_0, 4)
 	return k
 }
 

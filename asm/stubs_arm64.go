@@ -517,7 +517,7 @@ func gumbelNEON(dst *float32, first, key uint64, whole int)
 //
 //	for r < n, j < 16*blocks:
 //		acc := 0
-//		for d < dim: acc = fma(q[d*rows+r], float32(k[d][j]), acc)  // 8-bit keys: times scales[d/32][j]
+//		for d < dim: acc = fma(q[d*rows+r], float32(k[d][j]), acc)  // keys of 8 and 4 bits: times scales[d/32][j]
 //		out[r*256+j] = acc * scale
 //
 //go:noescape
@@ -527,7 +527,7 @@ func scoresF16NEON(out, q *float32, k, scales *byte, dim, n, rows, blocks int, s
 //
 //	for r < n, j < 16*blocks:
 //		acc := 0
-//		for d < dim: acc = fma(q[d*rows+r], float32(k[d][j]), acc)  // 8-bit keys: times scales[d/32][j]
+//		for d < dim: acc = fma(q[d*rows+r], float32(k[d][j]), acc)  // keys of 8 and 4 bits: times scales[d/32][j]
 //		out[r*256+j] = acc * scale
 //
 //go:noescape
@@ -537,16 +537,26 @@ func scoresF32NEON(out, q *float32, k, scales *byte, dim, n, rows, blocks int, s
 //
 //	for r < n, j < 16*blocks:
 //		acc := 0
-//		for d < dim: acc = fma(q[d*rows+r], float32(k[d][j]), acc)  // 8-bit keys: times scales[d/32][j]
+//		for d < dim: acc = fma(q[d*rows+r], float32(k[d][j]), acc)  // keys of 8 and 4 bits: times scales[d/32][j]
 //		out[r*256+j] = acc * scale
 //
 //go:noescape
 func scoresQ8NEON(out, q *float32, k, scales *byte, dim, n, rows, blocks int, scale float32)
 
+// scoresQ4NEON is
+//
+//	for r < n, j < 16*blocks:
+//		acc := 0
+//		for d < dim: acc = fma(q[d*rows+r], float32(k[d][j]), acc)  // keys of 8 and 4 bits: times scales[d/32][j]
+//		out[r*256+j] = acc * scale
+//
+//go:noescape
+func scoresQ4NEON(out, q *float32, k, scales *byte, dim, n, rows, blocks int, scale float32)
+
 // valuesF16NEON is
 //
 //	for r < n, d < 16*blocks:
-//		for j < count: o[r*dim+d] = fma(p[r*256+j], float32(v[j][d]), o[r*dim+d])  // 8-bit values: times scales[j][d/32]
+//		for j < count: o[r*dim+d] = fma(p[r*256+j], float32(v[j][d]), o[r*dim+d])  // values of 8 and 4 bits: times scales[j][d/32]
 //
 //go:noescape
 func valuesF16NEON(o, p *float32, v, scales *byte, dim, n, count, blocks int)
@@ -554,7 +564,7 @@ func valuesF16NEON(o, p *float32, v, scales *byte, dim, n, count, blocks int)
 // valuesF32NEON is
 //
 //	for r < n, d < 16*blocks:
-//		for j < count: o[r*dim+d] = fma(p[r*256+j], float32(v[j][d]), o[r*dim+d])  // 8-bit values: times scales[j][d/32]
+//		for j < count: o[r*dim+d] = fma(p[r*256+j], float32(v[j][d]), o[r*dim+d])  // values of 8 and 4 bits: times scales[j][d/32]
 //
 //go:noescape
 func valuesF32NEON(o, p *float32, v, scales *byte, dim, n, count, blocks int)
@@ -562,10 +572,18 @@ func valuesF32NEON(o, p *float32, v, scales *byte, dim, n, count, blocks int)
 // valuesQ8NEON is
 //
 //	for r < n, d < 16*blocks:
-//		for j < count: o[r*dim+d] = fma(p[r*256+j], float32(v[j][d]), o[r*dim+d])  // 8-bit values: times scales[j][d/32]
+//		for j < count: o[r*dim+d] = fma(p[r*256+j], float32(v[j][d]), o[r*dim+d])  // values of 8 and 4 bits: times scales[j][d/32]
 //
 //go:noescape
 func valuesQ8NEON(o, p *float32, v, scales *byte, dim, n, count, blocks int)
+
+// valuesQ4NEON is
+//
+//	for r < n, d < 16*blocks:
+//		for j < count: o[r*dim+d] = fma(p[r*256+j], float32(v[j][d]), o[r*dim+d])  // values of 8 and 4 bits: times scales[j][d/32]
+//
+//go:noescape
+func valuesQ4NEON(o, p *float32, v, scales *byte, dim, n, count, blocks int)
 
 // deltaScanNEON is
 //
