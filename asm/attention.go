@@ -14,6 +14,10 @@ func scoresQ8_0(out, q []float32, k []byte, dim, rows, keys int, scale float32) 
 	scores(KVQ8_0, out, q, k, dim, rows, keys, scale)
 }
 
+func scoresQ4_0(out, q []float32, k []byte, dim, rows, keys int, scale float32) {
+	scores(KVQ4_0, out, q, k, dim, rows, keys, scale)
+}
+
 // scores is [AttentionKernels].Scores. It goes dimension by dimension, so that keys are decoded once for all rows;
 // out holds the partial sums.
 func scores(t KV, out, q []float32, k []byte, dim, rows, keys int, scale float32) {
@@ -33,6 +37,15 @@ func scores(t KV, out, q []float32, k []byte, dim, rows, keys int, scale float32
 			readF16(key, k[dim*Page+d/BlockSize*2*Page:])
 			for j, s := range key {
 				key[j] = float32(int8(quants[j])) * s
+			}
+		case KVQ4_0:
+			quants, nibble := k[d/2*Page:][:keys], lowNibble
+			if d%2 == 1 {
+				nibble = highNibble
+			}
+			readF16(key, k[kScales(t, dim)+d/BlockSize*2*Page:])
+			for j, s := range key {
+				key[j] = float32(nibble(quants[j])) * s
 			}
 		}
 		for r, e := range q[d*rows:][:rows] {
@@ -59,6 +72,10 @@ func valuesQ8_0(o, p []float32, v []byte, dim, rows, from, to int) {
 	values(KVQ8_0, o, p, v, dim, rows, from, to)
 }
 
+func valuesQ4_0(o, p []float32, v []byte, dim, rows, from, to int) {
+	values(KVQ4_0, o, p, v, dim, rows, from, to)
+}
+
 // values is [AttentionKernels].Values. It goes position by position, 256 dimensions at a time, so that values are
 // decoded once for all rows.
 func values(t KV, o, p []float32, v []byte, dim, rows, from, to int) {
@@ -77,12 +94,28 @@ func values(t KV, o, p []float32, v []byte, dim, rows, from, to int) {
 				for i, q := range quants {
 					val[i] = float32(int8(q)) * FromF16(le.Uint16(scales[i/BlockSize*2:]))
 				}
+			case KVQ4_0:
+				for i := range val {
+					val[i] = valueQ4_0(v, dim, j, d+i)
+				}
 			}
 			for r := range rows {
 				axpy(o[r*dim+d:][:len(val)], p[r*Page+j], val)
 			}
 		}
 	}
+}
+
+// valueQ4_0 is dimension d of the value at position pos of a page.
+func valueQ4_0(v []byte, dim, pos, d int) float32 {
+	bytes := vBytes(KVQ4_0, dim)
+	b, q := v[pos*bytes+d/BlockSize*(BlockSize/2)+d%(BlockSize/2)], int8(0)
+	if d%BlockSize < BlockSize/2 {
+		q = lowNibble(b)
+	} else {
+		q = highNibble(b)
+	}
+	return float32(q) * FromF16(le.Uint16(v[bytes*Page+(pos*kvGroups(dim)+d/BlockSize)*2:]))
 }
 
 func readF32(dst []float32, p []byte) {

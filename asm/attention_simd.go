@@ -4,21 +4,21 @@ package asm
 
 import "math"
 
-// scoresKernel multiplies n of rows queries with 16*blocks keys; see stubs_*.go. scales is for 8-bit keys.
+// scoresKernel multiplies n of rows queries with 16*blocks keys; see stubs_*.go. scales is for keys of 8 and 4 bits.
 type scoresKernel func(out, q *float32, k, scales *byte, dim, n, rows, blocks int, scale float32)
 
 // scoresOf makes a Scores of a scoresKernel that multiplies up to most rows at once.
 func scoresOf(kernel scoresKernel, t KV, most int) func([]float32, []float32, []byte, int, int, int, float32) {
 	return func(out, q []float32, k []byte, dim, rows, keys int, scale float32) {
 		blocks := (keys + 15) / 16
-		if dim == 0 || blocks == 0 || rows == 0 {
+		if dim == 0 || blocks == 0 || rows == 0 || t == KVQ4_0 && dim%2 != 0 {
 			scores(t, out, q, k, dim, rows, keys, scale)
 			return
 		}
 		_, _, _ = out[(rows-1)*Page+16*blocks-1], q[dim*rows-1], k[KPageBytes(t, dim)-1]
 		scales := &k[0]
-		if t == KVQ8_0 {
-			scales = &k[dim*Page]
+		if t.scaled() {
+			scales = &k[kScales(t, dim)]
 		}
 		n := 0
 		for r := 0; r < rows; r += n {
@@ -46,19 +46,14 @@ func valuesOf(kernel valuesKernel, t KV, most int) func([]float32, []float32, []
 		for d := dim &^ 15; d < dim; d++ {
 			valuesColumn(t, o, p, v, dim, rows, from, to, d)
 		}
-		first, scales := from*dim, &v[0]
-		switch t {
-		case KVF16:
-			first *= 2
-		case KVF32:
-			first *= 4
-		case KVQ8_0:
-			scales = &v[dim*Page+from*kvGroups(dim)*2]
+		bytes, scales := vBytes(t, dim), &v[0]
+		if t.scaled() {
+			scales = &v[bytes*Page+from*kvGroups(dim)*2]
 		}
 		n := 0
 		for r := 0; r < rows; r += n {
 			n = part(rows-r, most)
-			kernel(&o[r*dim], &p[r*Page+from], &v[first], scales, dim, n, to-from, dim/16)
+			kernel(&o[r*dim], &p[r*Page+from], &v[from*bytes], scales, dim, n, to-from, dim/16)
 		}
 	}
 }
@@ -74,6 +69,8 @@ func valuesColumn(t KV, o, p []float32, v []byte, dim, rows, from, to, d int) {
 			e = math.Float32frombits(le.Uint32(v[(j*dim+d)*4:]))
 		case KVQ8_0:
 			e = float32(int8(v[j*dim+d])) * FromF16(le.Uint16(v[dim*Page+(j*kvGroups(dim)+d/BlockSize)*2:]))
+		case KVQ4_0:
+			e = valueQ4_0(v, dim, j, d)
 		}
 		for r := range rows {
 			o[r*dim+d] = FMA(p[r*Page+j], e, o[r*dim+d])

@@ -32,6 +32,11 @@ func pages(t testing.TB, r *rand.Rand, kv KV, dim int) (k, v []byte, keys, value
 			case KVQ8_0:
 				a = float32(int8(k[d*Page+pos])) * f16(k[dim*Page:], d/32*Page+pos)
 				b = float32(int8(v[pos*dim+d])) * f16(v[dim*Page:], pos*groups+d/32)
+			case KVQ4_0:
+				signed := func(n byte) float32 { return float32(int(n^8) - 8) } // of two's complement
+				a = signed(k[d/2*Page+pos]>>(d%2*4)&15) * f16(k[(dim+1)/2*Page:], d/32*Page+pos)
+				bytes := dim/32*16 + min(16, dim%32)
+				b = signed(v[pos*bytes+d/32*16+d%16]>>(d%32/16*4)&15) * f16(v[bytes*Page:], pos*groups+d/32)
 			}
 			keys, values = append(keys, a), append(values, b)
 		}
@@ -45,7 +50,7 @@ func TestAttention(t *testing.T) {
 		for kv := range kvCount {
 			t.Run(kv.String(), func(t *testing.T) {
 				r := newRand(20)
-				for _, dim := range []int{1, 8, 24, 32, 40, 64, 80, 128} {
+				for _, dim := range []int{1, 8, 24, 32, 40, 48, 64, 80, 128} {
 					k, v, keys, values := pages(t, r, kv, dim)
 					for _, rows := range []int{1, 2, 3, 4, 5, 7, 8, 9, 16, 17} {
 						n := []int{1, 15, 16, 17, 255, 256, 1 + r.IntN(255)}[r.IntN(7)]
@@ -94,8 +99,8 @@ func TestAttention(t *testing.T) {
 
 func TestStore(t *testing.T) {
 	r := newRand(21)
-	for kv, limit := range map[KV]float64{KVF32: 0, KVF16: 0x1p-11, KVQ8_0: 0.6 / 127} {
-		for _, dim := range []int{1, 32, 40, 64} {
+	for kv, limit := range map[KV]float64{KVF32: 0, KVF16: 0x1p-11, KVQ8_0: 0.6 / 127, KVQ4_0: 1.01 / 8} {
+		for _, dim := range []int{1, 32, 40, 56, 64} {
 			k, v := make([]byte, KPageBytes(kv, dim)), make([]byte, VPageBytes(kv, dim))
 			x := make([]float32, dim)
 			normal(r, x, 2)
@@ -123,9 +128,40 @@ func TestStore(t *testing.T) {
 	}
 	// What cannot be stored is not hidden.
 	x := []float32{1, float32(math.NaN()), 2}
-	page := make([]byte, VPageBytes(KVQ8_0, 3))
-	StoreV(KVQ8_0, page, 0, x)
-	if d := FromF16(le.Uint16(page[3*Page:])); d == d {
-		t.Errorf("scale of a group with a NaN: %g", d)
+	for kv, bytes := range map[KV]int{KVQ8_0: 3, KVQ4_0: 3} {
+		page := make([]byte, VPageBytes(kv, 3))
+		StoreV(kv, page, 0, x)
+		if d := FromF16(le.Uint16(page[bytes*Page:])); d == d {
+			t.Errorf("%v: scale of a group with a NaN: %g", kv, d)
+		}
+	}
+}
+
+// TestStoreQ4 holds the quantization of KVQ4_0 to its rule: the first x of the greatest magnitude becomes -8.
+func TestStoreQ4(t *testing.T) {
+	for _, c := range []struct {
+		x    []float32
+		d    float32
+		want []float32 // x over d
+	}{
+		{[]float32{8, -8, 1, 0.5, 1.5, -3, 7.6}, -1, []float32{-8, 7, -1, 0, -2, 3, -8}}, // halves to even, 8 to 7
+		{[]float32{-2, 2, 0.25}, 0.25, []float32{-8, 7, 1}},
+		{[]float32{0x1p-101, 0}, 0, []float32{0, 0}},
+		{[]float32{3e6, -1.5e6}, -65504, []float32{-8, 4}},
+		{[]float32{-3e6, 1e6}, 65504, []float32{-8, 3}},
+	} {
+		dim := len(c.x)
+		k, v := make([]byte, KPageBytes(KVQ4_0, dim)), make([]byte, VPageBytes(KVQ4_0, dim))
+		StoreK(KVQ4_0, k, 3, c.x)
+		StoreV(KVQ4_0, v, 3, c.x)
+		if a, b := FromF16(le.Uint16(k[(dim+1)/2*Page+6:])), FromF16(le.Uint16(v[dim*Page+6:])); a != c.d || b != c.d {
+			t.Errorf("%v: scales %g and %g, want %g", c.x, a, b, c.d)
+		}
+		for d, want := range c.want {
+			a := float32(int8(k[d/2*Page+3]<<(4-d%2*4)) >> 4)
+			if b := float32(int8(v[3*dim+d]<<4) >> 4); a != want || b != want {
+				t.Errorf("%v: dimension %d: %g and %g, want %g", c.x, d, a, b, want)
+			}
+		}
 	}
 }

@@ -75,9 +75,11 @@ func avx2() Kernels {
 	k.Scores[KVF16] = scoresOf(scoresF16AVX2, KVF16, 6)
 	k.Scores[KVF32] = scoresOf(scoresF32AVX2, KVF32, 6)
 	k.Scores[KVQ8_0] = scoresOf(scoresQ8AVX2, KVQ8_0, 6)
+	k.Scores[KVQ4_0] = scoresOf(scoresQ4AVX2, KVQ4_0, 6)
 	k.Values[KVF16] = valuesOf(valuesF16AVX2, KVF16, 4)
 	k.Values[KVF32] = valuesOf(valuesF32AVX2, KVF32, 4)
 	k.Values[KVQ8_0] = valuesOf(valuesQ8AVX2, KVQ8_0, 4)
+	k.Values[KVQ4_0] = valuesOf(valuesQ4AVX2, KVQ4_0, 4)
 	return k
 }
 
@@ -119,9 +121,11 @@ func avx512(vbmi bool) Kernels {
 	k.Scores[KVF16] = scoresOf(scoresF16AVX512, KVF16, 8)
 	k.Scores[KVF32] = scoresOf(scoresF32AVX512, KVF32, 8)
 	k.Scores[KVQ8_0] = scoresOf(scoresQ8AVX512, KVQ8_0, 8)
+	k.Scores[KVQ4_0] = scoresOf(scoresQ4AVX512, KVQ4_0, 8)
 	k.Values[KVF16] = valuesOf(valuesF16AVX512, KVF16, 6)
 	k.Values[KVF32] = valuesOf(valuesF32AVX512, KVF32, 6)
 	k.Values[KVQ8_0] = valuesOf(valuesQ8AVX512, KVQ8_0, 6)
+	k.Values[KVQ4_0] = valuesOf(valuesQ4AVX512, KVQ4_0, 6)
 	return k
 }
 

@@ -35,14 +35,17 @@ func neon() Kernels {
 	k.Quantize, k.EncodeF16, k.DecodeF16 = quantizeARM64, encodeF16ARM64, decodeF16ARM64
 	k.ArgMax, k.Finite = argMaxARM64, finiteARM64
 	k.Gumbel, k.MaxHash = gumbelARM64, maxHashARM64
+	k.ReadSum = readSumNEON
 	k.Divide, k.Conv = divideNEON, convOf(convNEON)
 	k.DeltaScan, k.Mamba2Scan = deltaScanOf(deltaScanNEON, nil, 0), mamba2ScanOf(mamba2ScanNEON, nil, 0)
 	k.Scores[KVF16] = scoresOf(scoresF16NEON, KVF16, 4)
 	k.Scores[KVF32] = scoresOf(scoresF32NEON, KVF32, 4)
 	k.Scores[KVQ8_0] = scoresOf(scoresQ8NEON, KVQ8_0, 4)
+	k.Scores[KVQ4_0] = scoresOf(scoresQ4NEON, KVQ4_0, 4)
 	k.Values[KVF16] = valuesOf(valuesF16NEON, KVF16, 4)
 	k.Values[KVF32] = valuesOf(valuesF32NEON, KVF32, 4)
 	k.Values[KVQ8_0] = valuesOf(valuesQ8NEON, KVQ8_0, 4)
+	k.Values[KVQ4_0] = valuesOf(valuesQ4NEON, KVQ4_0, 4)
 	return k
 }
 

@@ -33,6 +33,10 @@
 #define MLAI(i,m,n,d) WORD $(0x6F800000 | ((i)&1)<<21 | ((i)>>1)<<11 | (m)<<16 | (n)<<5 | (d))
 // sshr vd.4s, vn.4s, #s
 #define SSHR4(s,n,d) WORD $(0x4F000400 | (64-(s))<<16 | (n)<<5 | (d))
+// shl vd.16b, vn.16b, #4
+#define SHLB4(n,d) WORD $(0x4F0C5400 | (n)<<5 | (d))
+// sshr vd.16b, vn.16b, #4
+#define SSHRB4(n,d) WORD $(0x4F0C0400 | (n)<<5 | (d))
 // sshll vd.8h, vn.8b, #0
 #define SXTL8(n,d) WORD $(0x0F08A400 | (n)<<5 | (d))
 // sshll2 vd.8h, vn.16b, #0

@@ -15,10 +15,10 @@ func Scalar() Kernels {
 			RopeInterleaved: ropeInterleaved, RopeHalves: ropeHalves, ExpSum: expSum,
 			KeyPage: keyPage, ValuePage: valuePage,
 			Scores: [kvCount]func(out, q []float32, k []byte, dim, rows, keys int, scale float32){
-				KVF16: scoresF16, KVF32: scoresF32, KVQ8_0: scoresQ8_0,
+				KVF16: scoresF16, KVF32: scoresF32, KVQ8_0: scoresQ8_0, KVQ4_0: scoresQ4_0,
 			},
 			Values: [kvCount]func(o, p []float32, v []byte, dim, rows, from, to int){
-				KVF16: valuesF16, KVF32: valuesF32, KVQ8_0: valuesQ8_0,
+				KVF16: valuesF16, KVF32: valuesF32, KVQ8_0: valuesQ8_0, KVQ4_0: valuesQ4_0,
 			},
 		},
 		RecurrentKernels: RecurrentKernels{Conv: conv, DeltaScan: deltaScan, Mamba2Scan: mamba2Scan},

@@ -842,7 +842,7 @@ func bf16AVX2(w *byte, x *float32, k, n, tokens int, out *float32, stride, prefe
 //
 //	for r < n, j < 16*blocks:
 //		acc := 0
-//		for d < dim: acc = fma(q[d*rows+r], float32(k[d][j]), acc)  // 8-bit keys: times scales[d/32][j]
+//		for d < dim: acc = fma(q[d*rows+r], float32(k[d][j]), acc)  // keys of 8 and 4 bits: times scales[d/32][j]
 //		out[r*256+j] = acc * scale
 //
 //go:noescape
@@ -852,7 +852,7 @@ func scoresF16AVX512(out, q *float32, k, scales *byte, dim, n, rows, blocks int,
 //
 //	for r < n, j < 16*blocks:
 //		acc := 0
-//		for d < dim: acc = fma(q[d*rows+r], float32(k[d][j]), acc)  // 8-bit keys: times scales[d/32][j]
+//		for d < dim: acc = fma(q[d*rows+r], float32(k[d][j]), acc)  // keys of 8 and 4 bits: times scales[d/32][j]
 //		out[r*256+j] = acc * scale
 //
 //go:noescape
@@ -862,17 +862,27 @@ func scoresF32AVX512(out, q *float32, k, scales *byte, dim, n, rows, blocks int,
 //
 //	for r < n, j < 16*blocks:
 //		acc := 0
-//		for d < dim: acc = fma(q[d*rows+r], float32(k[d][j]), acc)  // 8-bit keys: times scales[d/32][j]
+//		for d < dim: acc = fma(q[d*rows+r], float32(k[d][j]), acc)  // keys of 8 and 4 bits: times scales[d/32][j]
 //		out[r*256+j] = acc * scale
 //
 //go:noescape
 func scoresQ8AVX512(out, q *float32, k, scales *byte, dim, n, rows, blocks int, scale float32)
 
+// scoresQ4AVX512 is
+//
+//	for r < n, j < 16*blocks:
+//		acc := 0
+//		for d < dim: acc = fma(q[d*rows+r], float32(k[d][j]), acc)  // keys of 8 and 4 bits: times scales[d/32][j]
+//		out[r*256+j] = acc * scale
+//
+//go:noescape
+func scoresQ4AVX512(out, q *float32, k, scales *byte, dim, n, rows, blocks int, scale float32)
+
 // scoresF16AVX2 is
 //
 //	for r < n, j < 16*blocks:
 //		acc := 0
-//		for d < dim: acc = fma(q[d*rows+r], float32(k[d][j]), acc)  // 8-bit keys: times scales[d/32][j]
+//		for d < dim: acc = fma(q[d*rows+r], float32(k[d][j]), acc)  // keys of 8 and 4 bits: times scales[d/32][j]
 //		out[r*256+j] = acc * scale
 //
 //go:noescape
@@ -882,7 +892,7 @@ func scoresF16AVX2(out, q *float32, k, scales *byte, dim, n, rows, blocks int, s
 //
 //	for r < n, j < 16*blocks:
 //		acc := 0
-//		for d < dim: acc = fma(q[d*rows+r], float32(k[d][j]), acc)  // 8-bit keys: times scales[d/32][j]
+//		for d < dim: acc = fma(q[d*rows+r], float32(k[d][j]), acc)  // keys of 8 and 4 bits: times scales[d/32][j]
 //		out[r*256+j] = acc * scale
 //
 //go:noescape
@@ -892,16 +902,26 @@ func scoresF32AVX2(out, q *float32, k, scales *byte, dim, n, rows, blocks int, s
 //
 //	for r < n, j < 16*blocks:
 //		acc := 0
-//		for d < dim: acc = fma(q[d*rows+r], float32(k[d][j]), acc)  // 8-bit keys: times scales[d/32][j]
+//		for d < dim: acc = fma(q[d*rows+r], float32(k[d][j]), acc)  // keys of 8 and 4 bits: times scales[d/32][j]
 //		out[r*256+j] = acc * scale
 //
 //go:noescape
 func scoresQ8AVX2(out, q *float32, k, scales *byte, dim, n, rows, blocks int, scale float32)
 
+// scoresQ4AVX2 is
+//
+//	for r < n, j < 16*blocks:
+//		acc := 0
+//		for d < dim: acc = fma(q[d*rows+r], float32(k[d][j]), acc)  // keys of 8 and 4 bits: times scales[d/32][j]
+//		out[r*256+j] = acc * scale
+//
+//go:noescape
+func scoresQ4AVX2(out, q *float32, k, scales *byte, dim, n, rows, blocks int, scale float32)
+
 // valuesF16AVX512 is
 //
 //	for r < n, d < 16*blocks:
-//		for j < count: o[r*dim+d] = fma(p[r*256+j], float32(v[j][d]), o[r*dim+d])  // 8-bit values: times scales[j][d/32]
+//		for j < count: o[r*dim+d] = fma(p[r*256+j], float32(v[j][d]), o[r*dim+d])  // values of 8 and 4 bits: times scales[j][d/32]
 //
 //go:noescape
 func valuesF16AVX512(o, p *float32, v, scales *byte, dim, n, count, blocks int)
@@ -909,7 +929,7 @@ func valuesF16AVX512(o, p *float32, v, scales *byte, dim, n, count, blocks int)
 // valuesF32AVX512 is
 //
 //	for r < n, d < 16*blocks:
-//		for j < count: o[r*dim+d] = fma(p[r*256+j], float32(v[j][d]), o[r*dim+d])  // 8-bit values: times scales[j][d/32]
+//		for j < count: o[r*dim+d] = fma(p[r*256+j], float32(v[j][d]), o[r*dim+d])  // values of 8 and 4 bits: times scales[j][d/32]
 //
 //go:noescape
 func valuesF32AVX512(o, p *float32, v, scales *byte, dim, n, count, blocks int)
@@ -917,15 +937,23 @@ func valuesF32AVX512(o, p *float32, v, scales *byte, dim, n, count, blocks int)
 // valuesQ8AVX512 is
 //
 //	for r < n, d < 16*blocks:
-//		for j < count: o[r*dim+d] = fma(p[r*256+j], float32(v[j][d]), o[r*dim+d])  // 8-bit values: times scales[j][d/32]
+//		for j < count: o[r*dim+d] = fma(p[r*256+j], float32(v[j][d]), o[r*dim+d])  // values of 8 and 4 bits: times scales[j][d/32]
 //
 //go:noescape
 func valuesQ8AVX512(o, p *float32, v, scales *byte, dim, n, count, blocks int)
 
+// valuesQ4AVX512 is
+//
+//	for r < n, d < 16*blocks:
+//		for j < count: o[r*dim+d] = fma(p[r*256+j], float32(v[j][d]), o[r*dim+d])  // values of 8 and 4 bits: times scales[j][d/32]
+//
+//go:noescape
+func valuesQ4AVX512(o, p *float32, v, scales *byte, dim, n, count, blocks int)
+
 // valuesF16AVX2 is
 //
 //	for r < n, d < 16*blocks:
-//		for j < count: o[r*dim+d] = fma(p[r*256+j], float32(v[j][d]), o[r*dim+d])  // 8-bit values: times scales[j][d/32]
+//		for j < count: o[r*dim+d] = fma(p[r*256+j], float32(v[j][d]), o[r*dim+d])  // values of 8 and 4 bits: times scales[j][d/32]
 //
 //go:noescape
 func valuesF16AVX2(o, p *float32, v, scales *byte, dim, n, count, blocks int)
@@ -933,7 +961,7 @@ func valuesF16AVX2(o, p *float32, v, scales *byte, dim, n, count, blocks int)
 // valuesF32AVX2 is
 //
 //	for r < n, d < 16*blocks:
-//		for j < count: o[r*dim+d] = fma(p[r*256+j], float32(v[j][d]), o[r*dim+d])  // 8-bit values: times scales[j][d/32]
+//		for j < count: o[r*dim+d] = fma(p[r*256+j], float32(v[j][d]), o[r*dim+d])  // values of 8 and 4 bits: times scales[j][d/32]
 //
 //go:noescape
 func valuesF32AVX2(o, p *float32, v, scales *byte, dim, n, count, blocks int)
@@ -941,10 +969,18 @@ func valuesF32AVX2(o, p *float32, v, scales *byte, dim, n, count, blocks int)
 // valuesQ8AVX2 is
 //
 //	for r < n, d < 16*blocks:
-//		for j < count: o[r*dim+d] = fma(p[r*256+j], float32(v[j][d]), o[r*dim+d])  // 8-bit values: times scales[j][d/32]
+//		for j < count: o[r*dim+d] = fma(p[r*256+j], float32(v[j][d]), o[r*dim+d])  // values of 8 and 4 bits: times scales[j][d/32]
 //
 //go:noescape
 func valuesQ8AVX2(o, p *float32, v, scales *byte, dim, n, count, blocks int)
+
+// valuesQ4AVX2 is
+//
+//	for r < n, d < 16*blocks:
+//		for j < count: o[r*dim+d] = fma(p[r*256+j], float32(v[j][d]), o[r*dim+d])  // values of 8 and 4 bits: times scales[j][d/32]
+//
+//go:noescape
+func valuesQ4AVX2(o, p *float32, v, scales *byte, dim, n, count, blocks int)
 
 // expAVX512 is
 //
@@ -1227,6 +1263,62 @@ func sumAVX512(b *byte, n, distance int, sum *uint64)
 //
 //go:noescape
 func sumAVX2(b *byte, n, distance int, sum *uint64)
+
+// rateFMAAVX512 is
+//
+//	for range n, i < 24: r[i] = fma(a, b, r[i])
+//	out = sum over i of r[i]
+//
+//go:noescape
+func rateFMAAVX512(n int, a, b, out *byte)
+
+// rateDotAVX512 is
+//
+//	for range n, i < 24: r[i] = r[i] + sums of 4 unsigned bytes of a times signed ones of b
+//	out = sum over i of r[i]
+//
+//go:noescape
+func rateDotAVX512(n int, a, b, out *byte)
+
+// rateTilesAMX is
+//
+//	for range n, i < 4: r[i] = r[i] + 8 times the sums of 4 signed bytes of a (the same in each of 16 rows) times those of b
+//	out = sum over i of r[i]
+//
+//go:noescape
+func rateTilesAMX(n int, a, b, out, config *byte)
+
+// rateDotAVXVNNI is
+//
+//	for range n, i < 12: r[i] = r[i] + sums of 4 unsigned bytes of a times signed ones of b
+//	out = sum over i of r[i]
+//
+//go:noescape
+func rateDotAVXVNNI(n int, a, b, out *byte)
+
+// rateFMAAVX2 is
+//
+//	for range n, i < 12: r[i] = fma(a, b, r[i])
+//	out = sum over i of r[i]
+//
+//go:noescape
+func rateFMAAVX2(n int, a, b, out *byte)
+
+// rateBytesAVX2 is
+//
+//	for range n, i < 12: r[i] = sums of 2 unsigned bytes of a times signed ones of b
+//	out = sum over i of r[i]
+//
+//go:noescape
+func rateBytesAVX2(n int, a, b, out *byte)
+
+// rateWordsAVX2 is
+//
+//	for range n, i < 12: r[i] = sums of 2 16-bit numbers of a times those of b
+//	out = sum over i of r[i]
+//
+//go:noescape
+func rateWordsAVX2(n int, a, b, out *byte)
 
 // spinCycles is
 //

@@ -517,7 +517,7 @@ func gumbelNEON(dst *float32, first, key uint64, whole int)
 //
 //	for r < n, j < 16*blocks:
 //		acc := 0
-//		for d < dim: acc = fma(q[d*rows+r], float32(k[d][j]), acc)  // 8-bit keys: times scales[d/32][j]
+//		for d < dim: acc = fma(q[d*rows+r], float32(k[d][j]), acc)  // keys of 8 and 4 bits: times scales[d/32][j]
 //		out[r*256+j] = acc * scale
 //
 //go:noescape
@@ -527,7 +527,7 @@ func scoresF16NEON(out, q *float32, k, scales *byte, dim, n, rows, blocks int, s
 //
 //	for r < n, j < 16*blocks:
 //		acc := 0
-//		for d < dim: acc = fma(q[d*rows+r], float32(k[d][j]), acc)  // 8-bit keys: times scales[d/32][j]
+//		for d < dim: acc = fma(q[d*rows+r], float32(k[d][j]), acc)  // keys of 8 and 4 bits: times scales[d/32][j]
 //		out[r*256+j] = acc * scale
 //
 //go:noescape
@@ -537,16 +537,26 @@ func scoresF32NEON(out, q *float32, k, scales *byte, dim, n, rows, blocks int, s
 //
 //	for r < n, j < 16*blocks:
 //		acc := 0
-//		for d < dim: acc = fma(q[d*rows+r], float32(k[d][j]), acc)  // 8-bit keys: times scales[d/32][j]
+//		for d < dim: acc = fma(q[d*rows+r], float32(k[d][j]), acc)  // keys of 8 and 4 bits: times scales[d/32][j]
 //		out[r*256+j] = acc * scale
 //
 //go:noescape
 func scoresQ8NEON(out, q *float32, k, scales *byte, dim, n, rows, blocks int, scale float32)
 
+// scoresQ4NEON is
+//
+//	for r < n, j < 16*blocks:
+//		acc := 0
+//		for d < dim: acc = fma(q[d*rows+r], float32(k[d][j]), acc)  // keys of 8 and 4 bits: times scales[d/32][j]
+//		out[r*256+j] = acc * scale
+//
+//go:noescape
+func scoresQ4NEON(out, q *float32, k, scales *byte, dim, n, rows, blocks int, scale float32)
+
 // valuesF16NEON is
 //
 //	for r < n, d < 16*blocks:
-//		for j < count: o[r*dim+d] = fma(p[r*256+j], float32(v[j][d]), o[r*dim+d])  // 8-bit values: times scales[j][d/32]
+//		for j < count: o[r*dim+d] = fma(p[r*256+j], float32(v[j][d]), o[r*dim+d])  // values of 8 and 4 bits: times scales[j][d/32]
 //
 //go:noescape
 func valuesF16NEON(o, p *float32, v, scales *byte, dim, n, count, blocks int)
@@ -554,7 +564,7 @@ func valuesF16NEON(o, p *float32, v, scales *byte, dim, n, count, blocks int)
 // valuesF32NEON is
 //
 //	for r < n, d < 16*blocks:
-//		for j < count: o[r*dim+d] = fma(p[r*256+j], float32(v[j][d]), o[r*dim+d])  // 8-bit values: times scales[j][d/32]
+//		for j < count: o[r*dim+d] = fma(p[r*256+j], float32(v[j][d]), o[r*dim+d])  // values of 8 and 4 bits: times scales[j][d/32]
 //
 //go:noescape
 func valuesF32NEON(o, p *float32, v, scales *byte, dim, n, count, blocks int)
@@ -562,10 +572,18 @@ func valuesF32NEON(o, p *float32, v, scales *byte, dim, n, count, blocks int)
 // valuesQ8NEON is
 //
 //	for r < n, d < 16*blocks:
-//		for j < count: o[r*dim+d] = fma(p[r*256+j], float32(v[j][d]), o[r*dim+d])  // 8-bit values: times scales[j][d/32]
+//		for j < count: o[r*dim+d] = fma(p[r*256+j], float32(v[j][d]), o[r*dim+d])  // values of 8 and 4 bits: times scales[j][d/32]
 //
 //go:noescape
 func valuesQ8NEON(o, p *float32, v, scales *byte, dim, n, count, blocks int)
+
+// valuesQ4NEON is
+//
+//	for r < n, d < 16*blocks:
+//		for j < count: o[r*dim+d] = fma(p[r*256+j], float32(v[j][d]), o[r*dim+d])  // values of 8 and 4 bits: times scales[j][d/32]
+//
+//go:noescape
+func valuesQ4NEON(o, p *float32, v, scales *byte, dim, n, count, blocks int)
 
 // deltaScanNEON is
 //
@@ -595,3 +613,43 @@ func mamba2ScanNEON(state *float32, keys int, x, b, c *float32, stride int, step
 //
 //go:noescape
 func convNEON(out, x, w *float32, sixteens, taps, tokens, rowBytes int)
+
+// sumNEON is
+//
+//	for i = 0; i < n; i += 8: *sum += the 64-bit word at b+i
+//	if distance > 0: prefetch the bytes at b+i+distance
+//
+//go:noescape
+func sumNEON(b *byte, n, distance int, sum *uint64)
+
+// rateFMANEON is
+//
+//	for range n, i < 24: r[i] = fma(a, b[0], r[i])
+//	out = sum over i of r[i]
+//
+//go:noescape
+func rateFMANEON(n int, a, b, out *byte)
+
+// rateBytesNEON is
+//
+//	for range n, i < 24: r[i] = 8 signed bytes of a times those of b
+//	out = sum over i of r[i]
+//
+//go:noescape
+func rateBytesNEON(n int, a, b, out *byte)
+
+// rateDotDotprod is
+//
+//	for range n, i < 24: r[i] = r[i] + sums of 4 signed bytes of a times b[0:4]
+//	out = sum over i of r[i]
+//
+//go:noescape
+func rateDotDotprod(n int, a, b, out *byte)
+
+// rateMatrixI8MM is
+//
+//	for range n, i < 24: r[i] = r[i] + 2 x 2 sums of 8 signed bytes, rows of a times rows of b
+//	out = sum over i of r[i]
+//
+//go:noescape
+func rateMatrixI8MM(n int, a, b, out *byte)

@@ -58,7 +58,7 @@ func amxMatMulTiles(f Format, kernel amxKernel, products, form int) MatMulTiles 
 		_, _ = panels[count*size-1:], out[(tokens-1)*stride+count*PanelRows-1]
 		buffer = buffer[-uintptr(unsafe.Pointer(&buffer[0]))&(amxAlign-1):]
 		scratch := (*[amxBytes]byte)(buffer)
-		configureAMX(scratch)
+		configureAMX((*[64]byte)(scratch[:]))
 		list := (*[amxTiles]amxTile)(unsafe.Pointer(&scratch[amxList]))
 		for i := range tiles {
 			x := &tiles[i]
@@ -98,9 +98,8 @@ func (kernel amxKernel) call(w []byte, panelBytes, panels int, tiles *amxTile, c
 func address[T any](p *T) uintptr { return uintptr(unsafe.Pointer(p)) }
 
 // configureAMX writes the configuration: 4 tiles of sums, 2 of activations and 2 of weights.
-func configureAMX(scratch *[amxBytes]byte) {
-	c := scratch[:64]
-	clear(c)
+func configureAMX(c *[64]byte) {
+	clear(c[:])
 	c[0] = 1 // palette
 	for i := range 8 {
 		rows, size := amxTokens, 4*PanelRows

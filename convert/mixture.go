@@ -287,7 +287,7 @@ func (m Mixture) Type(name string, dims []uint64, model Facts) gguf.Type {
 	if !ok {
 		return gguf.F16
 	}
-	return ggufType(t)
+	return FileType(t)
 }
 
 // choose is the type of a matrix regardless of its rows' length, but for the output matrix.
@@ -340,8 +340,8 @@ func layerOf(name string) (layer int, part string) {
 	return layer, part
 }
 
-// ggufType is the type of that name.
-func ggufType(t tensor.Type) gguf.Type {
+// FileType is the type that files call by the same name.
+func FileType(t tensor.Type) gguf.Type {
 	for n := gguf.Type(0); ; n++ {
 		if strings.EqualFold(n.String(), t.String()) {
 			return n

@@ -102,7 +102,7 @@ func QuantizeBy(f *gguf.File, m Mixture, o Quantizing) (*Quantization, error) {
 			if want, ok := o.chosen(t.Name, facts.Tied, used); ok {
 				to = gguf.F16
 				if fit, ok := tensor.Fitting(want, int(t.Dims[0])); ok {
-					to = ggufType(fit)
+					to = FileType(fit)
 				}
 			}
 			w, err := q.importance(t)

@@ -157,10 +157,11 @@ func TestOneModelOneAnswer(t *testing.T) {
 	for name, v := range variants() {
 		m := openDrawn(t, rt, v, Options{})
 		ids := randomTokens(300, m.config.Vocab, 4)
-		for _, kv := range []string{"f16", "f32", "q8_0"} {
+		for _, kv := range []string{"f16", "f32", "q8_0", "q4_0"} {
 			want := eval(t, newSession(t, m, SessionOptions{KV: kv}), ids, nil, All)
 			for i, way := range ways {
-				if testing.Short() && kv != "f16" && i%3 != 0 {
+				if testing.Short() && kv != "f16" && i%3 != 0 || !testkit.IsLong(t) && (kv == "q8_0" && i%2 != 0 ||
+					kv == "q4_0" && i%2 == 0 && i%3 != 0) {
 					continue
 				}
 				got := way.feed(t, m, SessionOptions{KV: kv}, ids)
@@ -174,7 +175,7 @@ func TestOneModelOneAnswer(t *testing.T) {
 // with every kernel set of the machine.
 func TestThreadsAndKernels(t *testing.T) {
 	for name, v := range variants() {
-		for _, kv := range []string{"f16", "f32", "q8_0"} {
+		for _, kv := range []string{"f16", "f32", "q8_0", "q4_0"} {
 			var want []float32
 			for _, simd := range asm.Available() {
 				for _, threads := range []int{1, 2, 5} {

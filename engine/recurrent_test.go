@@ -39,7 +39,7 @@ func TestRecurrentOneAnswer(t *testing.T) {
 			n, every = 120, 6
 		}
 		ids := randomTokens(n, m.config.Vocab, 4)
-		for j, kv := range []string{"f16", "q8_0"} {
+		for j, kv := range []string{"f16", "q8_0", "q4_0"} {
 			if !testkit.IsLong(t) && j > 0 {
 				continue
 			}

@@ -48,7 +48,7 @@ func TestRestoredSessionsGoOn(t *testing.T) {
 		if name == "windows" {
 			n = 830 // so that the windows have given up a page
 		}
-		o := SessionOptions{KV: []string{"f16", "q8_0", "f32"}[i%3]}
+		o := SessionOptions{KV: []string{"f16", "q8_0", "q4_0", "f32"}[i%4]}
 		ids := randomTokens(n+6, v, uint64(i))
 		s := newSession(t, m, o)
 		eval(t, s, ids[:n-70], nil, None)
@@ -104,7 +104,7 @@ func TestRestoredSessionsGoBack(t *testing.T) {
 		} else {
 			m = openRecipe(t, rt, name)
 		}
-		v, o := m.config.Vocab, SessionOptions{KV: []string{"f16", "q8_0", "f32"}[i%3]}
+		v, o := m.config.Vocab, SessionOptions{KV: []string{"f16", "q8_0", "q4_0", "f32"}[i%4]}
 		ids := randomTokens(n+2, v, uint64(i))
 		s := newSession(t, m, o)
 		for at := 0; at < n; at += 30 {

@@ -15,7 +15,7 @@ const DefaultKV = "f16"
 // SessionOptions configure a [Session].
 type SessionOptions struct {
 	Context int    // most tokens of the sequence; 0 is the model's context length
-	KV      string // storage of the KV cache: "f16", "f32", "q8_0"; "" is DefaultKV
+	KV      string // storage of the KV cache: "f16", "f32", "q8_0", "q4_0"; "" is DefaultKV
 
 	// Layers ends the forward pass after so many layers: the final norm and the output matrix follow
 	// directly, and the cache holds these layers only. 0 is all of them. With it a model drafts for

@@ -64,7 +64,7 @@ func TestPredictedBytes(t *testing.T) {
 	} {
 		n := min(tokens, c.m.Config().Context)
 		ids := slices.Repeat([]int32{1, 5, 9, 3}, n/4)
-		for _, kv := range []string{"f16", "f32", "q8_0"} {
+		for _, kv := range []string{"f16", "f32", "q8_0", "q4_0"} {
 			s, err := c.m.NewSession(engine.SessionOptions{KV: kv})
 			if err != nil {
 				t.Fatal(err)

@@ -178,8 +178,9 @@ func t5Eval(t *testing.T, m *Model, o SessionOptions, input, ids []int32) []floa
 // other inputs, drafted as trees, taken back and forked, with all kernels and numbers of threads.
 func TestT5OneAnswer(t *testing.T) {
 	for name, v := range map[string]randommodel.T5{"small": randommodel.SmallT5(), "flan": randommodel.FlanT5()} {
-		for _, kv := range []string{"f16", "f32", "q8_0"} {
-			if !testkit.IsLong(t) && kv == "f32" || testing.Short() && kv == "q8_0" {
+		for _, kv := range []string{"f16", "f32", "q8_0", "q4_0"} {
+			quants := map[string]string{"small": "q8_0", "flan": "q4_0"} // that the quick set has
+			if !testkit.IsLong(t) && kv != "f16" && (kv != quants[name] || testing.Short()) {
 				continue
 			}
 			o := SessionOptions{KV: kv}

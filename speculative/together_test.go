@@ -199,6 +199,9 @@ func drawTogether(models []*togetherModels, seed, n uint64) *together {
 	earlier, forms := rand.New(rand.NewPCG(seed, ^n)), rand.New(rand.NewPCG(^seed, ^n))
 	pick := func(all ...string) string { return all[rng.IntN(len(all))] }
 	c := &together{m: models[rng.IntN(len(models))], kv: pick("f16", "f16", "f32", "q8_0"), noCache: rng.IntN(8) == 0}
+	if rand.New(rand.NewPCG(^seed, n+1<<32)).IntN(5) == 0 { // nor this cache
+		c.kv = "q4_0"
+	}
 	if rng.IntN(2) == 0 {
 		c.targetBudget = []float64{1, 1, 1.3, 2.5}[rng.IntN(4)]
 	}

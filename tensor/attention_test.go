@@ -110,7 +110,7 @@ func count(from, to int) []int {
 
 func TestAttention(t *testing.T) {
 	rt := runtimeOf(t, 2)
-	for typ, tolerance := range map[KVType]float64{KVF32: 2e-6, KVF16: 2e-3, KVQ8_0: 4e-2} {
+	for typ, tolerance := range map[KVType]float64{KVF32: 2e-6, KVF16: 2e-3, KVQ8_0: 4e-2, KVQ4_0: 0.5} {
 		s := newSequence(t, typ, 10, 700)
 		for _, window := range []int{0, 1, 100, 300} {
 			for _, c := range [][2]int{{0, 1}, {0, 20}, {5, 3}, {250, 8}, {255, 2}, {256, 1}, {500, 20}, {699, 1}} {
@@ -276,7 +276,7 @@ func TestAttentionOneAnswer(t *testing.T) {
 	if testing.Short() {
 		rows = 12
 	}
-	for _, typ := range []KVType{KVF16, KVF32, KVQ8_0} {
+	for _, typ := range []KVType{KVF16, KVF32, KVQ8_0, KVQ4_0} {
 		s, other := newSequence(t, typ, 10, tokens), newSequence(t, typ, 30, 300)
 		q := queries(20, tokens)
 		size := len(q) / tokens
@@ -323,7 +323,7 @@ func TestAttentionTree(t *testing.T) {
 	if testing.Short() {
 		starts = []int{0, 250, 510}
 	}
-	for _, typ := range []KVType{KVF16, KVF32, KVQ8_0} {
+	for _, typ := range []KVType{KVF16, KVF32, KVQ8_0, KVQ4_0} {
 		for _, start := range starts {
 			for _, o := range append([]AttentionOptions{{Window: 4}, {Window: 254}}, testOptions...) {
 				if one := (o.Window > 5) != (o.Cap > 0); !testkit.IsLong(t) && (one || o.Sinks == nil) &&
@@ -475,7 +475,7 @@ func BenchmarkAttention(b *testing.B) {
 func TestValuesOfAnotherSize(t *testing.T) {
 	rt := runtimeOf(t, 2)
 	const tokens, large, small = 300, 24, 16
-	for _, typ := range []KVType{KVF16, KVF32, KVQ8_0} {
+	for _, typ := range []KVType{KVF16, KVF32, KVQ8_0, KVQ4_0} {
 		for _, sizes := range [][2]int{{large, small}, {small, large}} {
 			run := func(keys, values int) []float32 {
 				fill := func(seed uint64, heads, have, want int) (x []float32) { // rows of want numbers, of which have are not zero

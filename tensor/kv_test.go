@@ -17,7 +17,7 @@ func TestKVFork(t *testing.T) {
 	look := func(kv *KV, n int) []float32 {
 		return attention(t, rt, q, 0, AttentionSegment{KV: kv, Start: n - 1, Tokens: 1})
 	}
-	for _, typ := range []KVType{KVF16, KVF32, KVQ8_0} {
+	for _, typ := range []KVType{KVF16, KVF32, KVQ8_0, KVQ4_0} {
 		s := newSequence(t, typ, 10, tokens)
 		for _, n := range []int{0, 1, 100, 256, 300, 512, 600} {
 			fork, err := s.kv.Fork(n)
@@ -171,7 +171,7 @@ func TestMemoryIsGivenBack(t *testing.T) {
 func TestStoreKV(t *testing.T) {
 	rt := runtimeOf(t, 3)
 	q := queries(20, 1)
-	for _, typ := range []KVType{KVF16, KVF32, KVQ8_0} {
+	for _, typ := range []KVType{KVF16, KVF32, KVQ8_0, KVQ4_0} {
 		const tokens = 600
 		one, parent := newSequence(t, typ, 1, tokens), newSequence(t, typ, 5, tokens)
 		look := func(kv *KV, n int) []float32 {
@@ -198,7 +198,7 @@ func TestStoreKV(t *testing.T) {
 func TestKVDiscard(t *testing.T) {
 	rt := runtimeOf(t, 2)
 	const tokens, window = 900, 100
-	for _, typ := range []KVType{KVF16, KVF32, KVQ8_0} {
+	for _, typ := range []KVType{KVF16, KVF32, KVQ8_0, KVQ4_0} {
 		whole, s := newSequence(t, typ, 10, tokens), newSequence(t, typ, 10, tokens)
 		s.kv.Discard(767)
 		if s.kv.First() != 512 || s.kv.Slots() != whole.kv.Slots() || s.kv.Bytes() != whole.kv.Bytes()-whole.kv.Bytes()/4 {
@@ -316,7 +316,7 @@ func TestKVMeter(t *testing.T) {
 // closed cache's pages go to the next ones as they are.
 func TestKVDirtyPages(t *testing.T) {
 	rt := runtimeOf(t, 2)
-	for _, typ := range []KVType{KVF16, KVF32, KVQ8_0} {
+	for _, typ := range []KVType{KVF16, KVF32, KVQ8_0, KVQ4_0} {
 		for _, tokens := range []int{1, 3, 17, 255, 257, 300} {
 			clean := newSequence(t, typ, 10, tokens)
 			kv, err := NewKV(clean.kv.Shape())

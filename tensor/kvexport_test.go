@@ -9,7 +9,7 @@ import (
 // size than keys, and is the documented order: the first number of the first part is that of the first head's first
 // dimension.
 func TestKVExportComesBack(t *testing.T) {
-	for _, typ := range []KVType{KVF16, KVF32, KVQ8_0} {
+	for _, typ := range []KVType{KVF16, KVF32, KVQ8_0, KVQ4_0} {
 		shape := KVShape{Layers: 2, Heads: 3, HeadDim: 40, ValueDim: 24, Type: typ, Context: 700}
 		kv, err := NewKV(shape)
 		ok(t, err)

@@ -14,7 +14,7 @@ func TestKVPacked(t *testing.T) {
 	look := func(kv *KV, n int) []float32 {
 		return attention(t, rt, q, 0, AttentionSegment{KV: kv, Start: n - 1, Tokens: 1})
 	}
-	for _, typ := range []KVType{KVF16, KVF32, KVQ8_0} {
+	for _, typ := range []KVType{KVF16, KVF32, KVQ8_0, KVQ4_0} {
 		for _, n := range []int{1, 18, 128, 129, 256, 273, 384, 390} {
 			var used, kept atomic.Int64
 			counts := func(what string, kv *KV, bytes int64) {

@@ -111,8 +111,11 @@ func TestEncodeErrors(t *testing.T) {
 	if k, err := ParseKVType("q8_0"); err != nil || k != KVQ8_0 {
 		t.Errorf("cache type q8_0: %v %v", k, err)
 	}
-	if _, err := ParseKVType("q4_0"); !errors.Is(err, ErrType) {
-		t.Errorf("cache type q4_0: %v", err)
+	if k, err := ParseKVType("q4_0"); err != nil || k != KVQ4_0 {
+		t.Errorf("cache type q4_0: %v %v", k, err)
+	}
+	if _, err := ParseKVType("q4_1"); !errors.Is(err, ErrType) {
+		t.Errorf("cache type q4_1: %v", err)
 	}
 }
 

@@ -62,9 +62,10 @@ const (
 	KVF16  = asm.KVF16  // binary16, the default
 	KVF32  = asm.KVF32  // binary32
 	KVQ8_0 = asm.KVQ8_0 // a signed byte per number and a binary16 scale per position and 32 dimensions
+	KVQ4_0 = asm.KVQ4_0 // 4 bits per number and the same scales
 )
 
-// ParseKVType finds a cache type by its lower-case name: "f16", "f32" or "q8_0". The empty name is f16.
+// ParseKVType finds a cache type by its lower-case name: "f16", "f32", "q8_0" or "q4_0". The empty name is f16.
 func ParseKVType(name string) (KVType, error) {
 	if name == "" {
 		return KVF16, nil

@@ -6,19 +6,29 @@ import "fmt"
 var kvFormats = []struct {
 	name  string
 	bytes int
-}{{"F16", 2}, {"F32", 4}, {"Q8", 1}}
+}{{"F16", 2}, {"F32", 4}, {"Q8", 1}, {"Q4", 1}} // of Q4 a byte has two numbers
 
 const page = 256
 
-// loadKV loads numbers of the cache into one register as float32; 8-bit ones are multiplied with the register scale.
-func (f *file) loadKV(s isa, format, mem string, reg, scale int) {
+// scaled reports whether a format has scales.
+func scaled(format string) bool { return format == "Q8" || format == "Q4" }
+
+// loadKV loads numbers of the cache into one register as float32; integers are multiplied with the register scale. Of Q4 they are
+// the low or the high nibbles.
+func (f *file) loadKV(s isa, format, mem string, reg, scale int, high bool) {
 	switch format {
 	case "F16":
 		f.ins("VCVTPH2PS", mem, s.reg(reg))
 	case "F32":
 		f.ins("VMOVUPS", mem, s.reg(reg))
-	case "Q8":
+	case "Q8", "Q4":
 		f.ins("VPMOVSXBD", mem, s.reg(reg))
+		if format == "Q4" && high {
+			f.ins("VPSRAD", "$4", s.reg(reg), s.reg(reg))
+		} else if format == "Q4" {
+			f.ins("VPSLLD", "$28", s.reg(reg), s.reg(reg))
+			f.ins("VPSRAD", "$28", s.reg(reg), s.reg(reg))
+		}
 		f.ins("VCVTDQ2PS", s.reg(reg), s.reg(reg))
 		f.ins("VMULPS", s.reg(scale), s.reg(reg), s.reg(reg))
 	}
@@ -57,8 +67,11 @@ func (f *file) scoresColumns(s isa, format string, bytes, n, w int, here, next s
 	acc := func(r, v int) int { return r*vectors + v }
 	key := n * vectors
 	query := key + vectors
-	scale := query + 1 // of 8-bit keys
-	quant := format == "Q8"
+	scale := query + 1 // of integers
+	quant, dims := scaled(format), 1
+	if format == "Q4" {
+		dims = 2 // in a row of the page, which has bytes of all positions
+	}
 
 	f.label(here)
 	f.ins("CMPQ", "R11", imm(w))
@@ -86,24 +99,26 @@ func (f *file) scoresColumns(s isa, format string, bytes, n, w int, here, next s
 	for i := 0; i < w*16*bytes; i += 64 {
 		f.ins("PREFETCHT0", at("AX", i+w*16*bytes)) // the next column
 	}
-	for v := range vectors {
-		sc := scale + v
-		if quant && s.halves == 2 { // registers are few: convert the scales again
-			sc = scale
-			f.ins("VCVTPH2PS", at("BX", 16*v), y(sc))
-		}
-		f.loadKV(s, format, at("AX", v*s.lanes()*bytes), key+v, sc)
-	}
-	for r := range n {
-		f.ins("VBROADCASTSS", at("CX", 4*r), s.reg(query))
+	for d := range dims {
 		for v := range vectors {
-			f.ins("VFMADD231PS", s.reg(query), s.reg(key+v), s.reg(acc(r, v)))
+			sc := scale + v
+			if quant && s.halves == 2 { // registers are few: convert the scales again
+				sc = scale
+				f.ins("VCVTPH2PS", at("BX", 16*v), y(sc))
+			}
+			f.loadKV(s, format, at("AX", v*s.lanes()*bytes), key+v, sc, d == 1)
 		}
+		for r := range n {
+			f.ins("VBROADCASTSS", at("CX", 4*r), s.reg(query))
+			for v := range vectors {
+				f.ins("VFMADD231PS", s.reg(query), s.reg(key+v), s.reg(acc(r, v)))
+			}
+		}
+		f.ins("ADDQ", "R9", "CX")
 	}
 	f.ins("ADDQ", imm(page*bytes), "AX")
-	f.ins("ADDQ", "R9", "CX")
 	if quant {
-		f.ins("DECQ", "R13")
+		f.ins("SUBQ", imm(dims), "R13")
 		f.ins("JNZ", here+"dim")
 		f.ins("ADDQ", imm(2*page), "BX")
 		f.ins("TESTQ", "DX", "DX")
@@ -143,24 +158,43 @@ func valuesKernel(f *file, s isa) {
 		f.ins("LEAQ", "31(R9)", "R14")
 		f.ins("SHRQ", "$5", "R14")
 		f.ins("ADDQ", "R14", "R14")
-		f.ins("IMUL3Q", imm(kv.bytes), "R9", "R13")
+		if kv.name == "Q4" { // 16 for 32 dimensions, of the last ones at most 16
+			f.ins("MOVQ", "R9", "R13")
+			f.ins("ANDQ", "$31", "R13")
+			f.ins("MOVQ", "$16", "DX")
+			f.ins("CMPQ", "R13", "DX")
+			f.ins("CMOVQGT", "DX", "R13")
+			f.ins("MOVQ", "R9", "DX")
+			f.ins("SHRQ", "$5", "DX")
+			f.ins("SHLQ", "$4", "DX")
+			f.ins("ADDQ", "DX", "R13")
+		} else {
+			f.ins("IMUL3Q", imm(kv.bytes), "R9", "R13")
+		}
 		f.ins("SHLQ", "$2", "R9")
 		f.ins("XORQ", "R15", "R15")
 		f.dispatch("AX", len(wide)-1)
 		for n := len(wide) - 1; n > 0; n-- {
 			f.label(fmt.Sprintf("t%d", n))
+			narrow, high, done := fmt.Sprintf("narrow%d", n), fmt.Sprintf("high%d", n), fmt.Sprintf("done%d", n)
 			if w := wide[n]; w > 1 {
-				f.valuesColumns(s, kv.name, kv.bytes, n, w, fmt.Sprintf("wide%d", n), fmt.Sprintf("narrow%d", n))
+				f.valuesColumns(s, kv.name, kv.bytes, n, w, fmt.Sprintf("wide%d", n), narrow, fmt.Sprintf("wide%d", n), false)
 			}
-			f.valuesColumns(s, kv.name, kv.bytes, n, 1, fmt.Sprintf("narrow%d", n), fmt.Sprintf("done%d", n))
-			f.label(fmt.Sprintf("done%d", n))
+			if kv.name == "Q4" {
+				f.valuesColumns(s, kv.name, kv.bytes, n, 1, narrow, done, high, false)
+				f.valuesColumns(s, kv.name, kv.bytes, n, 1, high, done, narrow, true)
+			} else {
+				f.valuesColumns(s, kv.name, kv.bytes, n, 1, narrow, done, narrow, false)
+			}
+			f.label(done)
 			f.ret()
 		}
 	}
 }
 
-// valuesColumns is the loop over columns of w blocks of 16 dimensions, at label here; it ends at label next.
-func (f *file) valuesColumns(s isa, format string, bytes, n, w int, here, next string) {
+// valuesColumns is the loop over columns of w blocks of 16 dimensions, at label here; it ends at label next, and goes on at label
+// then. One block of Q4 has the low nibbles of its bytes, or, if high is set, the high ones; of several every other one has.
+func (f *file) valuesColumns(s isa, format string, bytes, n, w int, here, next, then string, high bool) {
 	vectors := w * s.halves
 	acc := func(r, v int) int { return r*vectors + v }
 	value, prob := n*vectors, n*vectors+1 // one value and n probabilities
@@ -193,11 +227,16 @@ func (f *file) valuesColumns(s isa, format string, bytes, n, w int, here, next s
 		f.ins("VBROADCASTSS", at("CX", 4*page*r), s.reg(prob+r))
 	}
 	for v := range vectors {
-		if format == "Q8" && v%(2*s.halves) == 0 {
+		if scaled(format) && v%(2*s.halves) == 0 {
 			f.ins("VPBROADCASTW", at("BX", v/s.halves), s.half(scale))
 			f.ins("VCVTPH2PS", s.half(scale), s.reg(scale))
 		}
-		f.loadKV(s, format, at("AX", v*s.lanes()*bytes), value, scale)
+		mem, odd := at("AX", v*s.lanes()*bytes), high
+		if format == "Q4" {
+			block := v / s.halves
+			mem, odd = at("AX", block/2*16+v%s.halves*8), high || block%2 == 1
+		}
+		f.loadKV(s, format, mem, value, scale, odd)
 		for r := range n {
 			f.ins("VFMADD231PS", s.reg(prob+r), s.reg(value), s.reg(acc(r, v)))
 		}
@@ -209,13 +248,20 @@ func (f *file) valuesColumns(s isa, format string, bytes, n, w int, here, next s
 	f.ins("JNZ", here+"position")
 	outs(func(r, v int, mem string) { f.ins("VMOVUPS", s.reg(acc(r, v)), mem) })
 	f.ins("ADDQ", imm(w*64), "R10")
-	f.ins("ADDQ", imm(w*16*bytes), "SI")
+	switch {
+	case format != "Q4":
+		f.ins("ADDQ", imm(w*16*bytes), "SI")
+	case w > 1 || high:
+		f.ins("ADDQ", imm((w+1)/2*16), "SI")
+	}
 	if w > 1 {
 		f.ins("ADDQ", imm(w), "DI") // a scale of 2 bytes for 2 blocks
 	} else if format == "Q8" {
 		f.ins("ADDQ", "R15", "DI")
 		f.ins("XORQ", "$2", "R15")
+	} else if high {
+		f.ins("ADDQ", "$2", "DI")
 	}
 	f.ins("SUBQ", imm(w), "R11")
-	f.ins("JMP", here)
+	f.ins("JMP", then)
 }

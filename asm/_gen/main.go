@@ -14,7 +14,7 @@
 //     Start with type_q8_0.go.
 //   - nest512.go (AVX-512), matmulpair512.go (two panels), nest256.go (AVX2, AVX-VNNI), expand256.go (AVX2, several tiles): the loop
 //     nests of products with integer weights. tileamx.go (AMX, many tokens). matmulfloat.go: with float weights.
-//   - attention.go, transpose.go, norm.go, quantize.go, noise.go, scan.go, stream.go, bench.go: the other kernels for amd64.
+//   - attention.go, transpose.go, norm.go, quantize.go, noise.go, scan.go, stream.go, rates.go, bench.go: the other kernels for amd64.
 //   - neonnest.go, neonplan.go, neonsums.go, neonscale.go, neonunpack.go, neontypes.go, neonq8.go: the loop nest for NEON and SDOT;
 //     neoni8mm*.go: for SMMLA; the other neon*.go files are named as those for amd64.
 //
@@ -61,6 +61,10 @@ var outputs = []output{
 	{"scan_avx2_amd64.s", func(f *file) { scans(f, avx2) }},
 	{"stream_avx512_amd64.s", func(f *file) { stream(f, avx512) }},
 	{"stream_avx2_amd64.s", func(f *file) { stream(f, avx2) }},
+	{"rates_avx512_amd64.s", ratesAVX512},
+	{"rates_amx_amd64.s", ratesAMX},
+	{"rates_avxvnni_amd64.s", ratesAVXVNNI},
+	{"rates_avx2_amd64.s", ratesAVX2},
 	{"cycles_amd64.s", cycles},
 }
 

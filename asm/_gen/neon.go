@@ -36,6 +36,8 @@ var instructions = []instruction{
 	{"MULI", "i, m, n, d", "0x4F808000" + lane + dnm, "mul v{d}.4s, v{n}.4s, v{m}.s[{i}]"},
 	{"MLAI", "i, m, n, d", "0x6F800000" + lane + dnm, "mla v{d}.4s, v{n}.4s, v{m}.s[{i}]"},
 	{"SSHR4", "s, n, d", "0x4F000400 | (64-(s))<<16" + dn, "sshr v{d}.4s, v{n}.4s, #{s}"},
+	{"SHLB4", "n, d", "0x4F0C5400" + dn, "shl v{d}.16b, v{n}.16b, #4"},
+	{"SSHRB4", "n, d", "0x4F0C0400" + dn, "sshr v{d}.16b, v{n}.16b, #4"},
 	{"SXTL8", "n, d", "0x0F08A400" + dn, "sshll v{d}.8h, v{n}.8b, #0"},
 	{"SXTL8H", "n, d", "0x4F08A400" + dn, "sshll2 v{d}.8h, v{n}.16b, #0"},
 	{"SXTL4", "n, d", "0x0F10A400" + dn, "sshll v{d}.4s, v{n}.4h, #0"},

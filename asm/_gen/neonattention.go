@@ -2,15 +2,22 @@ package main
 
 import "fmt"
 
-// cached loads 16 numbers of the cache into four registers as float32; 8-bit ones are multiplied with the registers that scale returns.
-func (f neonFile) cached(format, base string, off, reg int, scale func(i int) int) {
+// cached loads 16 numbers of the cache into four registers as float32; integers are multiplied with the registers that scale returns.
+// Of Q4 they are the low or the high nibbles.
+func (f neonFile) cached(format, base string, off, reg int, scale func(i int) int, high bool) {
 	switch format {
 	case "F16":
 		f.floats("f16", base, off, reg)
 	case "F32":
 		f.floats("f32", base, off, reg)
-	case "Q8":
+	case "Q8", "Q4":
 		f.ins("FMOVQ", at(base, off), q(reg))
+		if format == "Q4" {
+			if !high {
+				f.op("SHLB4", reg, reg)
+			}
+			f.op("SSHRB4", reg, reg)
+		}
 		f.op("SXTL8H", reg, reg+2)
 		f.op("SXTL8", reg, reg)
 		for i := reg; i < reg+4; i += 2 {
@@ -51,10 +58,13 @@ func neonScores(f neonFile) {
 
 // scoresColumns is the loop over columns of w blocks of 16 keys, at label here; it ends at label next.
 func (f neonFile) scoresColumns(format string, bytes, n, w int, here, next string) {
-	quant := format == "Q8"
+	quant, dims := scaled(format), 1
+	if format == "Q4" {
+		dims = 2 // in a row of the page, which has bytes of all positions
+	}
 	var r registers
 	acc, key, query := r.take(4*n*w), r.take(4*w), r.take(2)
-	scale := 0 // of 8-bit keys
+	scale := 0 // of integers
 	if quant {
 		scale = r.take(4 * w)
 	}
@@ -78,20 +88,22 @@ func (f neonFile) scoresColumns(format string, bytes, n, w int, here, next strin
 	}
 	f.label(here + "dim")
 	f.ins("PRFM", at("R12", 2*page*bytes), "PLDL1KEEP") // two columns on
-	q, _ := f.words("R14", 0, n, query)
-	for i := range w {
-		f.cached(format, "R12", 16*bytes*i, key+4*i, func(v int) int { return scale + 4*i + v })
-	}
-	for row := range n {
-		lane, reg := q(row)
-		for v := range 4 * w {
-			f.op("FMLAI", lane, reg, key+v, acc+4*w*row+v)
+	for d := range dims {
+		q, _ := f.words("R14", 0, n, query)
+		for i := range w {
+			f.cached(format, "R12", 16*bytes*i, key+4*i, func(v int) int { return scale + 4*i + v }, d == 1)
 		}
+		for row := range n {
+			lane, reg := q(row)
+			for v := range 4 * w {
+				f.op("FMLAI", lane, reg, key+v, acc+4*w*row+v)
+			}
+		}
+		f.ins("ADD", "R7", "R14")
 	}
 	f.ins("ADD", imm(page*bytes), "R12")
-	f.ins("ADD", "R7", "R14")
 	if quant {
-		f.ins("SUB", "$1", "R16")
+		f.ins("SUB", imm(dims), "R16")
 		f.ins("CBNZ", "R16", here+"dim")
 		f.ins("ADD", imm(2*page), "R13")
 		f.ins("CBNZ", "R15", here+"group")
@@ -126,26 +138,40 @@ func neonValues(f neonFile) {
 		f.ins("ADD", "$31", "R9", "R10")
 		f.ins("LSR", "$5", "R10", "R10")
 		f.ins("LSL", "$1", "R10", "R10")
-		f.ins("MOVD", imm(kv.bytes), "R7")
-		f.ins("MUL", "R7", "R9", "R7")
+		if kv.name == "Q4" { // 16 for 32 dimensions, of the last ones at most 16
+			f.ins("AND", "$31", "R9", "R7")
+			f.ins("MOVD", "$16", "R12")
+			f.ins("CMP", "R12", "R7")
+			f.ins("CSEL", "GT", "R12", "R7", "R7")
+			f.ins("LSR", "$5", "R9", "R12")
+			f.ins("ADD", "R12<<4", "R7")
+		} else {
+			f.ins("MOVD", imm(kv.bytes), "R7")
+			f.ins("MUL", "R7", "R9", "R7")
+		}
 		f.ins("LSL", "$2", "R9", "R9")
 		f.ins("MOVD", "ZR", "R16")
 		f.choose("R6", most)
 		for n := most; n > 0; n-- {
-			narrow, done := fmt.Sprintf("narrow%d", n), fmt.Sprintf("done%d", n)
+			narrow, high, done := fmt.Sprintf("narrow%d", n), fmt.Sprintf("high%d", n), fmt.Sprintf("done%d", n)
 			f.label(fmt.Sprintf("t%d", n))
 			if n <= 2 {
-				f.valuesColumns(kv.name, kv.bytes, n, 2, fmt.Sprintf("wide%d", n), narrow)
+				f.valuesColumns(kv.name, kv.bytes, n, 2, fmt.Sprintf("wide%d", n), narrow, fmt.Sprintf("wide%d", n), false)
 			}
-			f.valuesColumns(kv.name, kv.bytes, n, 1, narrow, done)
+			if kv.name == "Q4" {
+				f.valuesColumns(kv.name, kv.bytes, n, 1, narrow, done, high, false)
+				f.valuesColumns(kv.name, kv.bytes, n, 1, high, done, narrow, true)
+			} else {
+				f.valuesColumns(kv.name, kv.bytes, n, 1, narrow, done, narrow, false)
+			}
 			f.label(done)
 			f.done()
 		}
 	}
 }
 
-// valuesColumns is the loop over columns of w blocks of 16 dimensions, at label here; it ends at label next.
-func (f neonFile) valuesColumns(format string, bytes, n, w int, here, next string) {
+// valuesColumns is file.valuesColumns for arm64.
+func (f neonFile) valuesColumns(format string, bytes, n, w int, here, next, then string, high bool) {
 	var r registers
 	acc, value, prob, scale := r.take(4*n*w), r.take(4), r.take(n), r.take(1)
 	outs := func(each func(base string, off, first, n int)) {
@@ -168,13 +194,17 @@ func (f neonFile) valuesColumns(format string, bytes, n, w int, here, next strin
 	for row := range n {
 		f.ins("FMOVS", at("R14", 4*page*row), q(prob+row))
 	}
-	if format == "Q8" { // the same 32 dimensions for both blocks
+	if scaled(format) { // the same 32 dimensions for both blocks
 		f.ins("MOVHU", at("R13", 0), "R17")
 		f.ins("VDUP", "R17", v(scale, "H8"))
 		f.op("FCVTL", scale, scale)
 	}
 	for i := range w {
-		f.cached(format, "R12", 16*bytes*i, value, func(int) int { return scale })
+		off := 16 * bytes * i
+		if format == "Q4" { // both blocks are of the same bytes
+			off = 0
+		}
+		f.cached(format, "R12", off, value, func(int) int { return scale }, high || i == 1)
 		for row := range n {
 			for v := range 4 {
 				f.op("FMLAI", 0, prob+row, value+v, acc+4*(w*row+i)+v)
@@ -188,13 +218,19 @@ func (f neonFile) valuesColumns(format string, bytes, n, w int, here, next strin
 	f.ins("CBNZ", "R15", here+"position")
 	outs(f.storeVectors)
 	f.ins("ADD", imm(64*w), "R8")
-	f.ins("ADD", imm(16*bytes*w), "R0")
-	if w == 2 {
+	switch {
+	case format != "Q4":
+		f.ins("ADD", imm(16*bytes*w), "R0")
+	case w == 2 || high:
+		f.ins("ADD", "$16", "R0")
+	}
+	switch {
+	case w == 2 || high:
 		f.ins("ADD", "$2", "R1")
-	} else {
+	case format != "Q4":
 		f.ins("ADD", "R16", "R1")
 		f.ins("EOR", "$2", "R16", "R16")
 	}
 	f.ins("SUB", imm(w), "R5")
-	f.ins("B", here)
+	f.ins("B", then)
 }

@@ -12,4 +12,8 @@ var outputsARM64 = []output{
 	{"scores_neon_arm64.s", neon(neonScores)},
 	{"values_neon_arm64.s", neon(neonValues)},
 	{"scan_neon_arm64.s", neon(neonScans)},
+	{"stream_neon_arm64.s", neon(neonStream)},
+	{"rates_neon_arm64.s", neon(neonRates)},
+	{"rates_dotprod_arm64.s", neon(neonRatesDotprod)},
+	{"rates_i8mm_arm64.s", neon(neonRatesI8MM)},
 }

@@ -28,7 +28,7 @@ import (
 var benchCommand = command{
 	name: "bench",
 	does: "tokens per second on this machine, beside what its memory allows",
-	usage: "[-m FILE | --shape NAME --type TYPE [--layers N]] [-p N,N] [-n N] [-t N] [-r N] [--quick] " +
+	usage: "[-m FILE | --shape NAME --type TYPE [--layers N] | --limits] [-p N,N] [-n N] [-t N] [-r N] [--quick] " +
 		"[--kernels A,B] [-o FORMAT]",
 	about: `Measures this machine's memory bandwidth, then passes of the model: decoding, verification of several tokens at once, prefill, batches of sequences, and with -md the steps of a draft model or head. Times are medians; prompts are random tokens, or those of a text (-f); batches are sampled at temperature 0.8.
 
@@ -38,7 +38,9 @@ Of an encoder the vectors of texts are measured, of -p tokens each alone, and of
 
 With --kernels A,B the model is open on every kernel set at once, and the repeats of all rows are done on each in turn: what happens on the machine meanwhile favors none. Of each row and set there is the median of the repeats with its interval (95 %, bootstrap), and how much faster it is than the first set, by the pairs of one repeat.
 
-With --shape the weights are random and made in memory: the speed of a model of that shape, before its download.`,
+With --shape the weights are random and made in memory: the speed of a model of that shape, before its download.
+
+With --limits there is no model: it measures what this machine's memory, caches and multiplying instructions can do at most, and beside that what the kernels reach: products with every weight type (or that of --type) for decoding, verifying 8 and 16 tokens and a prompt of 128; attention of 1 and 8 tokens after 4096 others (or those of -d) with every type of cache (or that of --kv); and operations on activations. "reached" is the time that the slowest of the needed parts takes at least, over the time measured. The fastest of -r repeats counts on both sides.`,
 	new: func() job { return newBenchmark() },
 }
 
@@ -61,6 +63,8 @@ type benchmark struct {
 	shape, typ string
 	layers     int // of the shape; 0: all
 	quick      bool
+	machine    bool // without a model: limits
+	limits     bench.Limits
 	text       string // file whose tokens are taken instead of random ones
 	read       string // what it holds
 	results    resultFlags
@@ -113,6 +117,7 @@ func (b *benchmark) flags() []group {
 			intFlag("-r, --repetitions", &b.o.Repeats, 1, maxRepeats, "repeats; a row stops after ten seconds").or("5"),
 			switchFlag("--quick", &b.quick, true, "fewer rows and repeats: -p 128 -n 16 --verify 1,2,4,8,16 --batch 1,16 "+
 				"--sample 20 -r 2"),
+			switchFlag("--limits", &b.machine, true, "what this machine can do at most, and what of it the kernels reach"),
 			fileFlag("-f, --file", &b.text, "FILE",
 				"take the tokens of this text instead of random ones: which experts they choose is then a text's"),
 			kernelsRow(&b.kernels),
@@ -127,8 +132,8 @@ func (b *benchmark) check() (err error) {
 	switch {
 	case b.shape != "" && b.model != "":
 		return usagef("-m and --shape exclude each other")
-	case b.typ != "" && b.shape == "":
-		return usagef("--type goes with --shape")
+	case b.typ != "" && b.shape == "" && !b.machine:
+		return usagef("--type goes with --shape or --limits")
 	case b.layers > 0 && b.shape == "":
 		return usagef("--layers goes with --shape")
 	}
@@ -136,7 +141,9 @@ func (b *benchmark) check() (err error) {
 		b.o.Prefill, b.o.Decode, b.o.Verify, b.o.Batches, b.o.Sampled, b.o.Repeats = []int{128}, 16, []int{1, 2, 4, 8, 16},
 			[]int{1, 16}, 20, 2
 	}
-	b.o.KV, err = b.cache.kvType()
+	if b.o.KV, err = b.cache.kvType(); err == nil && b.machine {
+		b.limits, err = b.checkLimits()
+	}
 	return err
 }
 
@@ -223,6 +230,9 @@ func parseCounts(p *[]int, low, high int, v string) error {
 }
 
 func (b *benchmark) run(ctx context.Context, p *program) error {
+	if b.machine {
+		return b.runLimits(ctx, p)
+	}
 	if err := b.readText(ctx); err != nil {
 		return err
 	}

@@ -3,10 +3,12 @@ package main
 import (
 	"math"
 	"slices"
+
+	"github.com/specgo/spec/tensor"
 )
 
 // kvTypes are how keys and values can be stored.
-var kvTypes = []string{"f16", "f32", "q8_0"}
+var kvTypes = []string{"f16", "f32", "q8_0", "q4_0"}
 
 // kvFlags choose the type of the KV cache, by --kv or by llama.cpp's two flags.
 type kvFlags struct {
@@ -57,15 +59,13 @@ func (k *kvFlags) kvType() (string, error) {
 	return keys, nil
 }
 
-// bytesPerValue is the memory of one number in a KV cache.
+// bytesPerValue is the memory of one number in a KV cache, in heads of 32 numbers or a multiple.
 func bytesPerValue(kv string) float64 {
-	switch kv {
-	case "f32":
-		return 4
-	case "q8_0":
-		return 34.0 / 32 // a block of 32 numbers and its scale
+	t, err := tensor.ParseKVType(kv)
+	if err != nil {
+		t = tensor.KVF16 // flags have only names that are known
 	}
-	return 2
+	return float64(tensor.KVShape{Layers: 1, Heads: 1, HeadDim: 32, Type: t}.SlotBytes()) / 64
 }
 
 // ignoredRows are flags of llama.cpp that choose hardware, memory mapping or batch sizes, which there is no choice of

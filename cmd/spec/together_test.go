@@ -83,6 +83,7 @@ func TestRefusedTogether(t *testing.T) {
 		{"`serve --ssl-cert-file`", "no `--ssl-key-file`", []string{"serve", "--ssl-cert-file", text}},
 		{"`plan --prompts`", "`-p`, `-f`", []string{"plan", "-p", "x", "--prompts", text}},
 		{"`bench -m`", "`--shape`", []string{"bench", "-m", target, "--shape", "llama-1b"}},
+		{"`bench --limits`", "`-m`, `--shape` and others", []string{"bench", "--limits", "-m", target}},
 		{"`inspect --memory`", "`--json`", []string{"inspect", "--memory", "1G", "--json", "-m", target}},
 		{"`embed`", "several `-m`", []string{"embed", "-m", target, "-m", draft, "-p", "x"}},
 		{"`cache build`", "no `-m`", []string{"cache", "build"}},

@@ -75,9 +75,9 @@ func TestSchedulersGoOnFromWhatIsStored(t *testing.T) {
 		kv   string
 		n    int
 	}{
-		{"attention", smallLlama(t, rt, 1024), "f32", 200}, {"attention", smallLlama(t, rt, 1024), "q8_0", 200},
+		{"attention", smallLlama(t, rt, 1024), "q4_0", 200}, {"attention", smallLlama(t, rt, 1024), "q8_0", 200},
 		{"windows", openFile(t, rt, windows.File(t), engine.Options{}), "", 800},
-		{"recurrent", openRecipe(t, rt, "qwen35"), "q8_0", 200}, {"recurrent", openRecipe(t, rt, "granitehybrid"), "", 200},
+		{"recurrent", openRecipe(t, rt, "qwen35"), "q4_0", 200}, {"recurrent", openRecipe(t, rt, "granitehybrid"), "", 200},
 	} {
 		what := fmt.Sprintf("%s, KV %q", x.name, x.kv)
 		dir := t.TempDir()

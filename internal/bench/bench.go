@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/tensor"
 )
 
 // Options say what to measure. An empty list leaves its rows out.
@@ -145,14 +146,11 @@ func (r *runner) finish(row *Row, bandwidth float64) {
 // kvBytes is what the cache holds for one position.
 func (r *runner) kvBytes() float64 {
 	c := r.m.Config()
-	numbers := float64(2 * c.Layers * c.KVHeads * c.HeadDim)
-	switch r.o.KV {
-	case "f32":
-		return 4 * numbers
-	case "q8_0":
-		return 34 * numbers / 32
+	t, err := tensor.ParseKVType(r.o.KV)
+	if err != nil {
+		t = tensor.KVF16 // a session has refused the name
 	}
-	return 2 * numbers
+	return float64(tensor.KVShape{Layers: c.Layers, Heads: c.KVHeads, HeadDim: c.HeadDim, Type: t}.SlotBytes())
 }
 
 // tokens returns random tokens, or the next ones of the text: the speed depends on it only where experts are chosen.

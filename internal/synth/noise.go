@@ -2,9 +2,11 @@ package synth
 
 import (
 	"encoding/binary"
+	"io"
 	"math"
 	"strings"
 
+	"github.com/specgo/spec/convert"
 	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/tensor"
 )
@@ -164,4 +166,16 @@ func (n *pattern) tensor(name string, typ gguf.Type, dims ...int) source {
 		t.dims = append(t.dims, uint64(d))
 	}
 	return t
+}
+
+// Rows is random rows of weights of a type that the engine runs, as a GGUF file has them: at every place the same bytes.
+func Rows(t tensor.Type) io.ReaderAt {
+	return rows{patternOf(convert.FileType(t))}
+}
+
+type rows struct{ pattern *pattern }
+
+func (r rows) ReadAt(p []byte, at int64) (int, error) {
+	r.pattern.fill(p, at, 1)
+	return len(p), nil
 }
