@@ -21,6 +21,10 @@ type Segment struct {
 
 	Logits Rows
 
+	// Chunk says that the tokens are part of a longer prompt, so that [Model.Costs] counts them as such though they are
+	// few: the last ones of a prompt, which was fed in several passes.
+	Chunk bool
+
 	// Hidden says for which positions hidden states are wanted, as Logits does for logits, and Layers of which layers: k
 	// is the input of layer k, so 0 is the embeddings; the session's number of layers ([Session.Layers]) is the output
 	// of the last one; [FinalNorm] is that after the final norm.

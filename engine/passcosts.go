@@ -49,11 +49,12 @@ func (p *passCosts) of(layers int) *costs.Costs {
 func (s *Session) Costs() *costs.Costs { return s.costs }
 
 // ShortRows is the most tokens without logits that count as rows of a pass all the same: what a decoder feeds before
-// it drafts. More are a chunk of a prompt.
+// it drafts. More are a chunk of a prompt, and so are fewer in a [Segment] that says so.
 const ShortRows = 8
 
 // learn tells the costs of a pass. One of few tokens without any logits says nothing of rows: it did without the
-// output matrix.
+// output matrix. One with a prompt's last few tokens alone says nothing of prompts either, since a pass of few tokens
+// takes no less, and beside rows they take less than what passes differ by.
 func (m *Model) learn(b Batch, results []Result, took time.Duration) {
 	var c *costs.Costs
 	rows, prompts, wanted := 0, 0, 0
@@ -70,13 +71,13 @@ func (m *Model) learn(b Batch, results []Result, took time.Duration) {
 		if want < 0 {
 			want = n
 		}
-		if wanted += want; b[i].Parents == nil && n-want > ShortRows {
+		if wanted += want; b[i].Chunk || b[i].Parents == nil && n-want > ShortRows {
 			prompts += n
 		} else {
 			rows += n
 		}
 	}
-	if c != nil && (wanted > 0 || prompts > 0) {
+	if c != nil && (prompts > ShortRows || prompts == 0 && wanted > 0) {
 		c.Learn(rows, prompts, took.Seconds())
 	}
 }

@@ -86,7 +86,9 @@ func (c *Scheduler) take(s *Session, n int) bool {
 		c.stats.Recomputed += int64(max(0, min(have+n, s.computed)-have))
 	}
 	s.chunk = s.long() || s.missing() > 0
-	c.batch, c.taken = append(c.batch, s.part(n)), append(c.taken, s)
+	g := s.part(n)
+	g.Chunk = s.chunk
+	c.batch, c.taken = append(c.batch, g), append(c.taken, s)
 	c.enter(s, taken)
 	return true
 }
@@ -163,14 +165,14 @@ func (c *Scheduler) victim(s *Session) *Session {
 
 // room reports whether a new session may begin.
 func (c *Scheduler) room() bool {
-	n := len(c.sessions) + c.held
+	n := len(c.sessions)
 	if c.o.Sessions > 0 && n >= c.o.Sessions {
 		return false
 	}
 	if c.budget == 0 || n == 0 {
 		return true
 	}
-	wanted := c.empty * int64(1+c.held)
+	wanted := c.empty
 	for _, s := range c.sessions {
 		if s.pending() && s.session == nil || c.blocked {
 			return false // those that are here first
@@ -182,13 +184,14 @@ func (c *Scheduler) room() bool {
 	return c.fits(wanted - c.prefixes.bytes.Load())
 }
 
-// admit lets NewSession calls go on that wait, as long as there is room.
+// admit lets NewSession calls go on that wait, as long as there is room. The next pass waits for what they submit.
 func (c *Scheduler) admit() {
 	for len(c.waiting) > 0 && !c.closed && c.room() {
 		a := c.waiting[0]
 		c.waiting = slices.Delete(c.waiting, 0, 1)
-		a.granted = true
-		c.held++
+		c.open(a.session)
+		a.session.expectAt = c.now()
+		c.enter(a.session, announced)
 		close(a.ready)
 	}
 }

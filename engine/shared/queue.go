@@ -14,8 +14,8 @@ import (
 //	                        │  its last result │   └──── more of it is left ──┘ │
 //	                        └──────────────────┴────────────────────────────────┘
 //
-// Where an Eval fails, or an announcement is taken back, the session is idle. It can be closed where nothing is
-// submitted. What changes a state is [queue.enter] alone.
+// One that waited for its place begins announced, others idle. Where an Eval fails, or an announcement is taken back,
+// the session is idle. It can be closed where nothing is submitted. What changes a state is [queue.enter] alone.
 type state uint8
 
 const (

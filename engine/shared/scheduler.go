@@ -18,9 +18,9 @@ import (
 //
 // A pass starts when every session that is waited for has submitted its tokens, or when the bound Wait has passed. A
 // session is waited for from the moment that it is expected to submit until it has done so: from its last result on
-// (decoders go on), unless [Session.Announce] says otherwise. One that misses the bound is not waited for until it
-// has submitted within the bound of a result again. So a reader that is slow, or a decoder that is busy with its
-// drafts, holds up nobody for more than one bound.
+// (decoders go on), or from its admission if it waited for that, unless [Session.Announce] says otherwise. One that
+// misses the bound is not waited for until it has submitted within the bound of a result again. So a reader that is
+// slow, or a decoder that is busy with its drafts, holds up nobody for more than one bound.
 //
 // Passes run on the goroutines of the sessions that are in them, under the Scheduler's own context: when a caller's
 // context ends, the pass goes on and only its own result is dropped. A pass that panics fails its segments with
@@ -168,19 +168,19 @@ func New(m *engine.Model, o Options) *Scheduler {
 // admissions are NewSession calls.
 type admissions struct {
 	waiting []*admission // in order
-	held    int          // those that may go on and have not yet
 	serial  uint64       // of sessions
 	awaits  uint64       // calls of Session.Await
 }
 
 // admission is a NewSession that waits.
 type admission struct {
+	session *Session // has a serial once it is open
 	ready   chan struct{}
-	granted bool
 }
 
 // NewSession begins an empty sequence, which belongs to one goroutine at a time. It waits until there is room: less
-// than Options.Sessions sessions, and memory for a first page without taking it from another session.
+// than Options.Sessions sessions, and memory for a first page without taking it from another session. One that has
+// waited is expected to submit, so that it joins the first pass after its place became free.
 func (c *Scheduler) NewSession(ctx context.Context, o SessionOptions) (*Session, error) {
 	if c.m == nil {
 		return nil, fmt.Errorf("%w: no model", engine.ErrUsage)
@@ -192,7 +192,7 @@ func (c *Scheduler) NewSession(ctx context.Context, o SessionOptions) (*Session,
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.waiting) > 0 || !c.room() {
-		a := &admission{ready: make(chan struct{})}
+		a := &admission{s, make(chan struct{})}
 		c.waiting = append(c.waiting, a)
 		c.mu.Unlock()
 		select {
@@ -200,7 +200,10 @@ func (c *Scheduler) NewSession(ctx context.Context, o SessionOptions) (*Session,
 		case <-ctx.Done():
 		}
 		c.mu.Lock()
-		if !a.granted {
+		switch {
+		case s.state == closed:
+			return nil, errSchedulerClosed
+		case s.serial == 0:
 			c.waiting = slices.DeleteFunc(c.waiting, func(w *admission) bool { return w == a })
 			c.admit()
 			if c.closed {
@@ -208,15 +211,20 @@ func (c *Scheduler) NewSession(ctx context.Context, o SessionOptions) (*Session,
 			}
 			return nil, ctx.Err()
 		}
-		c.held--
+		return s, nil
 	}
 	if c.closed {
 		return nil, errSchedulerClosed
 	}
+	c.open(s)
+	return s, nil
+}
+
+// open takes a session in.
+func (c *Scheduler) open(s *Session) {
 	c.serial++
 	s.serial, c.cost = c.serial, s.costs
 	c.sessions = append(c.sessions, s)
-	return s, nil
 }
 
 // newShared makes a session and checks its options. All sessions of the engine get the model's context, so that a

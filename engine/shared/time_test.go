@@ -122,6 +122,58 @@ func TestSchedulerWaitsOnce(t *testing.T) {
 	})
 }
 
+// A request that waits for a place is in the pass after the one that freed it: those who go on wait for what it
+// submits. One that is slow, or goes without a word, costs them one bound at most.
+func TestSchedulerWaitsForWhoGetsAPlace(t *testing.T) {
+	const pass = 20 * time.Millisecond
+	for _, x := range []struct {
+		name  string
+		takes time.Duration // from the place to the first submission; 0: it leaves at once
+		lost  time.Duration // for those that go on
+		late  int64
+	}{
+		{"at once", time.Millisecond, time.Millisecond, 0}, {"late", 2 * pass, pass, 1}, {"gone", 0, 0, 0},
+	} {
+		inTime(t, Options{Sessions: 2}, pass, 0, func(t *testing.T, c *Scheduler, passes *[]engine.Batch) {
+			begin := time.Now()
+			const before, after = 5, 6 // passes, until one ends and later
+			goesOn, ends := sharedSession(t, c), sharedSession(t, c)
+			goesOn.Announce(true)
+			ends.Announce(true) // so that the first pass has both
+			var wait sync.WaitGroup
+			wait.Go(func() {
+				for range before + after {
+					feed(t, goesOn, 1, engine.Last)
+				}
+				if took := time.Since(begin) - (before+after)*pass; took != x.lost {
+					t.Errorf("%s: the one that goes on lost %v, want %v", x.name, took, x.lost)
+				}
+				goesOn.Close()
+			})
+			wait.Go(func() {
+				for range before {
+					feed(t, ends, 1, engine.Last)
+				}
+				ends.Close()
+			})
+			wait.Go(func() {
+				s := sharedSession(t, c) // waits
+				if time.Sleep(x.takes); x.takes > 0 {
+					feed(t, s, 3, engine.Last)
+				}
+				s.Close()
+			})
+			wait.Wait()
+			if n := len((*passes)[before]); (n == 2) != (x.takes == time.Millisecond) {
+				t.Errorf("%s: the pass after the one that freed the place has %d sessions", x.name, n)
+			}
+			if n := c.Stats().Late; n != x.late {
+				t.Errorf("%s: %d bounds were missed", x.name, n)
+			}
+		})
+	}
+}
+
 // A session that has said that it will not submit is not waited for, and one that announces itself is.
 func TestSchedulerAnnounce(t *testing.T) {
 	inTime(t, Options{}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, passes *[]engine.Batch) {

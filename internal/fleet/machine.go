@@ -45,7 +45,6 @@ type answer struct {
 	each                float64 // seconds of a token of its prompt
 	positions           int     // tokens that were computed
 	whole               bool    // its prompt is so short that it joins a pass as rows
-	enters              bool    // it has just got another's place, and the next pass begins without it
 	decodes             bool    // passes have had rows of it: it is delayed by prompts
 }
 
@@ -56,9 +55,7 @@ type run struct {
 	next     int // the first that has no place
 	now      float64
 	active   []*answer // the oldest first
-	among    []*answer // in the pass
-	rest     []*answer // of those, the ones that get a token
-	left     int       // answers that ended in the last pass, where requests waited for their places
+	rest     []*answer // in the pass, those that get a token
 	out      Outcome
 }
 
@@ -94,16 +91,13 @@ func (m *Machine) Run(ctx context.Context, requests []Request) (Outcome, error) 
 	return r.out, nil
 }
 
-// admit gives places to those that have arrived. One that waited for another's place has not submitted its prompt when
-// the other answers' next pass begins.
+// admit gives places to those that have arrived: they are in the next pass.
 func (r *run) admit() {
-	defer func() { r.left = 0 }()
 	for r.next < len(r.requests) && len(r.active) < r.m.Places && r.requests[r.next].At <= r.now {
 		q := r.requests[r.next]
 		r.active = append(r.active, &answer{ // the last token of a prompt begins the answer
 			index: r.next, prompt: q.Prompt - 1, left: q.Answer, each: r.m.Prompt(q.Prompt),
-			whole: q.Prompt-1 <= engine.ShortRows, enters: r.left > 0})
-		r.left--
+			whole: q.Prompt-1 <= engine.ShortRows})
 		if r.next++; r.next == len(r.requests) {
 			r.out.Queued = r.now
 		}
@@ -114,17 +108,7 @@ func (r *run) admit() {
 func (r *run) pass() {
 	rows, positions, prompts, generating := 0, 0, 0, false
 	var slowest float64
-	among := r.among[:0]
 	for _, a := range r.active {
-		if !a.enters {
-			among = append(among, a)
-		}
-	}
-	r.among = among
-	if len(among) == 0 {
-		among = r.active
-	}
-	for _, a := range among {
 		generating = generating || a.decodes
 		switch {
 		case a.prompt == 0:
@@ -147,7 +131,7 @@ func (r *run) pass() {
 		room = min(max(leastChunk, room), max(engine.PassRows-rows, leastChunk))
 	}
 	rest := r.rest[:0]
-	for _, a := range among {
+	for _, a := range r.active {
 		switch {
 		case a.prompt == 0:
 			rest = append(rest, a)
@@ -162,9 +146,6 @@ func (r *run) pass() {
 	}
 	r.rest = rest
 	r.spend(seconds)
-	for _, a := range r.active {
-		a.enters = false
-	}
 	for _, a := range rest {
 		r.token(a, 1)
 	}
@@ -222,9 +203,5 @@ func (r *run) token(a *answer, n int) {
 
 // leave frees the places of those that have ended.
 func (r *run) leave() {
-	n := len(r.active)
 	r.active = slices.DeleteFunc(r.active, func(a *answer) bool { return a.left == 0 })
-	if n == r.m.Places {
-		r.left = n - len(r.active)
-	}
 }
