@@ -42,6 +42,9 @@ type Worker struct {
 	q        *Queue
 	identity string
 	counts   counts
+	places   *places
+	// how long what is done with a request waits for a server that is not there: storeTime, but in tests
+	storeTime time.Duration
 
 	mu    sync.Mutex
 	lanes [][]*source // of each priority
@@ -67,7 +70,7 @@ func NewWorker(ctx context.Context, o WorkerOptions) (*Worker, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	w := &Worker{o: o, q: o.Queue, identity: sum}
+	w := &Worker{o: o, q: o.Queue, identity: sum, places: newPlaces(o.Parallel), storeTime: storeTime}
 	w.lanes, w.next = make([][]*source, len(Priorities)), make([]int, len(Priorities))
 	return w, w.q.announce(ctx, sum, o.Identity)
 }
@@ -105,26 +108,16 @@ func (w *Worker) Run(ctx context.Context) error {
 			}
 		}
 	})
-	places := make(chan struct{}, w.o.Parallel)
 	pause := time.NewTimer(0)
-	for wait := shortestPause; ctx.Err() == nil; {
-		select {
-		case places <- struct{}{}:
-		case <-ctx.Done():
-			return nil
-		}
-		begin := time.Now()
+	for wait := shortestPause; w.places.hold(ctx); {
+		asked := time.Now()
 		msg, from := w.take(ctx)
 		if msg != nil {
-			w.counts.queue.add(time.Since(begin))
 			wait = shortestPause
-			all.Go(func() {
-				w.handle(ctx, from, msg)
-				<-places
-			})
+			all.Go(func() { w.handle(ctx, from, msg, asked) })
 			continue
 		}
-		<-places
+		w.places.leave()
 		pause.Reset(wait)
 		wait = min(2*wait, longestPause)
 		select {
@@ -218,16 +211,17 @@ func (w *Worker) take(ctx context.Context) (jetstream.Msg, *source) {
 const storeTime = 30 * time.Second
 
 // handle answers a request and gives it back, gives it up or acknowledges it: in this order of what may fail, so that
-// nothing is acknowledged without an answer, or a reason, on disk.
-func (w *Worker) handle(ctx context.Context, from *source, msg jetstream.Msg) {
+// nothing is acknowledged without an answer, or a reason, on disk. Its place is free for another one while its answer
+// is stored. asked is when the queue was asked for it.
+func (w *Worker) handle(ctx context.Context, from *source, msg jetstream.Msg, asked time.Time) {
+	leave := sync.OnceFunc(w.places.leave)
+	defer leave()
 	w.counts.inFlight.Add(1)
 	defer w.counts.inFlight.Add(-1)
 	end := w.extend(msg, from.lease)
 	defer end()
-	// What is done with a request does not end with the work.
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
+	first, cancel := w.bounded(ctx)
 	defer cancel()
-	begin := time.Now()
 	key := msg.Headers().Get(headerKey)
 	meta, err := msg.Metadata()
 	if err != nil {
@@ -242,10 +236,10 @@ func (w *Worker) handle(ctx context.Context, from *source, msg jetstream.Msg) {
 	if err != nil {
 		w.counts.refused.Add(1)
 		w.o.Log.Warn("refused", "key", key, "try", tries, "reason", err)
-		w.back(last, msg, key, tries, "refused: "+err.Error())
+		w.back(first, msg, key, tries, "refused: "+err.Error())
 		return
 	}
-	have, err := w.q.answer(last, key)
+	have, err := w.q.answer(first, key)
 	switch {
 	case err != nil:
 		w.failed(msg, key, err)
@@ -255,12 +249,28 @@ func (w *Worker) handle(ctx context.Context, from *source, msg jetstream.Msg) {
 		w.ack(msg)
 		return
 	case tries > w.o.Tries:
-		w.giveUp(last, msg, key, tries, fmt.Sprintf("handed out %d times, and no worker answered or told why", tries-1))
+		w.giveUp(first, msg, key, tries, fmt.Sprintf("handed out %d times, and no worker answered or told why", tries-1))
 		return
 	}
-	w.counts.queue.add(time.Since(begin))
-	status, body := w.o.Do(ctx, r)
-	begin = time.Now()
+	before := time.Since(asked)
+	since, ok := w.places.enter(ctx)
+	if !ok {
+		w.counts.returned.Add(1)
+		w.nak(msg, 0)
+		return
+	}
+	begin := time.Now()
+	if since.Before(asked) {
+		since = asked
+	}
+	w.counts.queue.add(begin.Sub(since))
+	status, body := w.answer(ctx, r)
+	w.places.learn(time.Since(begin), before)
+	w.places.storing <- struct{}{}
+	defer func() { <-w.places.storing }()
+	leave()
+	last, cancel := w.bounded(ctx)
+	defer cancel()
 	switch {
 	case ctx.Err() != nil && status != http.StatusOK:
 		w.counts.returned.Add(1)
@@ -279,7 +289,6 @@ func (w *Worker) handle(ctx context.Context, from *source, msg jetstream.Msg) {
 		return
 	}
 	w.ack(msg)
-	w.counts.queue.add(time.Since(begin))
 	if won {
 		return
 	}
@@ -292,6 +301,17 @@ func (w *Worker) handle(ctx context.Context, from *source, msg jetstream.Msg) {
 		w.o.Log.Error("the answer differs from the stored one", "key", key, "error", err, "stored", string(have.Body),
 			"mine", string(body))
 	}
+}
+
+// bounded is for what is done with a request before its answer, or behind it: that does not end with the work.
+func (w *Worker) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), w.storeTime)
+}
+
+// answer answers a request in its place, which is free then.
+func (w *Worker) answer(ctx context.Context, r Request) (status int, body []byte) {
+	defer func() { w.places.free <- time.Now() }()
+	return w.o.Do(ctx, r)
 }
 
 // notNow are the statuses that are no answers.
