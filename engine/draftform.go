@@ -154,14 +154,14 @@ func DescribeDraftForm(f *gguf.File, weights string) (p DraftFormPlan, err error
 	}), nil
 }
 
-// DraftVocabBytes is what the rows of a draft vocabulary of n tokens take; 0: the model can have none. Draft heads that
-// know some tokens alone have one of their own, and encoders no output.
+// DraftVocabBytes is what the rows of a draft vocabulary of n tokens take; 0: the model can have none, or has all its
+// tokens then. Draft heads that know some tokens alone have one of their own, and encoders no output.
 func (m *Model) DraftVocabBytes(n int) (bytes int64) {
 	seen := map[*tensor.Matrix]bool{}
 	for _, o := range m.net.outputs() {
-		if !seen[o.w] {
+		if !seen[o.w] && n < m.config.Vocab {
 			seen[o.w] = true
-			bytes += shape{o.w.Type(), min(n, o.w.Rows()), o.w.Cols()}.bytes()
+			bytes += shape{o.w.Type(), n, o.w.Cols()}.bytes()
 		}
 	}
 	return bytes
@@ -213,7 +213,7 @@ func (m *Model) NewDraftForm(ctx context.Context, o DraftFormOptions) (*DraftFor
 func (m *Model) NewDraftVocab(ctx context.Context, tokens []int32) (*DraftForm, error) {
 	vocab := m.config.Vocab
 	tokens = slices.DeleteFunc(slices.Clone(tokens), func(id int32) bool { return int(id) >= vocab })
-	if n := len(tokens); n == 0 || n == vocab || m.DraftVocabBytes(n) == 0 {
+	if n := len(tokens); n == 0 || m.DraftVocabBytes(n) == 0 {
 		return nil, nil
 	}
 	return m.NewDraftForm(ctx, DraftFormOptions{Tokens: tokens, SameBits: true})

@@ -10,6 +10,7 @@ import (
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine/internal/vocabulary"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/tensor"
 )
 
 // Open loads a GGUF file. Its weights are in memory when Open returns; the file is closed. The error names the file
@@ -164,14 +165,9 @@ func (l *loader) typeNames() string {
 // sessions take; of a draft model (o.Target), its target's sessions too, which are as many. It reads the header and
 // vectors of the file.
 func PlanMemory(f *gguf.File, o Options, sessions Sessions) (*MemoryPlan, error) {
-	l, m, err := newModel(context.Background(), nil, f, o)
+	l, list, m, err := weightless(f, o)
 	if err != nil {
 		return nil, err
-	}
-	list := &packedSource{fileSource: fileSource{ctx: l.ctx, r: l.progress}}
-	l.from = list
-	if m.read(l); !l.ok() {
-		return nil, l.err
 	}
 	d := m.Describe()
 	if o.Target == nil { // with what drafts in the same file
@@ -180,6 +176,14 @@ func PlanMemory(f *gguf.File, o Options, sessions Sessions) (*MemoryPlan, error)
 		}
 	}
 	beside := sessions.Bytes(d) + sessions.Beside
+	switch {
+	case o.Target != nil:
+		beside += m.DraftVocabBytes(sessions.DraftVocab)
+	case sessions.DraftVocab > 0 && sessions.Heads && m.HasMTP():
+		if _, _, heads, err := weightless(f, Options{MTP: true, Target: m}); err == nil {
+			beside += heads.DraftVocabBytes(sessions.DraftVocab)
+		}
+	}
 	if o.Target != nil { // a draft's passes have few rows of logits
 		d = o.Target.Describe()
 		beside += sessions.Bytes(d)
@@ -194,6 +198,34 @@ func PlanMemory(f *gguf.File, o Options, sessions Sessions) (*MemoryPlan, error)
 	}
 	plan.Sessions, plan.Least = beside, plan.Least+beside
 	return plan, err
+}
+
+// DraftVocabBytes is what the rows of a draft vocabulary of n tokens of a file's model take in memory. It fails as
+// [PlanMemory] does; draft heads cannot be loaded without their target.
+func DraftVocabBytes(f *gguf.File, n int) (int64, error) {
+	_, _, m, err := weightless(f, Options{})
+	if err != nil {
+		return 0, err
+	}
+	return m.DraftVocabBytes(n), nil
+}
+
+// weightless is a file's model without weights: its matrices are views that nothing brings into memory, which have
+// types and shapes and cannot be multiplied with.
+func weightless(f *gguf.File, o Options) (*loader, *packedSource, *Model, error) {
+	l, m, err := newModel(context.Background(), nil, f, o)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	rt, err := tensor.NewRuntime(tensor.Options{Threads: 1, SIMD: "scalar"})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	rt.Close() // views do not compute
+	list := &packedSource{fileSource: fileSource{l.ctx, rt, l.progress}}
+	l.from = list
+	m.read(l)
+	return l, list, m, l.err
 }
 
 // ReadTokenizer makes the tokenizer that a file describes (keys tokenizer.ggml.*), nil if it describes

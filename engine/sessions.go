@@ -9,6 +9,7 @@ type Sessions struct {
 	StateBytes int64  // likewise
 	Rows       int    // of logits that a pass has of each, at most
 	Heads      bool   // the MTP blocks of the model's own file draft for them
+	DraftVocab int    // tokens of the draft vocabulary of what drafts, which has rows for them; 0: none
 	// KVBytes, if it is not 0, is what keys, values and states of all of them may take: those of the model, and as much
 	// of its heads.
 	KVBytes int64

@@ -65,3 +65,44 @@ func TestSessionsBesideWeights(t *testing.T) {
 		t.Error("a limit that is a byte too low suffices")
 	}
 }
+
+// A plan counts the rows of a draft vocabulary: of the MTP blocks of a target's own file, of a draft model, and none
+// where drafts have all tokens or nothing drafts.
+func TestPlanCountsTheDraftVocabulary(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{})
+	data := mtpRecipe("qwen35", 2, true).File(t) // two blocks, each with an output matrix of its own
+	f, err := gguf.Open(bytes.NewReader(data), int64(len(data)), "mtp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, head := openMTP(t, rt, data, Options{})
+	beside := func(o Options, heads bool, tokens int) int64 {
+		plan, err := PlanMemory(f, o, Sessions{Heads: heads, DraftVocab: tokens})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return plan.Sessions
+	}
+	const tokens = 48
+	rows := head.DraftVocabBytes(tokens)
+	if ofTarget, err := DraftVocabBytes(f, tokens); err != nil || ofTarget == 0 || rows != 2*ofTarget {
+		t.Fatalf("the blocks' rows have %d bytes, the target's %d: %v", rows, ofTarget, err)
+	}
+	vocab := target.Config().Vocab
+	for _, c := range []struct {
+		what   string
+		o      Options
+		heads  bool
+		tokens int
+		want   int64
+	}{
+		{"blocks of its own file", Options{}, true, tokens, rows},
+		{"a draft", Options{MTP: true, Target: target}, false, tokens, rows},
+		{"nothing drafts", Options{}, false, tokens, 0},
+		{"all tokens", Options{}, true, vocab, 0},
+	} {
+		if got := beside(c.o, c.heads, c.tokens) - beside(c.o, c.heads, 0); got != c.want {
+			t.Errorf("%s: %d bytes for the draft vocabulary, want %d", c.what, got, c.want)
+		}
+	}
+}

@@ -33,7 +33,8 @@ func (c *comparison) pair(ctx context.Context, p *program, rt *engine.Runtime, p
 			closeAll()
 		}
 	}()
-	c.beside, c.sessions = c.drafts, engine.Sessions{Tokens: c.context, Rows: treeRows, Heads: true}
+	c.beside, c.sessions = c.drafts, engine.Sessions{Tokens: c.context, Rows: treeRows, Heads: true,
+		DraftVocab: c.vocab.tokens}
 	target, err := c.target(ctx, p, rt)
 	if err != nil {
 		return nil, "", err

@@ -125,7 +125,7 @@ func (m *modelFlags) setMemory(p *program, o *engine.Options, path string, besid
 	sessions := planned(m.sessions)
 	sessions.Beside = m.loaded
 	for _, file := range beside { // as much as its own plan counts when it is loaded
-		n := draftFileBytes(file)
+		n := draftFileBytes(file, sessions.DraftVocab)
 		if target, wrong := engine.Describe(f); n > 0 && wrong == nil {
 			sessions.Beside += n + planned(m.sessions).DraftBytes(target, describeFile(file))
 		}
@@ -143,8 +143,9 @@ func (m *modelFlags) setMemory(p *program, o *engine.Options, path string, besid
 	return nil
 }
 
-// draftFileBytes is what a draft model's file takes in memory, with a pass of it; 0: it cannot be opened.
-func draftFileBytes(file string) int64 {
+// draftFileBytes is what a draft model's file takes in memory, with a pass of it and the rows of a draft vocabulary of
+// so many tokens; 0: it cannot be opened.
+func draftFileBytes(file string, vocab int) int64 {
 	if file == "" || regularFile(file) != nil {
 		return 0
 	}
@@ -153,7 +154,11 @@ func draftFileBytes(file string) int64 {
 		return 0
 	}
 	defer f.Close()
-	return f.Size() + engine.PassBytes(f)
+	rows, err := engine.DraftVocabBytes(f, vocab)
+	if err != nil {
+		rows = 0 // a draft head: those that draft with few tokens have a list of their own
+	}
+	return f.Size() + engine.PassBytes(f) + rows
 }
 
 // notEnough is the error of a limit that is too low.

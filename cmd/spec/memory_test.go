@@ -141,6 +141,11 @@ func TestMemory(t *testing.T) {
 		"--memory=1M", "--draft-max", "255"); tree == "" || tree == usual {
 		t.Errorf("255 drafted tokens need %q, 32 need %q", tree, usual)
 	}
+	drafts := []string{"generate", "-m", file, "-md", "../../testdata/go-draft.q8_0.gguf", "-p", "x", "-n", "1",
+		"--memory=1M"}
+	if all, few := least(drafts...), least(append(drafts, "--draft-vocab", "2000")...); all == "" || few == all {
+		t.Errorf("the least is %q, with the rows of a draft vocabulary %q", all, few)
+	}
 	if code, out, stderr := runWith(t, cache, "inspect", file, "--memory=12500000"); code != 0 ||
 		!strings.Contains(out, "under the limit") || !strings.Contains(out, "GB/s") {
 		t.Errorf("inspect: %s%s", out, stderr)

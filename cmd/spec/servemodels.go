@@ -38,7 +38,7 @@ func (s *serving) load(ctx context.Context, p *program, rt *engine.Runtime, f se
 		}
 	}
 	flags.loaded = flags.adapters.bytes()
-	flags.sessions.Heads = !s.targetOnly && f.draft == ""
+	flags.sessions.Heads, flags.sessions.DraftVocab = !s.targetOnly && f.draft == "", s.vocab.tokens
 	defer func() { err = s.memoryError(err) }()
 	target, err := flags.open(ctx, p, rt, f.target, "target", testdata.Target())
 	if err != nil {
