@@ -24,7 +24,8 @@ type places struct {
 const (
 	aheadWorth = 100
 	leastAhead = 2
-	meanPart   = 8 // of a time in the mean: 1/8
+	meanPart   = 8  // of a time in the mean: 1/8
+	mostAtOnce = 64 // requests that the queue is asked for
 )
 
 func newPlaces(n int) *places {
@@ -35,36 +36,31 @@ func newPlaces(n int) *places {
 	return p
 }
 
-// hold waits until a request may be taken. leave ends its hold.
-func (p *places) hold(ctx context.Context) bool {
+// hold waits until requests may be taken, and says how many; 0: ctx has ended. leave ends the hold of one.
+func (p *places) hold(ctx context.Context) int {
 	for ctx.Err() == nil {
-		if p.admits() {
-			return true
+		if n := p.admit(); n > 0 {
+			return n
 		}
 		select {
 		case <-p.changed:
 		case <-ctx.Done():
 		}
 	}
-	return false
+	return 0
 }
 
-// admits counts one request more if it may be taken.
-func (p *places) admits() bool {
+// admit counts as many requests more as may be taken.
+func (p *places) admit() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	ahead := 0
-	if p.queue*aheadWorth > p.answer {
-		ahead = max(leastAhead, p.most/2)
+	most := p.most
+	if p.answer > 0 && p.queue*aheadWorth > p.answer {
+		most += max(leastAhead, p.most/2)
 	}
-	if p.answer == 0 { // nothing is known
-		ahead = 0
-	}
-	if p.held >= p.most+ahead {
-		return false
-	}
-	p.held++
-	return true
+	n := max(0, min(most-p.held, mostAtOnce))
+	p.held += n
+	return n
 }
 
 func (p *places) leave() {

@@ -2,6 +2,8 @@ package cluster
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -91,5 +93,29 @@ func TestRequestsAreTakenAheadOfShortAnswersAlone(t *testing.T) {
 		if n := w.counts.returned.Load(); n != x.want || len(begun) > 0 {
 			t.Errorf("%d of %d went back, %d more were begun", n, x.want, len(begun))
 		}
+	}
+}
+
+// Of several requests that are taken at once each tenant has its part, and those of a higher priority come alone.
+func TestRequestsTakenAtOnceAreOfOneTenant(t *testing.T) {
+	q := queue(t, QueueOptions{}, 0)
+	id := sumOf(t, "a")
+	w := idle(t, q)
+	for i, l := range []lane{{id, "normal", "big"}, {id, "normal", "small"}, {id, "high", "late"}} {
+		w.follow(t.Context(), l.entry())
+		for k := range 8 - 3*i {
+			put(t, q, l, request(100*i+k))
+		}
+	}
+	var got []string
+	for range 6 {
+		list, from := w.take(t.Context(), 4)
+		if from == nil {
+			break
+		}
+		got = append(got, fmt.Sprint(from.tenant, " ", len(list)))
+	}
+	if want := []string{"late 2", "big 2", "small 2", "big 2", "small 2", "big 2"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -109,15 +109,23 @@ func (w *Worker) Run(ctx context.Context) error {
 		}
 	})
 	pause := time.NewTimer(0)
-	for wait := shortestPause; w.places.hold(ctx); {
+	for wait := shortestPause; ; {
+		n := w.places.hold(ctx)
+		if n == 0 {
+			return nil
+		}
 		asked := time.Now()
-		msg, from := w.take(ctx)
-		if msg != nil {
-			wait = shortestPause
+		list, from := w.take(ctx, n)
+		for _, msg := range list {
 			all.Go(func() { w.handle(ctx, from, msg, asked) })
+		}
+		for range n - len(list) {
+			w.places.leave()
+		}
+		if len(list) > 0 {
+			wait = shortestPause
 			continue
 		}
-		w.places.leave()
 		pause.Reset(wait)
 		wait = min(2*wait, longestPause)
 		select {
@@ -127,7 +135,6 @@ func (w *Worker) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}
-	return nil
 }
 
 // unless is an error that is not that of an end.
@@ -175,8 +182,9 @@ func (w *Worker) follow(ctx context.Context, entry string) {
 	}
 }
 
-// take is the next request: one of the highest priority that has any, its tenants in turn. nil: none.
-func (w *Worker) take(ctx context.Context) (jetstream.Msg, *source) {
+// take is the next requests, n at most: of the highest priority that has any. Its tenants take turns, and none has more
+// than its part of n at once. None: there are none.
+func (w *Worker) take(ctx context.Context, n int) ([]jetstream.Msg, *source) {
 	for rank := range w.lanes {
 		w.mu.Lock()
 		list := slices.Clone(w.lanes[rank])
@@ -184,24 +192,26 @@ func (w *Worker) take(ctx context.Context) (jetstream.Msg, *source) {
 		w.mu.Unlock()
 		for i := range list {
 			at := (begin + i) % len(list)
-			batch, err := list[at].consumer.FetchNoWait(1)
-			if err != nil {
-				if ctx.Err() == nil {
-					w.o.Log.Warn("no request", "error", err)
+			batch, err := list[at].consumer.FetchNoWait(max(1, n/len(list)))
+			var taken []jetstream.Msg
+			if err == nil {
+				for msg := range batch.Messages() {
+					taken = append(taken, msg)
 				}
+				err = batch.Error()
+			}
+			if err != nil && ctx.Err() == nil {
+				w.o.Log.Warn("no request", "error", err)
+			}
+			if len(taken) > 0 {
+				w.mu.Lock()
+				w.next[rank] = at + 1
+				w.mu.Unlock()
+				return taken, list[at]
+			}
+			if batch == nil { // the queue does not answer
 				return nil, nil
 			}
-			msg, ok := <-batch.Messages()
-			if !ok {
-				if err := batch.Error(); err != nil && ctx.Err() == nil {
-					w.o.Log.Warn("no request", "error", err)
-				}
-				continue
-			}
-			w.mu.Lock()
-			w.next[rank] = at + 1
-			w.mu.Unlock()
-			return msg, list[at]
 		}
 	}
 	return nil, nil
