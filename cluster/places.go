@@ -29,7 +29,8 @@ const (
 )
 
 func newPlaces(n int) *places {
-	p := &places{most: n, free: make(chan time.Time, n), storing: make(chan struct{}, 2*n), changed: make(chan struct{}, 1)}
+	p := &places{most: n, free: make(chan time.Time, n), storing: make(chan struct{}, 2*n),
+		changed: make(chan struct{}, 1)}
 	for range n {
 		p.free <- time.Time{}
 	}
