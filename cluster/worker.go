@@ -27,8 +27,8 @@ type WorkerOptions struct {
 	// are no answers: the request goes back.
 	Do       func(ctx context.Context, r Request) (status int, answer []byte)
 	Parallel int // requests at once, at least 1
-	// Tries is how often a request is handed out before it is given up; 0 is DefaultTries. Each counts that was begun,
-	// also one that ended with its worker.
+	// Tries is how often a request is handed out before it is given up; 0 is DefaultTries. Each counts, also one that
+	// ended with its worker, or before the request had a place.
 	Tries int
 	Log   *slog.Logger // nil: none
 }
