@@ -331,8 +331,8 @@ func idle(t testing.TB, q *Queue) *Worker {
 func next(t testing.TB, w *Worker) jetstream.Msg {
 	t.Helper()
 	for {
-		if m, _ := w.take(t.Context()); m != nil {
-			return m
+		if m, _ := w.take(t.Context(), 1); len(m) > 0 {
+			return m[0]
 		}
 		time.Sleep(time.Millisecond)
 	}
@@ -515,7 +515,7 @@ func TestRequestsInFlightAreBounded(t *testing.T) {
 	}
 	first := next(t, w)
 	next(t, w)
-	if m, _ := w.take(t.Context()); m != nil {
+	if m, _ := w.take(t.Context(), 2); len(m) > 0 {
 		t.Error("a third one")
 	}
 	if err := first.DoubleAck(t.Context()); err != nil {

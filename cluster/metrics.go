@@ -13,7 +13,7 @@ import (
 type counts struct {
 	inFlight, returned, refused, redelivered, repeated, different, dead, failed atomic.Int64
 
-	queue spent // in the queue's operations
+	queue spent // by places that were free, on their next requests
 
 	mu       sync.Mutex
 	statuses map[int]int64 // of answers
@@ -67,6 +67,7 @@ func (w *Worker) WriteMetrics(to io.Writer) {
 		family(m.name, m.kind, m.help)
 		fmt.Fprintf(to, "%s %d\n", m.name, m.n.Load())
 	}
-	family("spec_worker_queue_seconds_total", "counter", "Time of taking, looking up, storing and acknowledging requests.")
+	family("spec_worker_queue_seconds_total", "counter", "Time that places were free "+
+		"while their next requests were taken and looked up.")
 	fmt.Fprintf(to, "spec_worker_queue_seconds_total %g\n", float64(c.queue.ns.Load())/1e9)
 }

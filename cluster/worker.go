@@ -27,8 +27,8 @@ type WorkerOptions struct {
 	// are no answers: the request goes back.
 	Do       func(ctx context.Context, r Request) (status int, answer []byte)
 	Parallel int // requests at once, at least 1
-	// Tries is how often a request is handed out before it is given up; 0 is DefaultTries. Each counts that was begun,
-	// also one that ended with its worker.
+	// Tries is how often a request is handed out before it is given up; 0 is DefaultTries. Each counts, also one that
+	// ended with its worker, or before the request had a place.
 	Tries int
 	Log   *slog.Logger // nil: none
 }
@@ -42,6 +42,9 @@ type Worker struct {
 	q        *Queue
 	identity string
 	counts   counts
+	places   *places
+	// how long what is done with a request waits for a server that is not there: storeTime, but in tests
+	storeTime time.Duration
 
 	mu    sync.Mutex
 	lanes [][]*source // of each priority
@@ -67,7 +70,7 @@ func NewWorker(ctx context.Context, o WorkerOptions) (*Worker, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	w := &Worker{o: o, q: o.Queue, identity: sum}
+	w := &Worker{o: o, q: o.Queue, identity: sum, places: newPlaces(o.Parallel), storeTime: storeTime}
 	w.lanes, w.next = make([][]*source, len(Priorities)), make([]int, len(Priorities))
 	return w, w.q.announce(ctx, sum, o.Identity)
 }
@@ -105,26 +108,24 @@ func (w *Worker) Run(ctx context.Context) error {
 			}
 		}
 	})
-	places := make(chan struct{}, w.o.Parallel)
 	pause := time.NewTimer(0)
-	for wait := shortestPause; ctx.Err() == nil; {
-		select {
-		case places <- struct{}{}:
-		case <-ctx.Done():
+	for wait := shortestPause; ; {
+		n := w.places.hold(ctx)
+		if n == 0 {
 			return nil
 		}
-		begin := time.Now()
-		msg, from := w.take(ctx)
-		if msg != nil {
-			w.counts.queue.add(time.Since(begin))
+		asked := time.Now()
+		list, from := w.take(ctx, n)
+		for _, msg := range list {
+			all.Go(func() { w.handle(ctx, from, msg, asked) })
+		}
+		for range n - len(list) {
+			w.places.leave()
+		}
+		if len(list) > 0 {
 			wait = shortestPause
-			all.Go(func() {
-				w.handle(ctx, from, msg)
-				<-places
-			})
 			continue
 		}
-		<-places
 		pause.Reset(wait)
 		wait = min(2*wait, longestPause)
 		select {
@@ -134,7 +135,6 @@ func (w *Worker) Run(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}
-	return nil
 }
 
 // unless is an error that is not that of an end.
@@ -182,8 +182,9 @@ func (w *Worker) follow(ctx context.Context, entry string) {
 	}
 }
 
-// take is the next request: one of the highest priority that has any, its tenants in turn. nil: none.
-func (w *Worker) take(ctx context.Context) (jetstream.Msg, *source) {
+// take is the next requests, n at most: of the highest priority that has any. Its tenants take turns, and none has more
+// than its part of n at once. None: there are none.
+func (w *Worker) take(ctx context.Context, n int) ([]jetstream.Msg, *source) {
 	for rank := range w.lanes {
 		w.mu.Lock()
 		list := slices.Clone(w.lanes[rank])
@@ -191,24 +192,26 @@ func (w *Worker) take(ctx context.Context) (jetstream.Msg, *source) {
 		w.mu.Unlock()
 		for i := range list {
 			at := (begin + i) % len(list)
-			batch, err := list[at].consumer.FetchNoWait(1)
-			if err != nil {
-				if ctx.Err() == nil {
-					w.o.Log.Warn("no request", "error", err)
+			batch, err := list[at].consumer.FetchNoWait(max(1, n/len(list)))
+			var taken []jetstream.Msg
+			if err == nil {
+				for msg := range batch.Messages() {
+					taken = append(taken, msg)
 				}
+				err = batch.Error()
+			}
+			if err != nil && ctx.Err() == nil {
+				w.o.Log.Warn("no request", "error", err)
+			}
+			if len(taken) > 0 {
+				w.mu.Lock()
+				w.next[rank] = at + 1
+				w.mu.Unlock()
+				return taken, list[at]
+			}
+			if batch == nil { // the queue does not answer
 				return nil, nil
 			}
-			msg, ok := <-batch.Messages()
-			if !ok {
-				if err := batch.Error(); err != nil && ctx.Err() == nil {
-					w.o.Log.Warn("no request", "error", err)
-				}
-				continue
-			}
-			w.mu.Lock()
-			w.next[rank] = at + 1
-			w.mu.Unlock()
-			return msg, list[at]
 		}
 	}
 	return nil, nil
@@ -218,16 +221,17 @@ func (w *Worker) take(ctx context.Context) (jetstream.Msg, *source) {
 const storeTime = 30 * time.Second
 
 // handle answers a request and gives it back, gives it up or acknowledges it: in this order of what may fail, so that
-// nothing is acknowledged without an answer, or a reason, on disk.
-func (w *Worker) handle(ctx context.Context, from *source, msg jetstream.Msg) {
+// nothing is acknowledged without an answer, or a reason, on disk. Its place is free for another one while its answer
+// is stored. asked is when the queue was asked for it.
+func (w *Worker) handle(ctx context.Context, from *source, msg jetstream.Msg, asked time.Time) {
+	leave := sync.OnceFunc(w.places.leave)
+	defer leave()
 	w.counts.inFlight.Add(1)
 	defer w.counts.inFlight.Add(-1)
 	end := w.extend(msg, from.lease)
 	defer end()
-	// What is done with a request does not end with the work.
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTime)
+	first, cancel := w.bounded(ctx)
 	defer cancel()
-	begin := time.Now()
 	key := msg.Headers().Get(headerKey)
 	meta, err := msg.Metadata()
 	if err != nil {
@@ -242,10 +246,10 @@ func (w *Worker) handle(ctx context.Context, from *source, msg jetstream.Msg) {
 	if err != nil {
 		w.counts.refused.Add(1)
 		w.o.Log.Warn("refused", "key", key, "try", tries, "reason", err)
-		w.back(last, msg, key, tries, "refused: "+err.Error())
+		w.back(first, msg, key, tries, "refused: "+err.Error())
 		return
 	}
-	have, err := w.q.answer(last, key)
+	have, err := w.q.answer(first, key)
 	switch {
 	case err != nil:
 		w.failed(msg, key, err)
@@ -255,12 +259,28 @@ func (w *Worker) handle(ctx context.Context, from *source, msg jetstream.Msg) {
 		w.ack(msg)
 		return
 	case tries > w.o.Tries:
-		w.giveUp(last, msg, key, tries, fmt.Sprintf("handed out %d times, and no worker answered or told why", tries-1))
+		w.giveUp(first, msg, key, tries, fmt.Sprintf("handed out %d times, and no worker answered or told why", tries-1))
 		return
 	}
-	w.counts.queue.add(time.Since(begin))
-	status, body := w.o.Do(ctx, r)
-	begin = time.Now()
+	before := time.Since(asked)
+	since, ok := w.places.enter(ctx)
+	if !ok {
+		w.counts.returned.Add(1)
+		w.nak(msg, 0)
+		return
+	}
+	begin := time.Now()
+	if since.Before(asked) {
+		since = asked
+	}
+	w.counts.queue.add(begin.Sub(since))
+	status, body := w.answer(ctx, r)
+	w.places.learn(time.Since(begin), before)
+	w.places.storing <- struct{}{}
+	defer func() { <-w.places.storing }()
+	leave()
+	last, cancel := w.bounded(ctx)
+	defer cancel()
 	switch {
 	case ctx.Err() != nil && status != http.StatusOK:
 		w.counts.returned.Add(1)
@@ -279,7 +299,6 @@ func (w *Worker) handle(ctx context.Context, from *source, msg jetstream.Msg) {
 		return
 	}
 	w.ack(msg)
-	w.counts.queue.add(time.Since(begin))
 	if won {
 		return
 	}
@@ -292,6 +311,17 @@ func (w *Worker) handle(ctx context.Context, from *source, msg jetstream.Msg) {
 		w.o.Log.Error("the answer differs from the stored one", "key", key, "error", err, "stored", string(have.Body),
 			"mine", string(body))
 	}
+}
+
+// bounded is for what is done with a request before its answer, or behind it: that does not end with the work.
+func (w *Worker) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), w.storeTime)
+}
+
+// answer answers a request in its place, which is free then.
+func (w *Worker) answer(ctx context.Context, r Request) (status int, body []byte) {
+	defer func() { w.places.free <- time.Now() }()
+	return w.o.Do(ctx, r)
 }
 
 // notNow are the statuses that are no answers.

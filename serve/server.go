@@ -8,6 +8,7 @@ import (
 	"iter"
 	"net/http"
 	"net/netip"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -43,6 +44,7 @@ type Server struct {
 	loading  atomic.Int32   // calls of Load under way
 	draining atomic.Bool
 	started  time.Time
+	answered atomic.Int64 // when an answer ended last, nanoseconds
 
 	now   func() time.Time
 	newID func(prefix string) string
@@ -241,14 +243,42 @@ func (s *Server) early(ctx context.Context, r *request, bounded bool, work func(
 }
 
 // inTurn does work that takes much processor time when its turn has come: one at a time, in a queue of its own, so
-// that no place for an answer waits for it.
+// that no place for an answer waits for it. Where answers are computed the next turn comes after a rest, but for lines
+// of a batch, which are not bounded.
 func (s *Server) inTurn(ctx context.Context, who *client, bounded bool, work func() error) error {
 	_, leave, err := s.preparing.enter(ctx, &who.preparing, 1, bounded)
 	if err != nil {
 		return err
 	}
-	defer leave()
+	begin := time.Now()
+	defer func() {
+		if pause := s.rest(time.Since(begin)); pause > 0 && bounded {
+			time.AfterFunc(pause, leave)
+			return
+		}
+		leave()
+	}()
 	return work()
+}
+
+// Rests between turns of work that takes much processor time: it has a processor for itself, collections of garbage
+// have some more, and on a machine of few processors the passes meanwhile are slower.
+const (
+	leastWork  = time.Millisecond // behind which there is a rest
+	mostRest   = 200 * time.Millisecond
+	restFactor = 4           // of the work's time, by processors: 2 on a machine of two
+	restWindow = time.Second // after an answer, whose client may soon ask again
+)
+
+// rest is how long nobody has a turn after work that took so long: most passes then have all processors. There is none
+// where no answer is computed or was lately.
+func (s *Server) rest(worked time.Duration) time.Duration {
+	busy, waiting := s.queue.load()
+	lately := time.Since(time.Unix(0, s.answered.Load())) < restWindow
+	if worked < leastWork || busy+waiting == 0 && !lately {
+		return 0
+	}
+	return min(worked*restFactor/time.Duration(runtime.GOMAXPROCS(0)), mostRest)
 }
 
 // job is a request with what it holds while it is answered. It may be closed twice.
@@ -293,7 +323,10 @@ func (s *Server) prepare(ctx context.Context, ep *endpoint, r *request, bounded 
 		j.close()
 		return nil, err
 	}
-	j.leave = append(j.leave, sync.OnceFunc(func() { s.metrics.ended(m.name, task.Answers()) }))
+	j.leave = append(j.leave, sync.OnceFunc(func() {
+		s.answered.Store(time.Now().UnixNano())
+		s.metrics.ended(m.name, task.Answers())
+	}))
 	j.reading, j.places, j.leave = newReading(m, r, task), places, append(j.leave, leave)
 	j.asked = log.asked
 	log.model, log.queued = m.name, waited

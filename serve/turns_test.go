@@ -1,0 +1,64 @@
+package serve
+
+import (
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Work that takes much processor time leaves passes a part of the time for themselves, in which its next turn does not
+// come: as long as answers are computed, or one was lately. Short work has no rest behind it, and no rest is endless.
+func TestTurnsRestWhileAnswersAreComputed(t *testing.T) {
+	const long, endless = 30 * time.Millisecond, time.Hour
+	rest := min(long*restFactor/time.Duration(runtime.GOMAXPROCS(0)), mostRest)
+	for _, x := range []struct {
+		name     string
+		work     time.Duration
+		answered time.Duration // how long ago the last answer ended; 0: one is computed
+		want     time.Duration // from one turn to the next
+		batch    bool
+	}{
+		{"an answer is computed", long, 0, long + rest, false},
+		{"an answer ended just now", long, restWindow / 2, long + rest, false},
+		{"no answer for long", long, 2 * restWindow, long, false},
+		{"short work", leastWork - 1, 0, leastWork - 1, false},
+		{"endless work", endless, 0, endless + min(endless*restFactor/time.Duration(runtime.GOMAXPROCS(0)), mostRest), false},
+		{"lines of a batch", long, 0, long, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &Server{queue: queue{most: 1, longest: 1}, preparing: queue{most: 1, longest: 9}, anyone: newClient("", 1)}
+			s.answered.Store(time.Now().Add(-x.answered).UnixNano())
+			if x.answered == 0 {
+				_, leave, err := s.queue.enter(t.Context(), &s.anyone.places, 1, true)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer leave()
+				s.answered.Store(0)
+			}
+			var wait sync.WaitGroup
+			begun := make(chan time.Time, 2)
+			for range 2 {
+				wait.Go(func() {
+					begin := time.Now()
+					if err := s.inTurn(t.Context(), s.anyone, !x.batch, func() error {
+						begun <- time.Now()
+						time.Sleep(x.work)
+						return nil
+					}); err != nil {
+						t.Error(err)
+					}
+					if took := time.Since(begin); took != x.work && took != x.want+x.work {
+						t.Errorf("%s: a turn took %v: its own rest delays nobody's answer", x.name, took)
+					}
+				})
+			}
+			wait.Wait()
+			if first, second := <-begun, <-begun; second.Sub(first) != x.want {
+				t.Errorf("%s: the second turn came after %v, want %v", x.name, second.Sub(first), x.want)
+			}
+		})
+	}
+}
