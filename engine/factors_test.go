@@ -56,15 +56,13 @@ func TestFactorsOfEveryMatrix(t *testing.T) {
 		files[name] = r.File(t)
 	}
 	asked := askedModels()
-	for name, a := range asked {
-		files[name] = a.file(t, name)
+	for i, name := range slices.Sorted(maps.Keys(asked)) {
+		if i%2 == 0 || testkit.IsLong(t) {
+			files[name] = asked[name].file(t, name)
+		}
 	}
 	matrices := 0
-	for i, name := range slices.Sorted(maps.Keys(files)) {
-		if _, ok := asked[name]; ok && i%2 > 0 && !testkit.IsLong(t) {
-			delete(files, name)
-			continue
-		}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
 		m, err := openBytes(t, rt, files[name], name, Options{RopeContext: ropeContext})
 		if err != nil {
 			t.Fatal(name, err)

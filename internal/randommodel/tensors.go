@@ -6,11 +6,14 @@ package randommodel
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"hash/fnv"
 	"io"
 	"math"
 	"math/rand/v2"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/specgo/spec/gguf"
@@ -36,10 +39,36 @@ func drawn(seed uint64, name string) *rand.Rand {
 }
 
 // Tensor is a tensor of F32 with normally distributed numbers, by the seed and the name; dims has the columns first.
+// Most models have tensors of others, so what was drawn is kept.
 func Tensor(seed uint64, name string, mean, spread float64, dims ...int) gguf.TensorSource {
+	key := normal{seed, name, mean, spread, fmt.Sprint(dims)}
+	if known, ok := kept.Load(key); ok {
+		return known.(gguf.TensorSource)
+	}
 	rng := drawn(seed, name)
-	return Drawn(name, func() float32 { return float32(mean + float64(spread*rng.NormFloat64())) }, dims...)
+	t := Drawn(name, func() float32 { return float32(mean + float64(spread*rng.NormFloat64())) }, dims...)
+	n, _ := elements(dims)
+	if bytesKept.Add(int64(4*n)) <= mostKept {
+		kept.Store(key, t)
+	}
+	return t
 }
+
+// normal is what determines a Tensor.
+type normal struct {
+	seed         uint64
+	name         string
+	mean, spread float64
+	dims         string
+}
+
+// mostKept is how many bytes of tensors are kept: those of about the first hundred models of a test.
+const mostKept = 32 << 20
+
+var (
+	kept      sync.Map // normal: gguf.TensorSource
+	bytesKept atomic.Int64
+)
 
 // Drawn is a tensor of F32 whose numbers are drawn in the order of the file; dims has the columns first.
 func Drawn(name string, draw func() float32, dims ...int) gguf.TensorSource {
