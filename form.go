@@ -19,8 +19,12 @@ type draftForm struct {
 	most   int64   // bytes; 0: there is none
 	tokens []int32 // of the draft vocabulary; nil: all
 
-	made atomic.Pointer[engine.DraftForm]
-	mu   sync.Mutex // of whoever makes it
+	made   atomic.Pointer[engine.DraftForm]
+	begun  atomic.Bool // start has been called
+	failed atomic.Bool // what it began: the form is not offered again
+	mu     sync.Mutex  // of whoever makes it
+	making sync.WaitGroup
+	stop   context.CancelFunc // ends what start began
 }
 
 // of says whose it is, and how much it may take.
@@ -52,8 +56,30 @@ func (d *draftForm) refuses() string {
 	return ""
 }
 
+// offers reports whether the form drafts where nobody chose a drafter: there is room for it, and its passes read so
+// much less than the model's that it may gain.
+func (d *draftForm) offers() bool {
+	plan := d.model.PlanDraftForm()
+	return plan.Gains() && plan.Bytes <= d.most && !d.failed.Load()
+}
+
 // get is the draft form, nil while there is none.
 func (d *draftForm) get() *engine.DraftForm { return d.made.Load() }
+
+// start is get, and has the form made in the background when it is first called. Passes go on meanwhile.
+func (d *draftForm) start() *engine.DraftForm {
+	if f := d.get(); f != nil || d.begun.Swap(true) {
+		return f
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	d.stop = stop
+	d.making.Go(func() {
+		if d.make(ctx) != nil {
+			d.failed.Store(true)
+		}
+	})
+	return nil
+}
 
 // make makes the draft form unless there is one. It waits for whoever makes it.
 func (d *draftForm) make(ctx context.Context) error {
@@ -73,7 +99,13 @@ func (d *draftForm) make(ctx context.Context) error {
 }
 
 // close frees it. No text may be under way.
-func (d *draftForm) close() { d.get().Close() }
+func (d *draftForm) close() {
+	if d.begun.Load() {
+		d.stop()
+		d.making.Wait()
+	}
+	d.get().Close()
+}
 
 // checkVocab refuses a draft vocabulary that a model with so many tokens cannot have.
 func checkVocab(tokens []int32, vocab int) error {

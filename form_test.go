@@ -78,4 +78,79 @@ func TestDraftFormsAreAllowed(t *testing.T) {
 	if _, err := New(Parts{Target: small}, Options{Speculation: self}); !errors.Is(err, ErrOptions) {
 		t.Errorf("a model in as few bits: %v", err)
 	}
+	m, err := New(Parts{Target: small}, Options{Memory: Memory{DraftForm: need}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if c, err := m.Choose(speculative.Choice{}, 0); err != nil || c.Drafter != "ngram" {
+		t.Errorf("a model in as few bits drafts with %q: %v", c.Drafter, err)
+	}
+}
+
+// Where nobody chose a drafter the draft form drafts if there is room for it. It is made after the first token, in the
+// background, and the text is that of plain decoding before it is there and after. Verifiers of other texts do not have
+// it by default: when it is ready is not the same in two runs.
+func TestDraftFormByDefault(t *testing.T) {
+	p, err := pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Draft = nil
+	need := p.Target.PlanDraftForm().Bytes
+	for _, c := range []struct {
+		o      Options
+		choice speculative.Choice
+		want   string
+	}{
+		{Options{Memory: Memory{DraftForm: need}}, speculative.Choice{}, "self-splice"},
+		{Options{Memory: Memory{DraftForm: need}, Parallel: 1}, speculative.Choice{Verify: "match"}, "self-splice"},
+		{Options{Memory: Memory{DraftForm: need - 1}}, speculative.Choice{}, "ngram"},
+		{Options{Memory: Memory{DraftForm: need}}, speculative.Choice{Verify: "rejection"}, "ngram"},
+		{Options{Memory: Memory{DraftForm: need}, NoCache: true, Parallel: 1}, speculative.Choice{}, "ngram"},
+		{Options{}, speculative.Choice{}, "ngram"},
+	} {
+		m, err := New(p, c.o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		if got, err := m.Choose(c.choice, 0.8); err != nil || got.Drafter != c.want {
+			t.Errorf("%+v with room for %d: %s, want %s: %v", c.choice, c.o.Memory.DraftForm, got.Drafter, c.want, err)
+		}
+		if c.want != "self-splice" {
+			continue
+		}
+		r := Request{Prompts: []Prompt{{Text: "func (r *Ring) Push("}}, MaxTokens: 40, Speculation: c.choice}
+		r.Speculation.Schedule, r.Sampling.Temperature, r.Sampling.Seed = "constant", 0.8, 5
+		plain := r
+		plain.Speculation = speculative.Choice{Drafter: "none"}
+		want, err := Collect(m.Generate(t.Context(), plain))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.form.begun.Load() {
+			t.Error("a text without drafts began to make the form")
+		}
+		before := m.Bytes()
+		for i := range 2 {
+			got, err := Collect(m.Generate(t.Context(), r))
+			if err != nil || got[0].Text != want[0].Text {
+				t.Errorf("text %d: %v: %q, want %q", i, err, got[0].Text, want[0].Text)
+			}
+			m.form.making.Wait()
+			if i == 1 && (got[0].Stats.DraftPasses == 0 || m.Bytes() != before+need) {
+				t.Errorf("%d passes of the form, %d bytes, before %d", got[0].Stats.DraftPasses, m.Bytes(), before)
+			}
+		}
+	}
+	m, err := New(p, Options{Memory: Memory{DraftForm: need}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.form.start()
+	m.Close() // while it is being made
+	if m.form.making.Wait(); m.form.get() == nil && !m.form.failed.Load() {
+		t.Error("what was begun has neither ended nor failed")
+	}
 }

@@ -338,14 +338,16 @@ func (g *generation) chosenDrafter(ctx context.Context, target Sequence) (specul
 	for i, c := range g.each {
 		p := speculative.Parts{Target: m.parts.Target, Session: engine.SessionOptions{
 			Context: m.context, KV: m.session.KV, NoCache: m.session.NoCache,
-			Adapters: g.adapters}, Form: m.form.get}
+			Adapters: g.adapters}, Form: m.form.start}
 		for _, x := range m.texts {
 			p.Sources = append(p.Sources, speculative.IndexSource(x))
 		}
 		if m.own != nil {
 			p.Sources = append(p.Sources, speculative.RecentSource(m.own, g.r.Salt))
 		}
-		if c.Needs()&speculative.NeedsForm != 0 {
+		// What was asked for drafts from the first token on, so that drafts do not depend on time; the default does not
+		// delay that token.
+		if asked := g.drafts != "" || m.choice.Drafter != ""; asked && c.Needs()&speculative.NeedsForm != 0 {
 			if err := m.form.make(ctx); err != nil {
 				return nil, err
 			}

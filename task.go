@@ -131,6 +131,9 @@ func (m *Model) choose(choice speculative.Choice, temperature float32) (
 		if len(m.texts) > 0 || m.own != nil {
 			one = open.WithTexts(one)
 		}
+		if m.form.offers() && !m.session.NoCache {
+			one = open.WithForm(one)
+		}
 		if i > 0 && (one.Drafter == "splice" || one.Drafter == "tree") {
 			one.Drafter = "model" // one lookup is enough
 		}

@@ -80,7 +80,7 @@ func TestHeads(t *testing.T) {
 		if st := m.Stats().Draft; st.Segments <= st.Passes {
 			t.Errorf("%d passes of the head for %d segments: none is shared", st.Passes, st.Segments)
 		}
-		if got := strings.Join(m.drafters(), " "); got != "tree splice model eagle eagle-tree ngram suffix self early-exit none" {
+		if got := strings.Join(m.drafters(), " "); got != "tree splice model eagle eagle-tree ngram suffix self self-splice early-exit none" {
 			t.Errorf("offered: %s", got)
 		}
 		release()

@@ -52,6 +52,31 @@ func (c Choice) WithTexts(completed Choice) Choice {
 	return completed
 }
 
+// WithForm is a completed choice of a target that has a draft form, or gets one while it writes: where c had left the
+// drafter open and no draft model drafts, the form drafts beside what is looked up. With verifiers that write another
+// text for other drafts it is not chosen: when the form is ready is not the same in two runs.
+func (c Choice) WithForm(completed Choice) Choice {
+	alone := completed.Drafter == "ngram" || completed.Drafter == "lookup"
+	if c.Drafter == "" && alone && SameText(completed.Verify) {
+		completed.Drafter = "self-splice"
+	}
+	return completed
+}
+
+// SameText reports whether a verifier of [Verifiers] promises the tokens of plain decoding, whatever is drafted; ""
+// does.
+func SameText(verify string) bool {
+	if verify == "" {
+		return true
+	}
+	n, err := Find(Verifiers(), verify)
+	if err != nil {
+		return false
+	}
+	v, err := n.New(Parts{})
+	return err == nil && !v.NeedsProbs()
+}
+
 // Complete chooses drafter and schedule where c leaves them open, for a target with this draft model or head; nil: it
 // has none. foreign is why the vocabulary is not the target's, nil if it is.
 func (c Choice) Complete(draft *engine.Model, foreign error) Choice {

@@ -37,6 +37,8 @@ type modelDrafter struct {
 	vocab int       // ids that both models know
 	known int       // the cache agrees with the sequence up to here
 	head  draftHead // nil: a model by itself
+	// ready reports whether the sequence can compute by now; until then it drafts nothing. nil: it always can.
+	ready func() bool
 }
 
 // Sequence is the draft model's.
@@ -172,7 +174,7 @@ func (m *modelDrafter) logits(ctx context.Context, sequence []int32, written int
 		row, err := m.head.logits(ctx, sequence, written, d)
 		return row[:min(len(row), m.vocab)], err
 	}
-	if len(sequence) > m.seq.Context() {
+	if len(sequence) > m.seq.Context() || m.ready != nil && !m.ready() {
 		return nil, nil
 	}
 	if err := m.seq.rewind(sequence, m.known); err != nil {

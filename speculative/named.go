@@ -85,6 +85,13 @@ func Drafters() []Named[Drafter] {
 		Name: "self", About: "the model itself in fewer bits", Needs: NeedsTarget | NeedsForm,
 		New: func(p Parts) (Drafter, error) { return Self(p.Target, p.Form, p.Session) },
 	}, {
+		Name:  "self-splice",
+		About: "the more confident of the model itself in fewer bits and lookup, at each token",
+		Needs: NeedsTarget | NeedsForm | TakesTexts,
+		New: func(p Parts) (Drafter, error) {
+			return SelfSplice(p.Target, p.Form, p.Session, TreeOptions{Sources: p.sources()})
+		},
+	}, {
 		Name: "early-exit", About: "the model's own first layers", Needs: NeedsTarget,
 		New: func(p Parts) (Drafter, error) { return EarlyExit(p.Target, p.Session) },
 	}, {

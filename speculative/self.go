@@ -11,15 +11,30 @@ import (
 // Self drafts with the target itself in fewer bits: a draft form of its model ([engine.Model.NewDraftForm]). It needs
 // no second model and reads no prompt: every draft begins with the keys, values and states that the target has
 // computed, and what the form computes is dropped after it. form returns the draft form, nil while there is none yet:
-// then nothing is drafted, and asked again some rounds later. o is for targets whose sequences cannot be taken over,
+// then nothing is drafted. It is first called when the text's first token is known. o is for targets whose sequences cannot be taken over,
 // those that are neither an [*engine.Session] nor a [*shared.Session] of the form's model: the text is then read by the
 // form.
 func Self(m *engine.Model, form func() *engine.DraftForm, o engine.SessionOptions) (Drafter, error) {
-	if m == nil || form == nil {
-		return nil, fmt.Errorf("self: %w: no model, or no draft form of it", ErrOptions)
+	seq, err := newSelfSequence(m, form, o)
+	if err != nil {
+		return nil, err
 	}
-	seq := &selfSequence{m: m, form: form, options: o}
-	return &self{newModelDrafter(seq), seq}, nil
+	d := &self{newModelDrafter(seq), seq}
+	d.ready = seq.ready
+	return d, nil
+}
+
+// SelfSplice is [Splice] with the sequence of [Self]. Sources draft from the first token on, also while there is no
+// draft form.
+func SelfSplice(m *engine.Model, form func() *engine.DraftForm, o engine.SessionOptions, t TreeOptions) (Drafter,
+	error) {
+	seq, err := newSelfSequence(m, form, o)
+	if err != nil {
+		return nil, err
+	}
+	d := &selfSplice{newTree(seq, t, true), seq}
+	d.model.ready = seq.ready
+	return d, nil
 }
 
 type self struct {
@@ -33,6 +48,19 @@ func (d *self) Start(ctx context.Context, s Setup) error {
 		return err
 	}
 	return d.modelDrafter.Start(ctx, s)
+}
+
+type selfSplice struct {
+	*tree
+	own *selfSequence
+}
+
+// Start looks where the target's sequence can be taken over.
+func (d *selfSplice) Start(ctx context.Context, s Setup) error {
+	if err := d.own.begin(s.Target); err != nil {
+		return err
+	}
+	return d.tree.Start(ctx, s)
 }
 
 // forkable is a sequence whose state a draft form can go on from: an [*engine.Session].
@@ -61,6 +89,16 @@ type selfSequence struct {
 	from   int             // tokens at the beginning of own that the target has computed
 	own    *engine.Session // nil: none yet
 }
+
+func newSelfSequence(m *engine.Model, form func() *engine.DraftForm, o engine.SessionOptions) (*selfSequence, error) {
+	if m == nil || form == nil {
+		return nil, fmt.Errorf("self: %w: no model, or no draft form of it", ErrOptions)
+	}
+	return &selfSequence{m: m, form: form, options: o}, nil
+}
+
+// ready reports whether there is a draft form.
+func (s *selfSequence) ready() bool { return s.form() != nil }
 
 // begin begins a text of a target.
 func (s *selfSequence) begin(target Sequence) error {

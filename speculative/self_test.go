@@ -90,6 +90,50 @@ func TestSelf(t *testing.T) {
 	}
 }
 
+// TestSelfSplice: the form drafts beside what is looked up in the text, and the text is that of plain decoding. While
+// there is no form the lookup drafts alone, with no pass of a form and no pause.
+func TestSelfSplice(t *testing.T) {
+	target, _ := pair(t)
+	form := formOf(t, target)
+	prompt := target.Tokenizer().Encode("func (r *Ring) Push(", bpe.EncodeOptions{AddSpecial: true})
+	c := shared.New(target, shared.Options{})
+	defer c.Close()
+	for _, s := range []engine.Sampling{{}, {Temperature: 0.8, Seed: 3}} {
+		want, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: 48}), prompt, s)
+		for _, never := range []bool{false, true} {
+			one, err := c.NewSession(context.Background(), shared.SessionOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer one.Close()
+			for i, seq := range []Sequence{session(t, target, 0), one} {
+				d, err := SelfSplice(target, func() *engine.DraftForm {
+					if never {
+						return nil
+					}
+					return form()
+				}, engine.SessionOptions{}, TreeOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				decoder := New(seq, d, Options{MaxTokens: 48, Schedule: Constant(ConstantOptions{Length: 4})})
+				got, _ := collect(t, decoder, prompt, s)
+				if !slices.Equal(got, want) {
+					t.Errorf("never %v, sequence %d:\n got %v\nwant %v", never, i, got, want)
+				}
+				st := decoder.Stats()
+				if (st.DraftPasses == 0) != never || st.Drafted == 0 || !never && st.Accepted < st.Drafted/2 {
+					t.Errorf("never %v, sequence %d: %d passes of the form, %d of %d accepted", never, i, st.DraftPasses,
+						st.Accepted, st.Drafted)
+				}
+			}
+		}
+	}
+	if _, err := SelfSplice(nil, form, engine.SessionOptions{}, TreeOptions{}); !errors.Is(err, ErrOptions) {
+		t.Errorf("no model: %v", err)
+	}
+}
+
 // Until there is a draft form nothing is drafted; then drafting begins in the text.
 func TestSelfBeginsWhenThereIsAForm(t *testing.T) {
 	m := randomModel(t, newRuntime(t, engine.RuntimeOptions{}), 0)

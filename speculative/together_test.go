@@ -244,7 +244,7 @@ func drawTogether(models []*togetherModels, seed, n uint64) *together {
 				x.leave = 1 + rng.IntN(10)
 			}
 			if forms.IntN(6) == 0 || x.drafter == "early-exit" && forms.IntN(2) == 0 {
-				x.drafter = "self"
+				x.drafter = []string{"self", "self-splice"}[forms.IntN(2)]
 			}
 			if sets.IntN(3) == 0 {
 				x.adapters = sets.IntN(len(c.m.adapters))
@@ -338,8 +338,12 @@ func (c *together) drafterOf(ctx context.Context, x togetherText, all [3]*shared
 	case "merge":
 		return Merge(Model(seq), NGram(NGramOptions{})), done, nil
 	}
-	if x.drafter == "self" {
+	switch x.drafter {
+	case "self":
 		d, err := Self(c.m.target, c.m.form, engine.SessionOptions{})
+		return d, done, err
+	case "self-splice":
+		d, err := SelfSplice(c.m.target, c.m.form, engine.SessionOptions{}, TreeOptions{})
 		return d, done, err
 	}
 	d, err := EarlyExit(c.m.target, engine.SessionOptions{Layers: 1, KV: c.kv, Adapters: c.m.adapters[x.adapters]})

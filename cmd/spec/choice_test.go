@@ -47,6 +47,7 @@ var choices = []struct {
 	{"--drafter ngram", `"drafter":"ngram"`, false},
 	{"--drafter suffix", `"drafter":"suffix"`, false},
 	{"--drafter self", `"drafter":"self"`, false},
+	{"--drafter self-splice", `"drafter":"self-splice"`, true},
 	{"--drafter early-exit", `"drafter":"early-exit"`, false},
 	{"--drafter early-exit --exit-layer 5", `"drafter":"early-exit","exit_layer":5`, false},
 	{"--drafter reencode", `"drafter":"reencode"`, false},

@@ -135,22 +135,9 @@ func (s Setting) valid() bool {
 	case s.Verify == "greedy" && s.Temperature > 0:
 		return false
 	case s.Schedule == oracle:
-		return Identical(s.Verify)
+		return speculative.SameText(s.Verify)
 	}
 	return true
-}
-
-// Identical reports whether a verifier promises the tokens of plain decoding.
-func Identical(verify string) bool {
-	if verify == "" {
-		return true
-	}
-	n, err := speculative.Find(speculative.Verifiers(), verify)
-	if err != nil {
-		return false
-	}
-	v, err := n.New(speculative.Parts{})
-	return err == nil && !v.NeedsProbs()
 }
 
 // plain is what the setting is compared with.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/specgo/spec/internal/results"
+	"github.com/specgo/spec/speculative"
 )
 
 // Report is the outcome, and what --json prints.
@@ -150,7 +151,7 @@ func (x *experiment) report() *Report {
 func (x *experiment) row(set int, s Setting, report *Report) (Row, bool) {
 	prompts := x.plan.Sets[set].Prompts
 	row := Row{
-		Prompts: x.plan.Sets[set].Name, Setting: s, Promised: Identical(s.Verify), Same: true, set: set,
+		Prompts: x.plan.Sets[set].Name, Setting: s, Promised: speculative.SameText(s.Verify), Same: true, set: set,
 		Speedups: Speedups{ByPrompt: []PromptResult{}}, Lengths: []LengthRound{}, RunSeconds: []float64{},
 	}
 	var speedups, formulas, single []float64

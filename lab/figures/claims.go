@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/specgo/spec/internal/compare"
+	"github.com/specgo/spec/speculative"
 )
 
 // A claim is one that a publication makes. The result is the measured part; whether it is reproduced is a judgment of
@@ -157,7 +158,7 @@ func identical(r *report) string {
 			for _, x := range c.Runs {
 				name, _, _ := strings.Cut(x.Setting, " drafts ")
 				verify := name[strings.LastIndexByte(name, ' ')+1:]
-				if x.Setting == "plain" || !compare.Identical(verify) {
+				if x.Setting == "plain" || !speculative.SameText(verify) {
 					continue
 				}
 				all++

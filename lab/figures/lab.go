@@ -11,6 +11,7 @@ import (
 
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/internal/compare"
+	"github.com/specgo/spec/speculative"
 	"github.com/specgo/spec/tensor"
 )
 
@@ -300,7 +301,7 @@ func (l *lab) texts(x *experiment, c *cell) error {
 			return
 		}
 		out := runOf(s, r, x)
-		if compare.Identical(s.Verify) && !slices.Equal(r.IDs, plain[0].IDs) {
+		if speculative.SameText(s.Verify) && !slices.Equal(r.IDs, plain[0].IDs) {
 			out.Differs = true
 			l.broken = append(l.broken, fmt.Sprintf("%s, %s, prompt %s", x.name, s, c.Prompt))
 		}
@@ -337,7 +338,7 @@ func (l *lab) series(x *experiment, c *cell, b *compare.Bench, prompt string) er
 				all[y.Setting] = y
 				order = append(order, y)
 			}
-			if compare.Identical(s.Verify) && !slices.Equal(r.IDs, plain) {
+			if speculative.SameText(s.Verify) && !slices.Equal(r.IDs, plain) {
 				y.Differs = true
 				l.broken = append(l.broken, fmt.Sprintf("%s, %s, prompt %s, run %d", x.name, s, c.Prompt, i))
 			}
