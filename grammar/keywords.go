@@ -609,8 +609,8 @@ func ownItems(s *schema, o *object, v any, b *branch, at *place) {
 	var p arrayPart
 	read := func(key string, v any) {
 		list, ok := v.([]any)
-		if !ok || len(list) == 0 && key == "prefixItems" {
-			s.fail(at.up.at(key), "a list of at least one schema expected")
+		if !ok {
+			s.fail(at.up.at(key), "a list of schemas expected")
 		}
 		p.prefix = list
 	}

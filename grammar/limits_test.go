@@ -234,7 +234,7 @@ var hostileSources = func() []struct{ name, source, limit string } {
 		{"200,000 empty rules", chain(200000, func(i int) int { return i }), "Rules"},
 		{"60,000 empty rules backward", chain(60000, func(i int) int { return 59999 - i }), ""},
 		{"25 counted alternatives", `root ::= "x"` + twice(` | [a-z]* "a" [a-z]{30}`, 25), "Memory"},
-		{"a set of states that doubles", `{"pattern":"a.{1000}$"}`, "Memory"},
+		{"a set of states that doubles", `{"pattern":"a.{1000}$"}`, "Bytes"},
 		{"repetitions in repetitions", `root ::= ("a"{1,1000}){1,1000}`, "Instructions"},
 		{"optional repetitions in repetitions", `root ::= (("a"?){1,300}){1,300}`, "Threads"},
 		{"60,000 optional characters", `root ::= ` + twice(`"a"? `, 60000), "Threads"},

@@ -75,12 +75,42 @@ func (s *schema) quote(x expression) expression {
 		x = list[0]
 	}
 	switch {
-	case hasSets(x):
+	case hasSets(x), writtenOut(x) > maxWrittenOut:
 		x = lazy{x, raw}
 	case !raw:
 		x = s.escaped(x)
 	}
 	return sequence{quote, x, quote}
+}
+
+// maxWrittenOut is the size from which on a string is made state by state, as a text goes on.
+const maxWrittenOut = 4096
+
+// writtenOut is about how many instructions x takes inside of a JSON string, at most twice maxWrittenOut. Beyond ASCII
+// a class has the bytes of its characters and their escapes.
+func writtenOut(x expression) int {
+	n := 0
+	switch x := x.(type) {
+	case literal:
+		n = len(x)
+	case class:
+		for _, r := range x {
+			if n++; r.hi >= utf8.RuneSelf {
+				n += 60
+			}
+		}
+	case sequence:
+		for _, part := range x {
+			n += writtenOut(part)
+		}
+	case choice:
+		for _, part := range x {
+			n += writtenOut(part)
+		}
+	case repeat:
+		n = writtenOut(x.x) * min(max(1, x.least, x.most), maxWrittenOut)
+	}
+	return min(n, 2*maxWrittenOut)
 }
 
 // escaped is x inside of a JSON string.
