@@ -21,7 +21,7 @@ const (
 	PoolCLS  = "cls"  // the first token's; of embedding models alone
 )
 
-// PoolNone leaves hidden states as they are: a text's vector has those of its tokens, one behind the other, and no norm.
+// PoolNone leaves hidden states as they are: a text's vector has those of its tokens, one behind the other, of no norm.
 const PoolNone = "none"
 
 // Poolings are all ways to one vector.

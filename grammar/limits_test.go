@@ -79,7 +79,7 @@ func TestLimitsOfSources(t *testing.T) {
 		{"Repetitions", Limits{Repetitions: 20}, 20, func(n int) string { return fmt.Sprintf(`root ::= "a"{%d}`, n) }},
 		{"Repetitions", Limits{Repetitions: 20}, 20, func(n int) string { return fmt.Sprintf(`root ::= "a"{1,%d}`, n) }},
 		{"Repetitions", Limits{Repetitions: 20}, 20,
-			func(n int) string { return fmt.Sprintf(`{"type":"string","maxLength":%d}`, n) }},
+			func(n int) string { return fmt.Sprintf(`{"type":"string","minLength":%d}`, n) }},
 		{"Repetitions", Limits{Repetitions: 20}, 20,
 			func(n int) string { return fmt.Sprintf(`{"type":"array","minItems":%d}`, n) }},
 		{"Nesting", Limits{Nesting: 5}, 5, func(n int) string { return `root ::= ` + nested("(", `"a"`, ")")(n) }},

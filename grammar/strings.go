@@ -19,7 +19,7 @@ func (s *schema) string(b *branch, at *place) expression {
 			return s.fail(at, "pattern and format are not supported between quotes that are text")
 		}
 		return s.quoted(b.least, b.most, at)
-	case isRepeat && len(b.texts) == 0 && s.Quote == "":
+	case isRepeat && len(b.texts) == 0 && s.Quote == "" && max(r.least, r.most) <= maxCharacters:
 		return sequence{literal(`"`), repeat{s.character(), r.least, r.most}, literal(`"`)}
 	}
 	return s.quote(x)
@@ -83,8 +83,11 @@ func (s *schema) quote(x expression) expression {
 	return sequence{quote, x, quote}
 }
 
-// maxWrittenOut is the size from which on a string is made state by state, as a text goes on.
-const maxWrittenOut = 4096
+// From these sizes on a string is made state by state, as a text goes on.
+const (
+	maxWrittenOut = 4096 // instructions
+	maxCharacters = 1024 // of a string of which only its length counts
+)
 
 // writtenOut is about how many instructions x takes inside of a JSON string, at most twice maxWrittenOut. Beyond ASCII
 // a class has the bytes of its characters and their escapes.

@@ -43,6 +43,10 @@ func TestKeywords(t *testing.T) {
 		{`{"type":"string","pattern":"^[é-í]+$","maxLength":2}`, []string{`"é"`, `"\u00e9\u00EA"`},
 			[]string{`"éêí"`, `"\u00e8"`}},
 		{`{"type":"string"}`, []string{`"\ud83d\ude00"`, `"😀"`}, []string{`"\ud83d"`, `"\ude00\ud83d"`}},
+		{`{"type":"string","maxLength":1000000,"minLength":1}`, []string{`"a"`, `"\ud83d\ude00"`}, []string{`""`, `"\ud83d"`}},
+		{`{"type":"string","minLength":1025,"maxLength":1026}`, []string{`"` + strings.Repeat("é", 1025) + `"`},
+			[]string{`"` + strings.Repeat("a", 1024) + `"`, `"` + strings.Repeat("a", 1027) + `"`}},
+		{`{"type":"array","maxItems":100000,"items":{"type":"null"}}`, []string{`[]`, `[null,null]`}, []string{`[1]`}},
 		{`{"type":"string","maxLength":1,"pattern":"."}`, []string{`"\ud83d\ude00"`, `"😀"`},
 			[]string{`"\ud83d\ude00a"`}},
 

@@ -59,8 +59,9 @@ const (
 
 // formNames are the paths of the forms, in the order of their bits.
 var formNames = []string{"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages",
-	"/v1/embeddings", "/v1/rerank", "/embed", "/embedding", "/tokenize", "/detokenize", "/apply-template", "/completion", "/infill",
-	"/api/chat", "/api/generate", "/api/embed", "/api/embeddings", "/api/show",
+	"/v1/embeddings", "/v1/rerank", "/embed", "/embedding", "/tokenize", "/detokenize",
+	"/apply-template", "/completion", "/infill", "/api/chat", "/api/generate", "/api/embed",
+	"/api/embeddings", "/api/show",
 	"/api/pull", "/api/delete", "/api/copy", "/api/create", "/slots/ID",
 	"options of /api/…"}
 
@@ -232,8 +233,8 @@ var fields = append([]field{
 	{"background", honored, formResponses, "only false", onlyFalse},
 	{"reasoning", honored, formResponses, "effort, given to the chat template as reasoning_effort", readReasoning},
 
-	{"input", honored, formEmbeddings | formEmbedding | formOllamaEmbed, "a text or an array of texts; here also token ids",
-		readInputs},
+	{"input", honored, formEmbeddings | formEmbedding | formOllamaEmbed,
+		"a text or an array of texts; here also token ids", readInputs},
 	{"content", honored, formEmbedding, "as input, another name", readInputs},
 	{"encoding_format", honored, formEmbeddings, `"float" or "base64"`, func(r *request, v value) *Error {
 		s, err := v.oneOf("float", "base64")
@@ -256,9 +257,9 @@ var fields = append([]field{
 			}
 			return err
 		}},
-	{"embd_normalize", honored, formEmbeddings | formEmbedding | formOllamaEmbed | formOllamaEmbeddings, "llama.cpp's numbers: " +
-		"2 vectors of length 1 (default), 1 their absolute values sum to 1, 0 the greatest absolute value is 32760, " +
-		"-1 as they are pooled", readNorm},
+	{"embd_normalize", honored, formEmbeddings | formEmbedding | formOllamaEmbed | formOllamaEmbeddings,
+		"llama.cpp's numbers: 2 vectors of length 1 (default), 1 their absolute values sum to 1, " +
+			"0 the greatest absolute value is 32760, -1 as they are pooled", readNorm},
 	{"truncate", honored, formOllamaEmbed | formTEI, "only false, or true for texts that fit: a text that does not fit " +
 		"the context is refused", func(r *request, v value) *Error { _, err := v.boolean(); return err }},
 
@@ -408,8 +409,9 @@ var fields = append([]field{
 	{"use_mlock", accepted, formOllamaOptions, "without effect", nil},
 	{"low_vram", accepted, formOllamaOptions, "there is none", nil},
 	{"numa", accepted, formOllamaOptions, "without effect", nil},
-	{"dimensions", honored, formOllamaEmbed | formEmbeddings | formEmbedding | formTEI, "only so many numbers of each vector, the first " +
-		"ones, before it is normalized: for models that were trained for that", readDimensions},
+	{"dimensions", honored, formOllamaEmbed | formEmbeddings | formEmbedding | formTEI,
+		"only so many numbers of each vector, the first ones, before it is normalized: for models that " +
+			"were trained for that", readDimensions},
 	{"truncation_direction", accepted, formTEI, "texts are never cut", nil},
 
 	// Tokens.
