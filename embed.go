@@ -21,12 +21,15 @@ const (
 	PoolCLS  = "cls"  // the first token's; of embedding models alone
 )
 
-// Poolings are all ways.
+// PoolNone leaves hidden states as they are: a text's vector has those of its tokens, one behind the other, of no norm.
+const PoolNone = "none"
+
+// Poolings are all ways to one vector.
 func Poolings() []string { return []string{PoolMean, PoolLast, PoolCLS} }
 
 // EmbedOptions say how texts are embedded. The zero value is a good choice.
 type EmbedOptions struct {
-	Pooling string // "": what the file says, or PoolMean
+	Pooling string // "": what the file says, or PoolMean; PoolNone
 	AtOnce  int    // texts whose passes are shared; 0: DefaultEmbedAtOnce
 	Salt    string // as in Request
 
@@ -97,6 +100,9 @@ func (m *Model) EmbedIDs(ctx context.Context, texts [][]int32, o EmbedOptions) (
 	if err := m.checkDimensions(o); err != nil {
 		return nil, err
 	}
+	if o.Pooling == PoolNone && o.Dimensions > 0 {
+		return nil, bad("dimensions", "the vectors of single tokens (pooling none) are whole")
+	}
 	if t := m.parts.Target; t.TakesTexts() {
 		if _, said := t.Pooling(); said || t.Kind() == engine.KindEncoder {
 			o.Pooling = m.Pooling(o.Pooling)
@@ -109,7 +115,7 @@ func (m *Model) EmbedIDs(ctx context.Context, texts [][]int32, o EmbedOptions) (
 	switch o.Pooling {
 	case "":
 		o.Pooling = PoolMean
-	case PoolMean, PoolLast:
+	case PoolMean, PoolLast, PoolNone:
 	default:
 		return nil, bad("pooling", "%q is of embedding models", o.Pooling)
 	}
@@ -157,7 +163,9 @@ func embedWhole(ctx context.Context, t *engine.Model, texts [][]int32, o EmbedOp
 		if o.Dimensions > 0 {
 			vectors[i] = slices.Clone(e.Data[:o.Dimensions]) // the others' memory is freed
 		}
-		o.Norm.apply(vectors[i])
+		if o.Pooling != PoolNone {
+			o.Norm.apply(vectors[i])
+		}
 	}
 	return vectors, nil
 }
@@ -206,6 +214,7 @@ const embedChunk = 256
 // embed is one text's embedding, by an empty sequence.
 func embed(ctx context.Context, s Sequence, ids []int32, o EmbedOptions) ([]float32, error) {
 	sum := make([]float64, s.Model().Config().HiddenSize)
+	var each []float32
 	for from := 0; from < len(ids); from += embedChunk {
 		chunk := ids[from:min(from+embedChunk, len(ids))]
 		last := from+len(chunk) == len(ids)
@@ -222,10 +231,17 @@ func embed(ctx context.Context, s Sequence, ids []int32, o EmbedOptions) ([]floa
 			return nil, err
 		}
 		for i := range out.Hidden.Rows() {
+			if o.Pooling == PoolNone {
+				each = append(each, out.Hidden.At(i, 0)...)
+				continue
+			}
 			for j, x := range out.Hidden.At(i, 0) {
 				sum[j] += float64(x)
 			}
 		}
+	}
+	if o.Pooling == PoolNone {
+		return each, nil
 	}
 	if o.Dimensions > 0 {
 		sum = sum[:o.Dimensions]

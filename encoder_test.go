@@ -62,6 +62,19 @@ func TestEmbedWithAnEncoder(t *testing.T) {
 			t.Errorf("number %d of 5 is %v, expected %v", i, x, want)
 		}
 	}
+	each, err := m.Embed(t.Context(), []string{"a"}, EmbedOptions{Pooling: PoolNone})
+	size := len(whole[0])
+	if err != nil || len(each[0]) != 3*size { // between two marks
+		t.Fatal(err, len(each[0]))
+	}
+	for i, want := range whole[0] {
+		if mean := (each[0][i] + each[0][size+i] + each[0][2*size+i]) / 3; math.Abs(float64(mean-want)) > 1e-5 {
+			t.Fatalf("number %d of the tokens' mean is %v, expected %v", i, mean, want)
+		}
+	}
+	if _, err := m.Embed(t.Context(), []string{"a"}, EmbedOptions{Pooling: PoolNone, Dimensions: 5}); err == nil {
+		t.Error("a part of tokens' vectors")
+	}
 	if _, err := m.Embed(t.Context(), []string{"a"}, EmbedOptions{Pooling: "most"}); err == nil {
 		t.Error("an unknown pooling")
 	}

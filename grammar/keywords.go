@@ -368,7 +368,13 @@ func (s *schema) countOf(key string, n int, not bool) (b branch, ok bool) {
 }
 
 func ownCount(s *schema, o *object, v any, b *branch, at *place) {
-	n := s.count(v, at)
+	var n int
+	switch text, _ := v.(json.Number); {
+	case at.part[:3] == "max" && beyond(string(text), s.limits.Repetitions):
+		n = s.limits.Repetitions // less is allowed than could be
+	default:
+		n = s.count(v, at)
+	}
 	c, _ := s.countOf(at.part, n, false)
 	b.least, b.most = max(b.least, c.least), tighter(b.most, c.most)
 	b.leastItems, b.mostItems = max(b.leastItems, c.leastItems), tighter(b.mostItems, c.mostItems)
@@ -382,6 +388,12 @@ func negateCount(s *schema, o *object, v any, at *place) ([]branch, error) {
 	}
 	b.types, b.named = keywords[at.part].of, true
 	return []branch{b}, nil
+}
+
+// beyond reports whether a whole number is greater than most.
+func beyond(number string, most int) bool {
+	n, err := strconv.Atoi(number)
+	return err == nil && n > most
 }
 
 // count reads a number that counts something.
@@ -609,8 +621,8 @@ func ownItems(s *schema, o *object, v any, b *branch, at *place) {
 	var p arrayPart
 	read := func(key string, v any) {
 		list, ok := v.([]any)
-		if !ok || len(list) == 0 && key == "prefixItems" {
-			s.fail(at.up.at(key), "a list of at least one schema expected")
+		if !ok {
+			s.fail(at.up.at(key), "a list of schemas expected")
 		}
 		p.prefix = list
 	}

@@ -13,6 +13,7 @@ type machine struct {
 	lazies []lazy
 	parts  *restriction          // of lazies, with their terms; nil: there are none
 	termAt map[instruction]int32 // where an opTerm is, by it
+	readAt map[string]int32      // of lazies' characters, by how they are written: where one is read
 	orders []order
 	hads   []had // of opHad
 	hadAt  map[had]int32
@@ -62,6 +63,7 @@ const (
 	stackBytes      = 64
 	stateBytes      = 160
 	threadBytes     = 16 // in the state and in its key
+	readBytes       = 64
 	successorsBytes = 1 << 10
 	owedBytes       = 1 << 14 // memory is asked for in such portions
 )
@@ -73,7 +75,8 @@ func newMachine(ctx context.Context, g *Grammar, letters *alphabet, l Limits, ch
 		stackOf: map[frame]int32{}, stateOf: map[string]int32{}, forced: map[int32][]int32{}}
 	m.work.renew(ctx, l)
 	if len(g.lazies) > 0 || len(g.orders) > 0 {
-		m.code, m.lazies, m.termAt = slices.Clone(m.code), g.lazies, map[instruction]int32{}
+		m.code, m.lazies = slices.Clone(m.code), g.lazies
+		m.termAt, m.readAt = map[instruction]int32{}, map[string]int32{}
 		m.orders, m.hadAt = g.orders, map[had]int32{}
 		m.parts = newRestriction(&m.work, letters)
 	}
@@ -161,13 +164,13 @@ func (m *machine) close(from []thread) int32 {
 	return m.intern(final)
 }
 
-// expand puts instructions in the place of one that becomes some. Those of an opLazy or opTerm are of a term: the bytes
-// of each first character, then the term that follows; and the next instruction, if the string may end.
+// expand puts instructions in the place of one that becomes some. Those of an opLazy or opTerm are of a term: a call of
+// what reads each first character, then the term that follows; and the next instruction, if the string may end.
 func (m *machine) expand(at int32) bool {
 	if m.code[at].op >= opMembers {
 		return m.expandMembers(at)
 	}
-	i, before := m.code[at], len(m.code)
+	i, before, bytes := m.code[at], len(m.code), 0
 	x := term(i.other)
 	if i.op == opLazy && m.lazies[i.other].raw {
 		i.lo = 1
@@ -187,14 +190,27 @@ func (m *machine) expand(at int32) bool {
 		if !terms.live(a.to) {
 			continue
 		}
-		text, can := expression(a.class), true
-		if i.lo == 0 {
-			text = jsonClass(a.class)
-		}
-		if !m.parts.letters.all() {
-			if text, can = written.without(text); !can {
-				continue
+		m.key = appendClass(append(m.key[:0], i.lo), a.class)
+		read, known := m.readAt[string(m.key)]
+		if !known {
+			text, can := expression(a.class), true
+			if i.lo == 0 {
+				text = jsonClass(a.class)
 			}
+			if !m.parts.letters.all() {
+				text, can = written.without(text)
+			}
+			if read = dead; can {
+				read = c.expression(text, c.emit(instruction{op: opReturn}))
+			}
+			if m.work.err != nil {
+				return false
+			}
+			m.readAt[string(m.key)] = read
+			bytes += readBytes + 2*len(m.key)
+		}
+		if read == dead {
+			continue
 		}
 		follows := instruction{op: opTerm, lo: i.lo, next: i.next, other: int32(a.to)}
 		next, ok := m.termAt[follows]
@@ -205,18 +221,28 @@ func (m *machine) expand(at int32) bool {
 			next = c.emit(follows)
 			m.termAt[follows] = next
 		}
-		alternatives = append(alternatives, c.expression(text, next))
+		alternatives = append(alternatives, c.emit(instruction{op: opCall, next: next, other: read}))
 	}
 	if terms.nullable(x) {
 		alternatives = append(alternatives, i.next)
 	}
 	first := c.choice(len(alternatives), func(i int) int32 { return alternatives[i] })
 	m.code = c.code
-	if m.work.err != nil || !m.owe(instructionBytes*(len(m.code)-before)+termBytes*(len(terms.nodes)-made)) {
+	bytes += instructionBytes*(len(m.code)-before) + termBytes*(len(terms.nodes)-made)
+	if m.work.err != nil || !m.owe(bytes) {
 		return false
 	}
 	m.code[at] = instruction{op: opSplit, next: first, other: first}
 	return true
+}
+
+// appendClass writes a class as a key.
+func appendClass(b []byte, x class) []byte {
+	for _, r := range x {
+		b = binary.LittleEndian.AppendUint32(b, uint32(r.lo))
+		b = binary.LittleEndian.AppendUint32(b, uint32(r.hi))
+	}
+	return b
 }
 
 // push is a stack with an address on top of another one.

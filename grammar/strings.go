@@ -19,7 +19,7 @@ func (s *schema) string(b *branch, at *place) expression {
 			return s.fail(at, "pattern and format are not supported between quotes that are text")
 		}
 		return s.quoted(b.least, b.most, at)
-	case isRepeat && len(b.texts) == 0 && s.Quote == "":
+	case isRepeat && len(b.texts) == 0 && s.Quote == "" && max(r.least, r.most) <= maxCharacters:
 		return sequence{literal(`"`), repeat{s.character(), r.least, r.most}, literal(`"`)}
 	}
 	return s.quote(x)
@@ -75,12 +75,45 @@ func (s *schema) quote(x expression) expression {
 		x = list[0]
 	}
 	switch {
-	case hasSets(x):
+	case hasSets(x), writtenOut(x) > maxWrittenOut:
 		x = lazy{x, raw}
 	case !raw:
 		x = s.escaped(x)
 	}
 	return sequence{quote, x, quote}
+}
+
+// From these sizes on a string is made state by state, as a text goes on.
+const (
+	maxWrittenOut = 4096 // instructions
+	maxCharacters = 1024 // of a string of which only its length counts
+)
+
+// writtenOut is about how many instructions x takes inside of a JSON string, at most twice maxWrittenOut. Beyond ASCII
+// a class has the bytes of its characters and their escapes.
+func writtenOut(x expression) int {
+	n := 0
+	switch x := x.(type) {
+	case literal:
+		n = len(x)
+	case class:
+		for _, r := range x {
+			if n++; r.hi >= utf8.RuneSelf {
+				n += 60
+			}
+		}
+	case sequence:
+		for _, part := range x {
+			n += writtenOut(part)
+		}
+	case choice:
+		for _, part := range x {
+			n += writtenOut(part)
+		}
+	case repeat:
+		n = writtenOut(x.x) * min(max(1, x.least, x.most), maxWrittenOut)
+	}
+	return min(n, 2*maxWrittenOut)
 }
 
 // escaped is x inside of a JSON string.

@@ -6,6 +6,19 @@ import (
 	"testing"
 )
 
+// TestLargePatterns: what would be large if it was written out costs what its text says, until a text goes on.
+func TestLargePatterns(t *testing.T) {
+	for _, pattern := range []string{`^.{1,60000}$`, `^[^,]{1,2000}$`, `^(\\S+\\s+){0,300}\\S+$`, `^\\p{L}{1,50}$`} {
+		b := NewBudget(t.Context(), Limits{Bytes: 1 << 16})
+		g, err := ParseSchema(b, []byte(`{"type":"string","pattern":"`+pattern+`"}`), SchemaOptions{})
+		if err != nil {
+			t.Errorf("%s: %v", pattern, err)
+		} else if !accepts(t, g, `"abc"`) || accepts(t, g, `"a,"`) && pattern[1] == '[' || accepts(t, g, `""`) {
+			t.Errorf("%s: its values are judged wrongly", pattern)
+		}
+	}
+}
+
 // TestKeywords: values that each keyword allows and values that it does not, alone and together with others.
 func TestKeywords(t *testing.T) {
 	for _, x := range []values{
@@ -30,10 +43,18 @@ func TestKeywords(t *testing.T) {
 		{`{"type":"string","pattern":"^[é-í]+$","maxLength":2}`, []string{`"é"`, `"\u00e9\u00EA"`},
 			[]string{`"éêí"`, `"\u00e8"`}},
 		{`{"type":"string"}`, []string{`"\ud83d\ude00"`, `"😀"`}, []string{`"\ud83d"`, `"\ude00\ud83d"`}},
+		{`{"type":"string","maxLength":1000000,"minLength":1}`, []string{`"a"`, `"\ud83d\ude00"`}, []string{`""`, `"\ud83d"`}},
+		{`{"type":"string","minLength":1025,"maxLength":1026}`, []string{`"` + strings.Repeat("é", 1025) + `"`},
+			[]string{`"` + strings.Repeat("a", 1024) + `"`, `"` + strings.Repeat("a", 1027) + `"`}},
+		{`{"type":"array","maxItems":100000,"items":{"type":"null"}}`, []string{`[]`, `[null,null]`}, []string{`[1]`}},
 		{`{"type":"string","maxLength":1,"pattern":"."}`, []string{`"\ud83d\ude00"`, `"😀"`},
 			[]string{`"\ud83d\ude00a"`}},
 
 		// Regular expressions.
+		{`{"type":"string","pattern":"^[^,]{2,2000}$"}`, []string{`"\\\"x"`, `"\u00e9😀"`, `"a\n"`}, []string{`"a"`, `"a,b"`,
+			`"\u002c\u002c"`}},
+		{`{"type":"string","pattern":"^\\p{L}{1,50}( \\p{L}{1,50})?$"}`, []string{`"äß"`, `"\u00e4 b"`}, []string{`""`, `" b"`,
+			`"a b c"`}},
 		{`{"type":"string","pattern":"^(?=.*[A-Z])(?=.*\\d).{4,}$"}`, []string{`"aB1c"`, `"1234A"`},
 			[]string{`"abc1"`, `"B1"`}},
 		{`{"type":"string","pattern":"^(?!\\.)(?!.*\\.\\.)[a-z.]+$"}`, []string{`"a.b"`, `"a."`}, []string{`".a"`,
@@ -136,6 +157,7 @@ func TestKeywords(t *testing.T) {
 		{`{"type":"array","items":[{"type":"integer"}],"additionalItems":false}`, []string{`[]`, `[1]`},
 			[]string{`[1,2]`}},
 		{`{"type":"array","prefixItems":[{"type":"integer"}]}`, []string{`[1,"x"]`}, []string{`["x"]`}},
+		{`{"type":"array","prefixItems":[],"items":{"type":"integer"}}`, []string{`[1,2]`, `[]`}, []string{`["x"]`}},
 		{`{"type":"array","contains":{"const":1}}`, []string{`[1]`, `[0,"a",1,2]`}, []string{`[]`, `[0,2]`}},
 		{`{"type":"array","items":{"type":"integer"},"contains":{"minimum":5},"minContains":2,` +
 			`"maxContains":3,"maxItems":4}`,

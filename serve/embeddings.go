@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"math"
+	"slices"
 
 	"github.com/specgo/spec"
 )
@@ -13,6 +14,7 @@ import (
 type embedded struct {
 	model   string
 	vectors [][]float32
+	counts  []int // of each text: how many vectors stand in its own
 	tokens  int
 }
 
@@ -35,6 +37,9 @@ func (s *Server) embed(ctx context.Context, r *request, bounded bool, log *recor
 	if pooling == "" {
 		pooling = s.o.Pooling
 	}
+	if pooling == spec.PoolNone && !r.each {
+		return nil, badField("pooling", "none has a vector of each token, which /embedding answers")
+	}
 	texts, err := m.EmbedTokens(r.prompts)
 	if err != nil {
 		return nil, err
@@ -42,6 +47,10 @@ func (s *Server) embed(ctx context.Context, r *request, bounded bool, log *recor
 	out := &embedded{model: m.name}
 	for _, ids := range texts {
 		out.tokens += len(ids)
+		out.counts = append(out.counts, 1)
+		if pooling == spec.PoolNone {
+			out.counts[len(out.counts)-1] = len(ids)
+		}
 	}
 	places, leave, err := s.queue.enter(
 		ctx, &r.client.places, min(len(texts), max(1, s.o.Parallel/embedShare)), bounded,
@@ -117,4 +126,27 @@ func (s *Server) teiEmbeddings(ctx context.Context, body []byte, log *record) (a
 		return nil, err
 	}
 	return out.vectors, nil
+}
+
+// llamaEmbeddings answers /embedding as llama.cpp does: of each text a list of vectors, one, or without pooling one of
+// each token.
+func (s *Server) llamaEmbeddings(ctx context.Context, body []byte, log *record) (any, error) {
+	r, e := s.parse(ctx, formEmbedding, log.client, body, true)
+	if e != nil {
+		return nil, e
+	}
+	r.each = true
+	out, err := s.embed(ctx, r, true, log)
+	if err != nil {
+		return nil, err
+	}
+	type item struct {
+		Index   int         `json:"index"`
+		Vectors [][]float32 `json:"embedding"`
+	}
+	answer := make([]item, len(out.vectors))
+	for i, v := range out.vectors {
+		answer[i] = item{i, slices.Collect(slices.Chunk(v, len(v)/out.counts[i]))}
+	}
+	return answer, nil
 }

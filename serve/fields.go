@@ -30,7 +30,8 @@ const (
 	formMessages // of Anthropic's API
 	formEmbeddings
 	formRerank
-	formTEI // embeddings in the form of text-embeddings-inference
+	formTEI       // embeddings in the form of text-embeddings-inference
+	formEmbedding // of llama.cpp's /embedding
 	formTokenize
 	formDetokenize
 	formTemplate
@@ -58,8 +59,9 @@ const (
 
 // formNames are the paths of the forms, in the order of their bits.
 var formNames = []string{"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages",
-	"/v1/embeddings", "/v1/rerank", "/embed", "/tokenize", "/detokenize", "/apply-template", "/completion", "/infill",
-	"/api/chat", "/api/generate", "/api/embed", "/api/embeddings", "/api/show",
+	"/v1/embeddings", "/v1/rerank", "/embed", "/embedding", "/tokenize", "/detokenize",
+	"/apply-template", "/completion", "/infill", "/api/chat", "/api/generate", "/api/embed",
+	"/api/embeddings", "/api/show",
 	"/api/pull", "/api/delete", "/api/copy", "/api/create", "/slots/ID",
 	"options of /api/…"}
 
@@ -231,16 +233,19 @@ var fields = append([]field{
 	{"background", honored, formResponses, "only false", onlyFalse},
 	{"reasoning", honored, formResponses, "effort, given to the chat template as reasoning_effort", readReasoning},
 
-	{"input", honored, formEmbeddings | formOllamaEmbed, "a text or an array of texts; here also token ids", readInputs},
+	{"input", honored, formEmbeddings | formEmbedding | formOllamaEmbed,
+		"a text or an array of texts; here also token ids", readInputs},
+	{"content", honored, formEmbedding, "as input, another name", readInputs},
 	{"encoding_format", honored, formEmbeddings, `"float" or "base64"`, func(r *request, v value) *Error {
 		s, err := v.oneOf("float", "base64")
 		r.base64 = s == "base64"
 		return err
 	}},
-	{"pooling", honored, formEmbeddings | formOllamaEmbed | formOllamaEmbeddings,
-		`how hidden states become one vector: "mean", "last" or "cls" (default: the server's, then the file's)`,
+	{"pooling", honored, formEmbeddings | formEmbedding | formOllamaEmbed | formOllamaEmbeddings,
+		`how hidden states become one vector: "mean", "last" or "cls" (default: the server's, then the file's); ` +
+			`"none", of /embedding: each token's own, of no norm`,
 		func(r *request, v value) (e *Error) {
-			r.pooling, e = v.oneOf(spec.Poolings()...)
+			r.pooling, e = v.oneOf(append(spec.Poolings(), spec.PoolNone)...)
 			return
 		}},
 	{"inputs", honored, formTEI, "a text or an array of texts, or of token ids", readInputs},
@@ -252,9 +257,9 @@ var fields = append([]field{
 			}
 			return err
 		}},
-	{"embd_normalize", honored, formEmbeddings | formOllamaEmbed | formOllamaEmbeddings, "llama.cpp's numbers: " +
-		"2 vectors of length 1 (default), 1 their absolute values sum to 1, 0 the greatest absolute value is 32760, " +
-		"-1 as they are pooled", readNorm},
+	{"embd_normalize", honored, formEmbeddings | formEmbedding | formOllamaEmbed | formOllamaEmbeddings,
+		"llama.cpp's numbers: 2 vectors of length 1 (default), 1 their absolute values sum to 1, " +
+			"0 the greatest absolute value is 32760, -1 as they are pooled", readNorm},
 	{"truncate", honored, formOllamaEmbed | formTEI, "only false, or true for texts that fit: a text that does not fit " +
 		"the context is refused", func(r *request, v value) *Error { _, err := v.boolean(); return err }},
 
@@ -404,8 +409,9 @@ var fields = append([]field{
 	{"use_mlock", accepted, formOllamaOptions, "without effect", nil},
 	{"low_vram", accepted, formOllamaOptions, "there is none", nil},
 	{"numa", accepted, formOllamaOptions, "without effect", nil},
-	{"dimensions", honored, formOllamaEmbed | formEmbeddings | formTEI, "only so many numbers of each vector, the first " +
-		"ones, before it is normalized: for models that were trained for that", readDimensions},
+	{"dimensions", honored, formOllamaEmbed | formEmbeddings | formEmbedding | formTEI,
+		"only so many numbers of each vector, the first ones, before it is normalized: for models that " +
+			"were trained for that", readDimensions},
 	{"truncation_direction", accepted, formTEI, "texts are never cut", nil},
 
 	// Tokens.

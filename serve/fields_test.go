@@ -19,6 +19,7 @@ var base = map[forms]map[string]string{
 	formResponses:  {"input": `"func main"`, "max_output_tokens": "4"},
 	formMessages:   {"messages": `[{"role":"user","content":"func main"}]`, "max_tokens": "4"},
 	formEmbeddings: {"input": `"func main"`},
+	formEmbedding:  {"input": `"func main"`},
 	formTEI:        {"inputs": `"func main"`},
 	formTokenize:   {"content": `"func main"`},
 	formDetokenize: {"tokens": `[5,6,7]`},
@@ -320,7 +321,7 @@ func TestFields(t *testing.T) {
 					t.Errorf("%s: %s %s changes the answer:\n%s\n%s", formNames[i], name, v, got, plain)
 				}
 			}
-			if name == "input" && form != formResponses && form != formEmbeddings && form != formOllamaEmbed {
+			if name == "input" && form != formResponses && form != formEmbeddings && form != formEmbedding && form != formOllamaEmbed {
 				continue
 			}
 			for _, v := range sample.bad {

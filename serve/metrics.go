@@ -62,8 +62,8 @@ func (h *histogram) observe(bounds []float64, x float64) {
 
 // labeledPaths are the paths that metrics tell apart: a label must not have as many values as clients can think of.
 func labeledPath(path string) string {
-	for _, p := range append([]string{"/tokenize", "/detokenize", "/apply-template", "/v1/embeddings", "/v1/models",
-		"/health", "/livez", "/readyz", "/metrics", "/slots", "/props", "/"}, ollamaPaths...) {
+	for _, p := range append([]string{"/tokenize", "/detokenize", "/apply-template", "/v1/embeddings", "/embedding",
+		"/v1/models", "/health", "/livez", "/readyz", "/metrics", "/slots", "/props", "/"}, ollamaPaths...) {
 		if path == p {
 			return path
 		}

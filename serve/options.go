@@ -56,7 +56,7 @@ type Options struct {
 	// stands for all of this machine, "*" for all.
 	Origins []string
 
-	Pooling string // of embeddings, as [spec.EmbedOptions] has it
+	Pooling string // of embeddings, as [spec.EmbedOptions] has it; PoolNone is for /embedding alone
 
 	Log        *slog.Logger // one line per request, without texts; nil: none
 	LogPrompts bool         // with the texts of prompts and answers
@@ -138,7 +138,7 @@ func (o *Options) check() error {
 			return fmt.Errorf("%w: %s is negative", ErrOptions, n.name)
 		}
 	}
-	if o.Pooling != "" && !slices.Contains(spec.Poolings(), o.Pooling) {
+	if o.Pooling != "" && o.Pooling != spec.PoolNone && !slices.Contains(spec.Poolings(), o.Pooling) {
 		return fmt.Errorf("%w: Pooling %q", ErrOptions, o.Pooling)
 	}
 	orInt := func(p *int, n int) {

@@ -8,8 +8,6 @@ import (
 // refusedPaths are endpoints of llama.cpp's server and of APIs beside it that clients may ask for and this server
 // does not have, with the reason.
 var refusedPaths = []struct{ method, path, reason string }{
-	{"POST", "/embedding", "/v1/embeddings has the vectors, in OpenAI's form"},
-	{"POST", "/embeddings", "/v1/embeddings has the vectors, in OpenAI's form"},
 	{"POST", "/props", "the properties of a running server cannot be changed"},
 	{"POST", "/models/load", "models are loaded when a request names them"},
 	{"POST", "/models/unload", "models are unloaded when memory is needed"},

@@ -89,6 +89,7 @@ type tokenizing struct {
 // vectors is the form of embeddings.
 type vectors struct {
 	pooling string
+	each    bool // the form holds a vector of each token
 	base64  bool
 	dims    int // that are kept; 0: all
 	norm    spec.Norm

@@ -60,6 +60,8 @@ func (s *Server) routes() *http.ServeMux {
 		return s.embeddings(ctx, formEmbeddings, body, true, log)
 	})
 	vectors("/embed", s.teiEmbeddings)
+	vectors("/embedding", s.llamaEmbeddings)
+	vectors("/embeddings", s.llamaEmbeddings)
 	get := func(path string, f func(http.ResponseWriter, *http.Request)) { mux.HandleFunc("GET "+path, f) }
 	get("/v1/models", s.listModels)
 	get("/v1/models/{name...}", s.showModel)

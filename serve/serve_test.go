@@ -327,6 +327,69 @@ func TestConversation(t *testing.T) {
 }
 
 // The embeddings are of length 1, depend on the text, and have one meaning in every form.
+// llama.cpp's form has a list of vectors of each text: one, or each token's own, which pool to the one.
+func TestEmbeddingsOfTokens(t *testing.T) {
+	s := newTester(t, func(o *Options) { o.Pooling = spec.PoolNone })
+	rows := func(body string) (list [][]float64) {
+		var answer []struct {
+			Index     int
+			Embedding [][]float64
+		}
+		if err := json.Unmarshal([]byte(s.post("/embedding", body, 200)), &answer); err != nil {
+			t.Fatal(err)
+		}
+		for i, x := range answer {
+			if x.Index != i {
+				t.Errorf("%s: index %d at %d", body, x.Index, i)
+			}
+			list = append(list, x.Embedding...)
+		}
+		return list
+	}
+	const texts = `["func main","return nil, err"]`
+	each := rows(`{"input":` + texts + `}`)
+	one := rows(`{"content":` + texts + `,"pooling":"mean"}`)
+	last := rows(`{"input":` + texts + `,"pooling":"last","embd_normalize":-1}`)
+	first := len(rows(`{"content":"func main","embd_normalize":2}`))
+	if len(one) != 2 || first < 2 || len(each) < first+2 {
+		t.Fatalf("%d vectors of 2 texts; %d of their tokens, %d of the first one's", len(one), len(each), first)
+	}
+	if s.post("/embeddings", `{"input":"x"}`, 200) != s.post("/embedding", `{"input":"x"}`, 200) {
+		t.Error("/embeddings differs from /embedding")
+	}
+	for n, list := range [][][]float64{each[:first], each[first:]} {
+		if fmt.Sprint(list[len(list)-1]) != fmt.Sprint(last[n]) {
+			t.Errorf("text %d: the last token's vector is not the last one", n)
+		}
+		length, sum := 0.0, make([]float64, len(one[n]))
+		for _, row := range list {
+			for i, x := range row {
+				sum[i] += x
+			}
+		}
+		for _, x := range sum {
+			length += x * x
+		}
+		for i, x := range sum {
+			if x /= math.Sqrt(length); math.Abs(x-one[n][i]) > 1e-5 {
+				t.Fatalf("text %d: number %d of the mean is %v, pooled %v", n, i, x, one[n][i])
+			}
+		}
+	}
+	for path, body := range map[string]string{
+		"/v1/embeddings": `{"input":"x"}`,
+		"/api/embed":     `{"input":"x","model":"go"}`,
+		"/embed":         `{"inputs":"x"}`,
+	} {
+		if text := s.post(path, body, 400); !strings.Contains(text, "/embedding") {
+			t.Errorf("%s: %s", path, text)
+		}
+	}
+	if text := s.post("/embedding", `{"input":"x","dimensions":8}`, 400); !strings.Contains(text, "dimensions") {
+		t.Error(text)
+	}
+}
+
 func TestEmbeddings(t *testing.T) {
 	s := newTester(t, nil)
 	o := decode(t, s.post("/v1/embeddings", `{"model":"go","input":["func main","return nil"]}`, 200))

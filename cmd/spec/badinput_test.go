@@ -147,6 +147,7 @@ func TestBadInput(t *testing.T) {
 		"negative context":        {run("-c", "-5"), exitUsage, []string{"-c", "between 0 and"}},
 		"empty stop":              {run("--stop", ""), exitUsage, []string{"--stop", "empty"}},
 		"empty file name":         {run("-m", ""), exitUsage, []string{"-m", "file"}},
+		"flag of llama.cpp":       {[]string{"serve", "--context-shift"}, exitUsage, []string{"--context-shift is not supported", "--when-full"}},
 		"flag nearly known":       {run("--tepm", "1"), exitUsage, []string{"did you mean --temp?"}},
 		"command nearly known":    {[]string{"quantise"}, exitUsage, []string{"did you mean quantize?"}},
 		"type nearly known":       {[]string{"quantize", "a", "b", "q4_k_x"}, exitUsage, []string{"q4_k_x", "q4_k_m"}},

@@ -80,6 +80,13 @@ func ignoredRows() []flag {
 	return append(list, flash...)
 }
 
+// refusedFlags are flags of llama.cpp that ask for what is not done here, where a similar name would mislead, with the
+// reason.
+var refusedFlags = map[string]string{
+	"context-shift": "what is computed of a text cut in its middle is not what the model says of the rest; " +
+		"--when-full drop shortens a prompt and computes it again, and an answer that fills the context ends with length",
+}
+
 // ignoredModes are flags of llama.cpp that choose how a terminal is used.
 func ignoredModes() []flag { return ignored("", "-no-cnv, --no-conversation", "--simple-io") }
 

@@ -60,7 +60,7 @@ func (s *serving) flags() []group {
 			s.vocab.rows(), choiceRows(&s.choice))},
 		{"chat", s.answers.templateRows()},
 		{"server", slices.Concat(s.network.rows(), []flag{s.parallelRow("answers computed at once", "4"), s.queueRow()},
-			s.limitRows(), []flag{s.poolingRow()})},
+			s.limitRows(), []flag{s.poolingRow(poolNone)})},
 		{"output", s.logRows()},
 		withoutEffect(ignoredByServers(true), ignoredRows()),
 	}

@@ -94,6 +94,9 @@ func parse(flags []flag, args []string, operand func(string) error) (all given, 
 		}
 		name, value, hasValue := strings.Cut(arg, "=")
 		f := find(flags, name)
+		if reason, ok := refusedFlags[strings.TrimLeft(name, "-")]; f == nil && ok {
+			return all, usagef("%s is not supported: %s", name, reason)
+		}
 		if f == nil {
 			var known []string
 			for _, f := range flags {

@@ -184,9 +184,12 @@ func (s *serving) limitRows() []flag {
 	}
 }
 
-// poolingRow is --pooling.
-func (s *answers) poolingRow() flag {
-	return choiceFlag("--pooling", &s.pooling, library.Poolings(),
+// poolNone is of servers alone: their answers have lists of vectors.
+const poolNone = library.PoolNone
+
+// poolingRow is --pooling, with more choices than those of one vector.
+func (s *answers) poolingRow(more ...string) flag {
+	return choiceFlag("--pooling", &s.pooling, append(library.Poolings(), more...),
 		"how hidden states become an embedding").or("as the file says, else mean").env("LLAMA_ARG_POOLING")
 }
 
