@@ -9,8 +9,9 @@ import "math"
 //	             V int8 [Page][dim], then float16 scales [Page][groups];
 //	             groups = dim/32 rounded up; a value is float32(q)*d
 //	KVQ4_0       K [dim/2 rounded up][Page]: a byte has dimension 2i in its low nibble, 2i+1 in its high one;
-//	             V [Page][bytes], 16 for 32 dimensions: byte i of them has dimension i in its low nibble, 16+i in its high
-//	             one, of the last fewer than 32 at most 16 bytes; then scales as KVQ8_0. A nibble is a signed number q
+//	             V [Page][bytes], 16 for 32 dimensions: byte i of them has dimension i in its low nibble, 16+i in its
+//	             high one, of the last fewer than 32 at most 16 bytes; then scales as KVQ8_0. A nibble is a signed
+//	             number q
 //
 // K is transposed so that a lane is a position; in V a lane is a dimension.
 type KV uint8
@@ -76,8 +77,8 @@ func kvGroups(dim int) int { return (dim + BlockSize - 1) / BlockSize }
 
 // StoreK writes the key x of one head, len(x) dimensions, at position pos of a page of keys. For KVQ8_0, per 32
 // dimensions: amax = greatest |x|; d = binary16(amax/127), at most 65504; q = x*(127/amax) rounded half to even,
-// clamped to ±127; amax below 2^-100 gives zeros; an Inf or NaN makes the 32 dimensions NaN. For KVQ4_0 likewise with m,
-// the first x of that magnitude, in place of amax: d = binary16(m/-8), at least -65504 and at most 65504;
+// clamped to ±127; amax below 2^-100 gives zeros; an Inf or NaN makes the 32 dimensions NaN. For KVQ4_0 likewise with
+// m, the first x of that magnitude, in place of amax: d = binary16(m/-8), at least -65504 and at most 65504;
 // q = x*(-8/m) rounded half to even, clamped to -8 … 7.
 func StoreK(t KV, page []byte, pos int, x []float32) {
 	switch t {

@@ -115,8 +115,8 @@ func (r *limitsReport) lines() []string {
 		list = append(list, fmt.Sprintf("caches, GB/s read by all threads: L1 %.0f, L2 %.0f", r.L1GBPS, r.L2GBPS))
 	}
 	if r.IntegerBy != "" {
-		list = append(list, fmt.Sprintf("products per second of all threads, 10^9: %.0f of integers (%s), %.0f of floats (%s)",
-			r.IntegerGPS, r.IntegerBy, r.FloatGPS, r.FloatBy))
+		list = append(list, fmt.Sprintf("products per second of all threads, 10^9: %.0f of integers (%s), "+
+			"%.0f of floats (%s)", r.IntegerGPS, r.IntegerBy, r.FloatGPS, r.FloatBy))
 	}
 	return list
 }
@@ -125,8 +125,8 @@ func (r *limitsReport) lines() []string {
 func (r *limitsReport) table() *terminal.Table {
 	t := &terminal.Table{Columns: []terminal.Column{
 		{Head: "work", Left: true}, {Head: "type", Left: true}, {Head: "tokens"}, {Head: "context", Drop: 3}, {Head: "ms"},
-		{Head: "GB/s", Drop: 2}, {Head: "10^9 products/s", Drop: 1}, {Head: "bound by", Left: true}, {Head: "its ms", Drop: 4},
-		{Head: "reached"},
+		{Head: "GB/s", Drop: 2}, {Head: "10^9 products/s", Drop: 1}, {Head: "bound by", Left: true},
+		{Head: "its ms", Drop: 4}, {Head: "reached"},
 	}}
 	for _, row := range r.Rows {
 		by, bound, reached := "-", "-", "-"

@@ -77,7 +77,7 @@ func TestCompletionOfBash(t *testing.T) {
 		"spec pe":                 "perplexity",
 		"spec help selft":         "selftest",
 		"spec completion f":       "fish",
-		"spec generate --kv q":    "q8_0",
+		"spec generate --kv q":    "q8_0 q4_0",
 		"spec generate --mod":     "--model --model-draft",
 		"spec generate --model x": "",
 		"spec serve --no-web":     "--no-webui",

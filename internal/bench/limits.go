@@ -342,7 +342,8 @@ func (m *machine) vectors() ([]task, func(), error) {
 		positions[i] = int32(i)
 	}
 	row := func(kind string, reads int) Reach {
-		return Reach{Kind: kind, Tokens: limitRows, Bytes: float64(4 * reads * limitRows * limitCols), from: "l2", float: true}
+		bytes := float64(4 * reads * limitRows * limitCols)
+		return Reach{Kind: kind, Tokens: limitRows, Bytes: bytes, from: "l2", float: true}
 	}
 	out := make([]float32, len(x))
 	return []task{

@@ -168,7 +168,8 @@ func (n *pattern) tensor(name string, typ gguf.Type, dims ...int) source {
 	return t
 }
 
-// Rows is random rows of weights of a type that the engine runs, as a GGUF file has them: at every place the same bytes.
+// Rows is random rows of weights of a type that the engine runs, as a GGUF file has them: at every place the same
+// bytes.
 func Rows(t tensor.Type) io.ReaderAt {
 	return rows{patternOf(convert.FileType(t))}
 }
