@@ -1788,70 +1788,6 @@ narrow2position:
 	ADD R9, R12
 	ADD $64, R8
 	SUB $1, R5
-	B high2
-
-high2:
-	CMP $1, R5
-	BLT done2
-	MOVD R8, R12
-	FLDPQ (R12), (F0, F1)
-	FLDPQ 32(R12), (F2, F3)
-	ADD R9, R12
-	FLDPQ (R12), (F4, F5)
-	FLDPQ 32(R12), (F6, F7)
-	ADD R9, R12
-	MOVD R0, R12
-	MOVD R1, R13
-	MOVD R2, R14
-	MOVD R11, R15
-
-high2position:
-	PRFM 2048(R12), PLDL1KEEP
-	FMOVS (R14), F12
-	FMOVS 1024(R14), F13
-	MOVHU (R13), R17
-	VDUP R17, V14.H8
-	FCVTL(14, 14)
-	FMOVQ (R12), F8
-	SSHRB4(8, 8)
-	SXTL8H(8, 10)
-	SXTL8(8, 8)
-	SXTL4H(8, 9)
-	SXTL4(8, 8)
-	SXTL4H(10, 11)
-	SXTL4(10, 10)
-	SCVTF4(8, 8)
-	FMUL4(14, 8, 8)
-	SCVTF4(9, 9)
-	FMUL4(14, 9, 9)
-	SCVTF4(10, 10)
-	FMUL4(14, 10, 10)
-	SCVTF4(11, 11)
-	FMUL4(14, 11, 11)
-	FMLAI(0, 12, 8, 0)
-	FMLAI(0, 12, 9, 1)
-	FMLAI(0, 12, 10, 2)
-	FMLAI(0, 12, 11, 3)
-	FMLAI(0, 13, 8, 4)
-	FMLAI(0, 13, 9, 5)
-	FMLAI(0, 13, 10, 6)
-	FMLAI(0, 13, 11, 7)
-	ADD R7, R12
-	ADD R10, R13
-	ADD $4, R14
-	SUB $1, R15
-	CBNZ R15, high2position
-	MOVD R8, R12
-	FSTPQ (F0, F1), (R12)
-	FSTPQ (F2, F3), 32(R12)
-	ADD R9, R12
-	FSTPQ (F4, F5), (R12)
-	FSTPQ (F6, F7), 32(R12)
-	ADD R9, R12
-	ADD $64, R8
-	ADD $16, R0
-	ADD $2, R1
-	SUB $1, R5
 	B narrow2
 
 done2:
@@ -1986,59 +1922,6 @@ narrow1position:
 	FSTPQ (F2, F3), 32(R12)
 	ADD R9, R12
 	ADD $64, R8
-	SUB $1, R5
-	B high1
-
-high1:
-	CMP $1, R5
-	BLT done1
-	MOVD R8, R12
-	FLDPQ (R12), (F0, F1)
-	FLDPQ 32(R12), (F2, F3)
-	ADD R9, R12
-	MOVD R0, R12
-	MOVD R1, R13
-	MOVD R2, R14
-	MOVD R11, R15
-
-high1position:
-	PRFM 2048(R12), PLDL1KEEP
-	FMOVS (R14), F8
-	MOVHU (R13), R17
-	VDUP R17, V9.H8
-	FCVTL(9, 9)
-	FMOVQ (R12), F4
-	SSHRB4(4, 4)
-	SXTL8H(4, 6)
-	SXTL8(4, 4)
-	SXTL4H(4, 5)
-	SXTL4(4, 4)
-	SXTL4H(6, 7)
-	SXTL4(6, 6)
-	SCVTF4(4, 4)
-	FMUL4(9, 4, 4)
-	SCVTF4(5, 5)
-	FMUL4(9, 5, 5)
-	SCVTF4(6, 6)
-	FMUL4(9, 6, 6)
-	SCVTF4(7, 7)
-	FMUL4(9, 7, 7)
-	FMLAI(0, 8, 4, 0)
-	FMLAI(0, 8, 5, 1)
-	FMLAI(0, 8, 6, 2)
-	FMLAI(0, 8, 7, 3)
-	ADD R7, R12
-	ADD R10, R13
-	ADD $4, R14
-	SUB $1, R15
-	CBNZ R15, high1position
-	MOVD R8, R12
-	FSTPQ (F0, F1), (R12)
-	FSTPQ (F2, F3), 32(R12)
-	ADD R9, R12
-	ADD $64, R8
-	ADD $16, R0
-	ADD $2, R1
 	SUB $1, R5
 	B narrow1
 

@@ -180,7 +180,7 @@ func valuesKernel(f *file, s isa) {
 			if w := wide[n]; w > 1 {
 				f.valuesColumns(s, kv.name, kv.bytes, n, w, fmt.Sprintf("wide%d", n), narrow, fmt.Sprintf("wide%d", n), false)
 			}
-			if kv.name == "Q4" {
+			if kv.name == "Q4" && wide[n] != 2 { // of pairs one block is left, a low one
 				f.valuesColumns(s, kv.name, kv.bytes, n, 1, narrow, done, high, false)
 				f.valuesColumns(s, kv.name, kv.bytes, n, 1, high, done, narrow, true)
 			} else {

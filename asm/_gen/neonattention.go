@@ -158,7 +158,7 @@ func neonValues(f neonFile) {
 			if n <= 2 {
 				f.valuesColumns(kv.name, kv.bytes, n, 2, fmt.Sprintf("wide%d", n), narrow, fmt.Sprintf("wide%d", n), false)
 			}
-			if kv.name == "Q4" {
+			if kv.name == "Q4" && n > 2 { // of pairs one block is left, a low one
 				f.valuesColumns(kv.name, kv.bytes, n, 1, narrow, done, high, false)
 				f.valuesColumns(kv.name, kv.bytes, n, 1, high, done, narrow, true)
 			} else {
