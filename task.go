@@ -131,7 +131,8 @@ func (m *Model) choose(choice speculative.Choice, temperature float32) (
 		if len(m.texts) > 0 || m.own != nil {
 			one = open.WithTexts(one)
 		}
-		if m.form.offers() && !m.session.NoCache {
+		// For one sequence at a time: where several share passes, those of the form cost more than they save.
+		if m.form.offers() && m.alone != nil && !m.session.NoCache {
 			one = open.WithForm(one)
 		}
 		if i > 0 && (one.Drafter == "splice" || one.Drafter == "tree") {

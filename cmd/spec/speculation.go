@@ -82,8 +82,8 @@ func drafterRow(c *speculative.Choice) flag {
 	return choiceFlag("--drafter", &c.Drafter, speculative.Names(speculative.Drafters(), false),
 		"who drafts: "+about(speculative.Drafters())).or(
 		"tree with a draft model, a draft head of -md or a multi-token-prediction block in the model's file, reencode with " +
-			"a draft model of another vocabulary, else self-splice where a model of more than 6.25 bits a weight leaves " +
-			"memory for it, else ngram; model for the embedded pair")
+			"a draft model of another vocabulary, else self-splice for one text at a time where a model of more than 6.25 " +
+			"bits a weight leaves memory for it, else ngram; model for the embedded pair")
 }
 
 // choiceRows are the other flags of a choice.
