@@ -70,7 +70,7 @@ func (o *options) embedAll(ctx context.Context, typ string, texts []string) (flo
 	os.Remove(out)
 	var printed, failed bytes.Buffer
 	c := exec.CommandContext(ctx, o.spec, "embed", "-m", o.model(typ), "-t", strconv.Itoa(o.threads), "-f", in, "-o", out,
-		"--embd-output-format", "f32")
+		"--embd-output-format", "float32")
 	c.Stdout, c.Stderr = &printed, &failed
 	if err := c.Run(); err != nil {
 		return 0, fmt.Errorf("spec embed: %w: %s", err, lastLine(failed.String()))
