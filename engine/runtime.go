@@ -11,6 +11,7 @@ import (
 type RuntimeOptions struct {
 	Threads int    // workers, at most tensor.MaxThreads; 0 is the number of physical cores that the process may use
 	SIMD    string // kernels: scalar, avx2, avxvnni, avx512, amx, neon, dotprod or i8mm; "" is the best that the CPU has
+	NUMA    string // memory nodes that workers are bound to, as tensor.Options has it; "" binds none
 }
 
 // Runtime owns the worker threads and the scratch memory of passes. Target and draft model share
@@ -29,7 +30,7 @@ type Runtime struct {
 
 // NewRuntime starts the workers. It fails if the kernels asked for are unknown or not available here.
 func NewRuntime(o RuntimeOptions) (*Runtime, error) {
-	t, err := tensor.NewRuntime(tensor.Options{Threads: o.Threads, SIMD: o.SIMD})
+	t, err := tensor.NewRuntime(tensor.Options{Threads: o.Threads, SIMD: o.SIMD, NUMA: o.NUMA})
 	if err != nil {
 		return nil, err
 	}
@@ -51,6 +52,9 @@ func (rt *Runtime) Close() {
 // sequences of a batch do between passes, independently, such as [sampling.Sampler.Pick]. f must not panic and must
 // not run passes.
 func (rt *Runtime) Parallel(n int, f func(i int)) { rt.t.Parallel(n, f) }
+
+// Nodes is the number of memory nodes that workers are bound to; 0 if they are not.
+func (rt *Runtime) Nodes() int { return rt.t.Nodes() }
 
 // Threads is the number of workers.
 func (rt *Runtime) Threads() int { return rt.t.Threads() }

@@ -31,7 +31,7 @@ func (rt *Runtime) ReadBandwidth(bytes int) (float64, error) {
 	}
 	defer m.free()
 	unit := func(i int) []byte { return m.data[i*bandwidthUnit:][:bandwidthUnit] }
-	rt.Parallel(units, func(i int) { // untouched pages are all one page of zeros
+	rt.nearby(units, func(i int) { // untouched pages are all one page of zeros
 		b := unit(i)
 		for j := 0; j < len(b); j += 64 {
 			b[j] = byte(i + j>>6)
@@ -42,7 +42,7 @@ func (rt *Runtime) ReadBandwidth(bytes int) (float64, error) {
 	for range bandwidthPasses {
 		for w, distance := range ways {
 			start := time.Now()
-			rt.Parallel(units, func(i int) {
+			rt.nearby(units, func(i int) {
 				// A call ends within 50 µs, and the garbage collector waits no longer.
 				for b := unit(i); len(b) > 0; b = b[bandwidthUnit/8:] {
 					k.ReadSum(b[:bandwidthUnit/8], distance)
@@ -58,4 +58,32 @@ func (rt *Runtime) ReadBandwidth(bytes int) (float64, error) {
 		best = min(best, t[len(t)/2])
 	}
 	return float64(units*bandwidthUnit) / best.Seconds() / 1e9, nil
+}
+
+// nearby is [Runtime.Parallel]; where threads are bound to memory nodes, those of a node make the same calls every
+// time, but for those that another node's take because they are done.
+func (rt *Runtime) nearby(n int, f func(i int)) {
+	if !rt.place.binds() {
+		rt.Parallel(n, f)
+		return
+	}
+	threads := rt.Threads()
+	shares := make([]share, threads)
+	for i := range shares {
+		shares[i].set(i*n/threads, (i+1)*n/threads)
+	}
+	rt.ParallelThreads(threads, func(thread, _ int) {
+		for i := range threads {
+			s := &shares[rt.place.neighbor(thread, i)]
+			for {
+				from, to := s.take(1, i > 0)
+				if from == to {
+					break
+				}
+				for ; from < to; from++ {
+					f(from)
+				}
+			}
+		}
+	})
 }

@@ -14,6 +14,7 @@ var (
 	ErrFull      = errors.New("key-value cache is full") // more slots than KVShape.Context
 	ErrMemory    = errors.New("cannot allocate memory")  // the operating system refused
 	ErrThreads   = errors.New("impossible thread count") // Options.Threads below 0 or above MaxThreads
+	ErrNUMA      = errors.New("no such placement")       // an Options.NUMA that is unknown or cannot be had here
 )
 
 func shapeError(format string, args ...any) error {

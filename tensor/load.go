@@ -110,22 +110,12 @@ func Gather(ctx context.Context, rt *Runtime, m *Matrix, rows []int32) (*Matrix,
 	if err != nil {
 		return nil, err
 	}
-	var next atomic.Int64
-	var wait sync.WaitGroup
-	for range min(rt.Threads(), to.panels()) {
-		wait.Go(func() {
-			for ctx.Err() == nil {
-				p := int(next.Add(1) - 1)
-				if p >= to.panels() {
-					return
-				}
-				to.gather(p, m, rows)
-			}
-		})
-	}
-	wait.Wait()
+	err = rt.spread(to.panels(), 1, func(p, _ int) error {
+		to.gather(p, m, rows)
+		return ctx.Err()
+	})
 	runtime.KeepAlive(m)
-	if err := ctx.Err(); err != nil {
+	if err != nil {
 		to.Close()
 		return nil, err
 	}
@@ -164,8 +154,52 @@ type loadScratch struct {
 	encoded []byte    // a panel's rows in another type
 }
 
-// load fills a matrix of type to, on its own goroutines rather than the pool's: loading waits for a disk, and a
-// Runtime has other users. source gives n rows of type from, beginning with row.
+// spread calls f for all panels, step of them at a time, with the first and the number, on its own goroutines rather
+// than the pool's: loading waits for a disk, and a Runtime has other users. Where threads are bound to memory nodes,
+// each calls it for panels of its own node's part. After an error no later panels are begun; of several errors that of
+// the first panels is returned.
+func (rt *Runtime) spread(panels, step int, f func(panel, n int) error) error {
+	place := &rt.place
+	var end atomic.Int64 // of the panels that are begun
+	end.Store(int64(panels))
+	var mu sync.Mutex
+	var failure error
+	work := func(next *atomic.Int64, to int) {
+		for {
+			panel := int(next.Add(int64(step))) - step
+			if panel >= to || panel >= int(end.Load()) {
+				return
+			}
+			if err := f(panel, min(step, to-panel)); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				if panel < int(end.Load()) {
+					end.Store(int64(panel))
+					failure = err
+				}
+				return
+			}
+		}
+	}
+	var wait sync.WaitGroup
+	for node := range place.nodes() {
+		from, to := place.part(node, panels)
+		next := new(atomic.Int64)
+		next.Store(int64(from))
+		first := place.first[node]
+		for i := range min(place.first[node+1]-first, (to-from+step-1)/step) {
+			wait.Go(func() {
+				_ = place.enter(first + i) // as in Lock
+				defer place.leave()
+				work(next, to)
+			})
+		}
+	}
+	wait.Wait()
+	return failure
+}
+
+// load fills a matrix of type to. source gives n rows of type from, beginning with row.
 func load(ctx context.Context, rt *Runtime, from Type, rows, cols int, to Type,
 	source func(s *loadScratch, row, n int) ([]byte, error)) (*Matrix, error) {
 	if from != to && !encodable(to) {
@@ -175,54 +209,27 @@ func load(ctx context.Context, rt *Runtime, from Type, rows, cols int, to Type,
 	if err != nil {
 		return nil, err
 	}
-	panelRaw := asm.PanelRows * from.RowBytes(cols)
-	step := asm.PanelRows * max(1, loadBytes/panelRaw) // rows per claim: whole panels
-	claims := (rows-1)/step + 1
-
-	var next atomic.Int64
-	work := func() (row int, err error) {
+	step := max(1, loadBytes/(asm.PanelRows*from.RowBytes(cols)))
+	err = rt.spread(m.panels(), step, func(panel, n int) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		s, _ := rt.loading.Get().(*loadScratch)
 		if s == nil {
 			s = new(loadScratch)
 		}
 		defer rt.loading.Put(s)
-		for {
-			i := int(next.Add(1) - 1)
-			if i >= claims {
-				return rows, nil
-			}
-			row = i * step
-			if err = ctx.Err(); err == nil {
-				n := min(step, rows-row)
-				var raw []byte
-				if raw, err = source(s, row, n); err == nil {
-					err = m.fill(s, from, raw, row, n)
-				}
-			}
-			if err != nil {
-				next.Store(int64(claims)) // nothing is left for the others
-				return row, err
-			}
+		row := panel * asm.PanelRows
+		n = min(n*asm.PanelRows, rows-row)
+		raw, err := source(s, row, n)
+		if err != nil {
+			return err
 		}
-	}
-	var wait sync.WaitGroup
-	var mu sync.Mutex
-	failed, failure := rows, error(nil) // the first row that could not be loaded: earlier ones were claimed before it
-	for range min(rt.Threads(), claims) {
-		wait.Go(func() {
-			if row, err := work(); err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				if row < failed {
-					failed, failure = row, err
-				}
-			}
-		})
-	}
-	wait.Wait()
-	if failure != nil {
+		return m.fill(s, from, raw, row, n)
+	})
+	if err != nil {
 		m.Close()
-		return nil, failure
+		return nil, err
 	}
 	return m, nil
 }

@@ -27,11 +27,16 @@ const maxGroup = asm.MostTokens
 // matmulJob is the state of a MatMul. An item of work is a panel and a group of tiles. The items, in the order of
 // memory, are cut into one share for each thread, which goes through its own from the front, because prefetching
 // helps only where the same thread continues; a thread that is done takes items from the backs of the others' shares.
+// Where threads are bound to memory nodes, the items of a node's panels, of all products, come one after the other, and
+// are the shares of its threads; a thread that is done takes from those of its own node first.
 type matmulJob struct {
 	rt           *Runtime
 	in           *Input
 	products     []productItems
-	shares       []share
+	runs         []run
+	items        int
+	shares       []share // of which the first parts are in use
+	parts        int
 	step         uint32    // items to claim at a time
 	cache        int       // bytes of the L2 cache
 	buffers      []byte    // [thread][MatrixKernels.TilesBytes], for kernels that take a buffer
@@ -44,10 +49,9 @@ type matmulJob struct {
 	widenUnit    func(worker, unit int)
 }
 
-// productItems is a product and its items: all panels with the first group of tiles, then with the next one.
+// productItems is a product and how it becomes items.
 type productItems struct {
 	Product
-	first  int // its first item
 	tiled  bool
 	tiles  []asm.Tile // of the whole input
 	size   int        // tokens of a tile
@@ -55,8 +59,13 @@ type productItems struct {
 	panels int
 }
 
-// items is how many there are.
-func (p *productItems) items() int { return p.panels * ((len(p.tiles) + p.group - 1) / p.group) }
+// run is the items of a product's panels that are of one node: all with the first group of tiles, then with the next
+// one.
+type run struct {
+	product       int
+	first         int // its first item
+	panel, panels int
+}
 
 // share is a run of items that nobody has claimed: the next one in the upper half, the end in the lower.
 type share struct {
@@ -114,21 +123,42 @@ func (rt *Runtime) MatMul(in *Input, products ...Product) error {
 	}
 	j.in, j.products = in, j.products[:0]
 	defer j.forget()
-	items, size := 0, 0
+	size := 0
 	for _, p := range products {
 		if err := in.prepare(rt, p.W.t); err != nil {
 			return err
 		}
-		items += j.add(p, items)
+		j.add(p)
 		size = max(size, p.W.panel)
 	}
-	j.step = uint32(max(1, min(max(2, claimBytes/(size*len(in.tiles))), items/(4*rt.Threads()))))
-	n := min(rt.Threads(), items)
-	for i := range n {
-		j.shares[i].set(i*items/n, (i+1)*items/n)
-	}
-	rt.pool.run(n, j.unit)
+	j.cut()
+	j.step = uint32(max(1, min(max(2, claimBytes/(size*len(in.tiles))), j.items/(4*rt.Threads()))))
+	rt.pool.run(min(rt.Threads(), j.items), j.unit)
 	return nil
+}
+
+// cut numbers the items, node by node, and cuts those of each node into shares of its threads.
+func (j *matmulJob) cut() {
+	place := &j.rt.place
+	j.runs, j.items, j.parts = j.runs[:0], 0, 0
+	for node := range place.nodes() {
+		first := j.items
+		for i := range j.products {
+			p := &j.products[i]
+			if from, to := place.part(node, p.panels); from < to {
+				j.runs = append(j.runs, run{i, j.items, from, to - from})
+				j.items += (to - from) * ((len(p.tiles) + p.group - 1) / p.group)
+			}
+		}
+		threads, items := place.first[node+1]-place.first[node], j.items-first
+		if !place.binds() {
+			threads = min(threads, items)
+		}
+		for i := range threads {
+			j.shares[j.parts].set(first+i*items/threads, first+(i+1)*items/threads)
+			j.parts++
+		}
+	}
 }
 
 func (j *matmulJob) check(in *Input, p *Product) error {
@@ -153,9 +183,9 @@ func (j *matmulJob) check(in *Input, p *Product) error {
 	return nil
 }
 
-// add appends a product, whose items begin with first, and returns how many it has.
-func (j *matmulJob) add(p Product, first int) int {
-	u := productItems{Product: p, first: first, panels: p.W.panels()}
+// add appends a product.
+func (j *matmulJob) add(p Product) {
+	u := productItems{Product: p, panels: p.W.panels()}
 	u.tiles, u.size = j.in.tilesFor(j.rt, p.W.t)
 	u.tiled = j.rt.tiled(p.W.t, j.in.tokens)
 	tiles, most, least := len(u.tiles), maxGroup/u.size, 1
@@ -165,15 +195,13 @@ func (j *matmulJob) add(p Product, first int) int {
 	groups := max((tiles+most-1)/most, min(tiles/least, 4*j.rt.Threads()/u.panels))
 	u.group = (tiles + groups - 1) / groups
 	j.products = append(j.products, u)
-	return u.items()
 }
 
-// work does the items of a share, and then those left in the other shares.
+// work does the items of a share, that of the worker where it is bound to a node, and then those left in the others.
 func (j *matmulJob) work(worker, unit int) {
 	var r reader
-	n := min(len(j.shares), j.items())
-	for i := range n {
-		s := &j.shares[(unit+i)%n]
+	for i := range j.parts {
+		s := &j.shares[j.share(worker, unit, i)]
 		for {
 			from, to := s.take(j.step, i > 0)
 			if from == to {
@@ -186,10 +214,12 @@ func (j *matmulJob) work(worker, unit int) {
 	}
 }
 
-// items is the number of items of all products.
-func (j *matmulJob) items() int {
-	p := &j.products[len(j.products)-1]
-	return p.first + p.items()
+// share is the share that a worker takes items from after i others.
+func (j *matmulJob) share(worker, unit, i int) int {
+	if j.rt.place.binds() {
+		return j.rt.place.neighbor(worker, i)
+	}
+	return (unit + i) % j.parts
 }
 
 // tokenTiles are the tiles of an item. tiled: for [asm.WeightKernels].MatMulTiles.
@@ -207,17 +237,18 @@ func (rt *Runtime) tiled(t Type, tokens int) bool {
 // multiply does an item, or several adjacent whole panels at once, and returns how many: at most most if panels are
 // read once or expanded; else two, where they and what is prefetched fit into the second-level cache.
 func (j *matmulJob) multiply(worker, item, most int, r *reader) int {
-	i := len(j.products) - 1
-	for j.products[i].first > item {
+	i := len(j.runs) - 1
+	for j.runs[i].first > item {
 		i--
 	}
-	p := &j.products[i]
-	item -= p.first
+	u := &j.runs[i]
+	p := &j.products[u.product]
+	item -= u.first
 	w, rows := p.W, p.W.rows
-	firstTile := item / p.panels * p.group
+	firstTile := item / u.panels * p.group
 	tiles := p.tiles[firstTile:min(firstTile+p.group, len(p.tiles))]
 	tokens := min(len(tiles)*p.size, j.in.tokens-firstTile*p.size)
-	panel := item % p.panels
+	panel := u.panel + item%u.panels
 	row := panel * asm.PanelRows
 	if j.rt.k.Weights[w.t].Inflate != nil {
 		most = 1
@@ -227,7 +258,7 @@ func (j *matmulJob) multiply(worker, item, most int, r *reader) int {
 			most = 1
 		}
 	}
-	count := max(1, min(most, (rows-row)/asm.PanelRows))
+	count := max(1, min(most, min(rows/asm.PanelRows, u.panel+u.panels)-panel))
 	n := min(count*asm.PanelRows, rows-row)
 	out := p.Out[firstTile*p.size*rows+row:]
 	x := &tokenTiles{tiles, tokens, p.tiled}

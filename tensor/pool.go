@@ -1,6 +1,7 @@
 package tensor
 
 import (
+	"cmp"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -47,24 +48,48 @@ type pool struct {
 	changed sync.Cond    // the limit was changed, or the pool closed: workers beyond the limit wait for it
 	over    bool         // closed; guarded by changed.L
 	spin    time.Duration
+	yield   time.Duration
 	wake    chan struct{} // one token per worker to wake
 	finish  chan struct{} // one token when the caller's job ends
 	closed  bool
 	exited  sync.WaitGroup
 }
 
-func newPool(threads int) *pool {
-	p := &pool{threads: threads, wake: make(chan struct{}, threads), finish: make(chan struct{}, 1)}
+// newPool starts a worker for each thread but the caller's, where it belongs.
+func newPool(where *placement) (*pool, error) {
+	threads := where.threads()
+	p := &pool{threads: threads, yield: yieldTime, wake: make(chan struct{}, threads), finish: make(chan struct{}, 1)}
+	if where.binds() {
+		p.yield = spinTime // a goroutine that is bound to a thread cannot yield without waking another one
+	}
 	if threads <= runtime.GOMAXPROCS(0) {
 		p.spin = spinTime // with more threads than that, a spinning thread keeps another worker from running
 	}
 	p.limit.Store(int64(threads))
 	p.changed.L = new(sync.Mutex)
 	p.exited.Add(threads - 1)
-	for w := 1; w < threads; w++ {
-		go p.worker(w)
+	if !where.binds() {
+		for w := 1; w < threads; w++ {
+			go p.worker(w)
+		}
+		return p, nil
 	}
-	return p
+	bound := make(chan error)
+	for w := 1; w < threads; w++ {
+		go func() { // ends with its thread
+			bound <- where.enter(w)
+			p.worker(w)
+		}()
+	}
+	var err error
+	for w := 1; w < threads; w++ {
+		err = cmp.Or(err, <-bound)
+	}
+	if err != nil {
+		p.close()
+		return nil, err
+	}
+	return p, nil
 }
 
 // run calls job for units 0 … n-1, ascending as they are claimed. One run at a time. A panic of the job is the
@@ -144,7 +169,7 @@ func (p *pool) spinUntil(v *atomic.Int64, n int64) bool {
 				return true
 			}
 		}
-		if polled > yieldTime {
+		if polled > p.yield {
 			runtime.Gosched()
 		}
 	}

@@ -2,7 +2,6 @@ package tensor
 
 import (
 	"fmt"
-	"runtime"
 	"sync"
 
 	"github.com/specgo/spec/asm"
@@ -16,6 +15,12 @@ type Options struct {
 
 	// SIMD names the kernels: scalar, avx2, avxvnni, avx512, amx, neon, dotprod, i8mm. Empty is the best of this machine.
 	SIMD string
+
+	// NUMA binds threads to the memory nodes of the machine, and has the panels of matrices lie in the memory of the
+	// node whose threads multiply them: distribute and numactl use the nodes of all CPUs that the process may use,
+	// isolate only the node on which it runs. Results do not depend on it. Where those CPUs are of one node it changes
+	// nothing. Linux only. Empty: threads run where the system wants.
+	NUMA string
 }
 
 // TileUnit says why the kernels amx are not among those of this machine although its processor has the tile unit: the
@@ -34,6 +39,8 @@ type Runtime struct {
 	pass sync.Mutex // Lock and Unlock
 	mu   sync.Mutex // one operation at a time; guards everything below
 	pool *pool
+
+	place placement
 
 	// The operation in progress, by kind, and its work as a func value made once, so that a call allocates nothing.
 	user     func(i int)
@@ -57,14 +64,26 @@ func NewRuntime(o Options) (*Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := o.Threads
-	switch {
-	case n < 0 || n > MaxThreads:
+	if n := o.Threads; n < 0 || n > MaxThreads {
 		return nil, fmt.Errorf("%d threads: %w (0 to %d)", n, ErrThreads, MaxThreads)
-	case n == 0:
-		n = max(1, min(usableCores(), runtime.GOMAXPROCS(0)))
 	}
-	rt := &Runtime{k: k, pool: newPool(n), arena: new(arena)}
+	if err := checkPlacement(o.NUMA); err != nil {
+		return nil, err
+	}
+	where, err := place(o.NUMA, o.Threads)
+	if err != nil {
+		return nil, err
+	}
+	return newRuntime(k, where)
+}
+
+// newRuntime starts a Runtime's workers where they belong.
+func newRuntime(k asm.Kernels, where placement) (*Runtime, error) {
+	rt := &Runtime{k: k, place: where, arena: new(arena)}
+	var err error
+	if rt.pool, err = newPool(&rt.place); err != nil {
+		return nil, err
+	}
 	rt.userUnit = func(_, unit int) { rt.user(unit) }
 	rt.matmul.init(rt)
 	rt.vector.init(rt)
@@ -84,6 +103,14 @@ func (rt *Runtime) Close() {
 	rt.pool.close()
 }
 
+// Nodes is the number of memory nodes that threads are bound to; 0 if they are not.
+func (rt *Runtime) Nodes() int {
+	if !rt.place.binds() {
+		return 0
+	}
+	return rt.place.nodes()
+}
+
 // Threads is the number of threads that work on an operation, the caller's included.
 func (rt *Runtime) Threads() int { return rt.pool.threads }
 
@@ -91,11 +118,18 @@ func (rt *Runtime) Threads() int { return rt.pool.threads }
 func (rt *Runtime) SIMD() string { return rt.k.Name }
 
 // Lock reserves the Runtime for a pass of many operations among all who use Lock, so that two passes do not take turns
-// operation by operation. The operations themselves need no Lock.
-func (rt *Runtime) Lock() { rt.pass.Lock() }
+// operation by operation. The operations themselves need no Lock. With Options.NUMA the calling goroutine runs on the
+// first node until Unlock, which it calls itself.
+func (rt *Runtime) Lock() {
+	rt.pass.Lock()
+	_ = rt.place.enter(0) // where the system refuses now, what it allowed to workers, the pass runs anywhere
+}
 
 // Unlock ends the pass that Lock began.
-func (rt *Runtime) Unlock() { rt.pass.Unlock() }
+func (rt *Runtime) Unlock() {
+	rt.place.leave()
+	rt.pass.Unlock()
+}
 
 // Parallel calls f(0), f(1), … f(n-1) on all threads and returns when every call has returned. f must not panic and
 // must not use rt's operations: they would wait for each other.

@@ -37,7 +37,7 @@ type kernelRow struct {
 
 // inTurn measures several kernel sets in turn.
 func (b *benchmark) inTurn(ctx context.Context, p *program) error {
-	runtimes, err := runtimesOf(b.kernels, b.threads)
+	runtimes, err := runtimesOf(b.kernels, b.threads, b.numa)
 	if err != nil {
 		return err
 	}

@@ -73,7 +73,7 @@ func allTypes() (list []tensor.Type) {
 
 // runLimits measures the machine.
 func (b *benchmark) runLimits(ctx context.Context, p *program) error {
-	rt, err := tensor.NewRuntime(tensor.Options{Threads: max(b.threads, 0), SIMD: p.env("SPEC_SIMD")})
+	rt, err := tensor.NewRuntime(tensor.Options{Threads: max(b.threads, 0), SIMD: p.env("SPEC_SIMD"), NUMA: b.numa})
 	if err != nil {
 		return err // names the kernels
 	}

@@ -74,7 +74,7 @@ func ignoredRows() []flag {
 	list := append(ignored("", "--mlock", "--no-mmap", "--mmap", "--no-perf", "--perf", "--no-warmup", "--log-disable",
 		"-nkvo, --no-kv-offload"), ignored("VALUE", "-ngl, --gpu-layers, --n-gpu-layers",
 		"-ngld, --gpu-layers-draft, --n-gpu-layers-draft", "-b, --batch-size", "-ub, --ubatch-size",
-		"-tb, --threads-batch", "-dev, --device", "-sm, --split-mode", "-mg, --main-gpu", "--numa")...)
+		"-tb, --threads-batch", "-dev, --device", "-sm, --split-mode", "-mg, --main-gpu")...)
 	flash := ignored("VALUE", "-fa, --flash-attn")
 	flash[0].optional = true
 	return append(list, flash...)

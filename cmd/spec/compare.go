@@ -90,7 +90,7 @@ func (c *comparison) flags() []group {
 	drafts := draftRows("a draft model; may be repeated: the drafters are then model, model2 and so on, and merge "+
 		"verifies their drafts together", "a draft model", func(file string) { c.drafts = append(c.drafts, file) })
 	return []group{
-		{"model", append([]flag{c.modelRow(), c.hubRow(), threadsRow(&c.threads), c.memoryRow(),
+		{"model", append([]flag{c.modelRow(), c.hubRow(), threadsRow(&c.threads), numaRow(&c.numa), c.memoryRow(),
 			chosenFlag("--weights", &m.Weights, append(engine.WeightNames(), "file"),
 				"convert the weights while loading").or("file: as they are"),
 			kernelsRow(&c.matrix.Kernels)}, drafts...)},
@@ -451,7 +451,7 @@ func (c *comparison) measured(ctx context.Context, p *program, rt *engine.Runtim
 // runtimes are the workers of each kernel set; "" is the best one, where none was chosen.
 func (c *comparison) runtimes(p *program) (all map[string]*engine.Runtime, err error) {
 	if len(c.matrix.Kernels) > 0 {
-		return runtimesOf(c.matrix.Kernels, c.threads)
+		return runtimesOf(c.matrix.Kernels, c.threads, c.numa)
 	}
 	rt, err := c.runtime(p)
 	return map[string]*engine.Runtime{"": rt}, err

@@ -238,7 +238,7 @@ func (e *embedding) goOn(ctx context.Context, m *library.Model, out *vectorFile,
 
 // open loads the model. done frees it.
 func (e *embedding) open(ctx context.Context, p *program) (m *library.Model, done func(), err error) {
-	models := modelFlags{threads: e.threads, weights: e.weights, changes: e.changes}
+	models := modelFlags{threads: e.threads, numa: e.numa, weights: e.weights, changes: e.changes}
 	rt, err := models.runtime(p)
 	if err != nil {
 		return nil, nil, err

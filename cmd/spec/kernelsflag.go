@@ -24,10 +24,10 @@ func kernelsRow(p *[]string) flag {
 }
 
 // runtimesOf are the workers of each kernel set.
-func runtimesOf(kernels []string, threads int) (all map[string]*engine.Runtime, err error) {
+func runtimesOf(kernels []string, threads int, numa string) (all map[string]*engine.Runtime, err error) {
 	all = map[string]*engine.Runtime{}
 	for _, k := range kernels {
-		rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: max(threads, 0), SIMD: k})
+		rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: max(threads, 0), SIMD: k, NUMA: numa})
 		if err != nil {
 			for _, rt := range all {
 				rt.Close()

@@ -12,6 +12,7 @@ import (
 	"github.com/specgo/spec/engine/promptcache"
 	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/internal/terminal"
+	"github.com/specgo/spec/tensor"
 	"github.com/specgo/spec/testdata"
 )
 
@@ -19,6 +20,7 @@ import (
 type modelFlags struct {
 	model   string // "" is the embedded target
 	threads int    // 0 or less is the engine's choice
+	numa    string // --numa; "" binds no threads
 	weights string // "" is as in the file
 
 	ropeContext int // engine.Options.RopeContext; no flag
@@ -43,12 +45,15 @@ func (m *modelFlags) resolve(ctx context.Context, p *program) (err error) {
 
 // runtimeOptions are the flags' choices for the engine's runtime.
 func (m *modelFlags) runtimeOptions(p *program) engine.RuntimeOptions {
-	return engine.RuntimeOptions{Threads: max(m.threads, 0), SIMD: p.env("SPEC_SIMD")}
+	return engine.RuntimeOptions{Threads: max(m.threads, 0), SIMD: p.env("SPEC_SIMD"), NUMA: m.numa}
 }
 
 // runtime starts the workers.
 func (m *modelFlags) runtime(p *program) (*engine.Runtime, error) {
 	rt, err := engine.NewRuntime(m.runtimeOptions(p))
+	if errors.Is(err, tensor.ErrNUMA) {
+		return nil, fmt.Errorf("--numa %w", err)
+	}
 	if err != nil && p.env("SPEC_SIMD") != "" {
 		return nil, fmt.Errorf("SPEC_SIMD=%s: %w", p.env("SPEC_SIMD"), err)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/tensor"
 )
 
 // Fields that several flags set; see flag.field.
@@ -22,8 +23,8 @@ const (
 
 // rows are the flags of a model that is loaded as a whole.
 func (m *modelFlags) rows() []flag {
-	return append([]flag{m.modelRow(), m.hubRow(), threadsRow(&m.threads), weightsRow(&m.weights), m.memoryRow(),
-		m.panelsRow()}, m.changes.rows()...)
+	return append([]flag{m.modelRow(), m.hubRow(), threadsRow(&m.threads), numaRow(&m.numa),
+		weightsRow(&m.weights), m.memoryRow(), m.panelsRow()}, m.changes.rows()...)
 }
 
 func (m *modelFlags) modelRow() flag { return modelRow(&m.model, "the pair inside this program") }
@@ -42,6 +43,13 @@ func (m *modelFlags) hubRow() flag {
 func threadsRow(p *int) flag {
 	return intFlag("-t, --threads", p, -1, 1024, "threads").or("0: the physical cores this process may use").
 		env("LLAMA_ARG_THREADS")
+}
+
+// numaRow is --numa, in llama.cpp's words.
+func numaRow(p *string) flag {
+	return choiceFlag("--numa", p, tensor.Placements(), "bind threads to memory nodes, and weights to the node whose "+
+		"threads read them: all nodes that this process may use (distribute, numactl), or the one it runs on (isolate); "+
+		"Linux only").or("no binding").env("LLAMA_ARG_NUMA")
 }
 
 func weightsRow(p *string) flag {

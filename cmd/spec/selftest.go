@@ -73,7 +73,7 @@ func (x *selfTest) run(ctx context.Context, p *program) (err error) {
 		if threads == 0 {
 			threads = max(x.threads, 0)
 		}
-		return engine.NewRuntime(engine.RuntimeOptions{SIMD: simd, Threads: threads})
+		return engine.NewRuntime(engine.RuntimeOptions{SIMD: simd, Threads: threads, NUMA: x.numa})
 	}
 	c.Target = func(ctx context.Context, rt *engine.Runtime) (*engine.Model, error) {
 		m, err := x.target(ctx, p, rt)

@@ -68,6 +68,7 @@ type servedModels struct {
 // capacity is how each model is loaded, how much it may take, and how much is computed at once.
 type capacity struct {
 	threads         int
+	numa            string
 	weights         string
 	weightMemory    int64 // --memory, of one model
 	changes         fileChanges
@@ -323,7 +324,7 @@ func readKeys(file string) (keys []serve.Key, err error) {
 
 // loading is how models are loaded, without their names.
 func (s *serving) loading() modelFlags {
-	return modelFlags{threads: s.threads, weights: s.weights, changes: s.changes}
+	return modelFlags{threads: s.threads, numa: s.numa, weights: s.weights, changes: s.changes}
 }
 
 // run answers requests until it is told to stop. It listens before models are loaded, so that an address in use is

@@ -37,7 +37,8 @@ type verification struct {
 }
 
 func (v *verification) flags() []group {
-	model := append([]flag{v.modelRow(), v.hubRow(), threadsRow(&v.threads), v.adapters.loraRow()}, v.changes.rows()...)
+	model := append([]flag{v.modelRow(), v.hubRow(), threadsRow(&v.threads), numaRow(&v.numa), v.adapters.loraRow()},
+		v.changes.rows()...)
 	for i := range model {
 		model[i].word = false // the word is the receipt
 	}

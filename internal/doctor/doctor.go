@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/specgo/spec/internal/topology"
 )
 
 // State is what a finding means.
@@ -271,13 +273,13 @@ func (x *examination) quota(dir string, cores float64) Finding {
 }
 
 func (x *examination) nodes() []Finding {
-	list, err := fs.Glob(x.root, "sys/devices/system/node/node[0-9]*")
-	if err != nil || len(list) < 2 {
+	list := topology.Nodes(x.root)
+	if len(list) < 2 {
 		return nil
 	}
 	return []Finding{{"memory nodes", Warning, fmt.Sprintf("%d", len(list)),
-		"weights lie in one node and the other's cores read them slowly: run one process for each node (numactl " +
-			"--cpunodebind=N --membind=N), or numactl --interleave=all"}}
+		"without --numa, cores read weights that lie in another node slowly: --numa distribute binds threads and " +
+			"weights to nodes; or run one process for each node (numactl --cpunodebind=N --membind=N)"}}
 }
 
 // idle is the load, as a part of the CPUs, above which others take time from the program.

@@ -50,6 +50,7 @@ type command struct {
 	template, templateFile string
 	adapters               []spec.AdapterFile
 	context, threads       int
+	numa                   string
 	parallel, tries        int
 	memory                 int64
 	listen, logFormat      string
@@ -82,6 +83,7 @@ func (c *command) parse(args []string, env func(string) string, stderr io.Writer
 		return adapter(s[:max(i, 0)], s[i+1:])
 	})
 	f.IntVar(&c.threads, "t", 0, "`THREADS`; 0: the physical cores that the process may use")
+	f.StringVar(&c.numa, "numa", "", "bind threads to memory nodes: distribute, isolate or numactl, as of spec")
 	f.IntVar(&c.parallel, "np", 8, "`REQUESTS` answered at once")
 	f.Int64Var(&c.memory, "memory", 0, "most `BYTES` of weights and activations; 0: no bound")
 	f.IntVar(&c.tries, "tries", cluster.DefaultTries, "how often a request is handed out before it is given up")
@@ -146,7 +148,7 @@ func (c *command) options(rt *engine.Runtime) (spec.Options, error) {
 func (c *command) open(ctx context.Context, env func(string) string, log *slog.Logger) (
 	*serve.Server, spec.Identity, func(), error) {
 	none := func(err error) (*serve.Server, spec.Identity, func(), error) { return nil, spec.Identity{}, nil, err }
-	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: c.threads, SIMD: env("SPEC_SIMD")})
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: c.threads, SIMD: env("SPEC_SIMD"), NUMA: c.numa})
 	if err != nil {
 		return none(err)
 	}
