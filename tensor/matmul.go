@@ -132,9 +132,14 @@ func (rt *Runtime) MatMul(in *Input, products ...Product) error {
 		size = max(size, p.W.panel)
 	}
 	j.cut()
-	j.step = uint32(max(1, min(max(2, claimBytes/(size*len(in.tiles))), j.items/(4*rt.Threads()))))
+	j.setStep(size)
 	rt.pool.run(min(rt.Threads(), j.items), j.unit)
 	return nil
+}
+
+// setStep sets the fewest items that are claimed, of panels of at most so many bytes.
+func (j *matmulJob) setStep(size int) {
+	j.step = uint32(max(1, min(max(2, claimBytes/(size*len(j.in.tiles))), j.items/(4*j.rt.Threads()))))
 }
 
 // cut numbers the items, node by node, and cuts those of each node into shares of its threads.

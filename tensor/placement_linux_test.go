@@ -308,3 +308,78 @@ func TestRefusedPlacement(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A simulated pass on two nodes of 32 threads: an item takes 1 unit of time where its panel lies in the thread's node,
+// 2 where it lies in the other. What is read over the link is what threads do that are done before the others.
+func TestSimulatedNodesReadTheirOwnMemory(t *testing.T) {
+	const cols = 4096
+	rt := boundRuntime(t, &systemOf{}, 0, 32, 64)
+	var in Input
+	ok(t, in.Set(rt, make([]float32, cols), 1, cols))
+	j := &rt.matmul
+	j.in = &in
+	ok(t, in.prepare(rt, Q8_0))
+	// simulate is the time of a product and the part of its items that is read from the other node, where some threads of
+	// the first node begin later.
+	simulate := func(delayed, delay int, rows ...int) (took int, far float64) {
+		j.products = j.products[:0]
+		size := 0
+		for _, n := range rows {
+			w, err := NewView(rt, Q8_0, n, cols, t)
+			ok(t, err)
+			j.add(Product{W: w})
+			size = w.panel
+		}
+		j.cut()
+		j.setStep(size)
+		local := j.items / 2 // the first node's items come first; both have equal parts
+		clock, at := make([]int, rt.Threads()), make([]int, rt.Threads())
+		for i := range delayed {
+			clock[i] = delay
+		}
+		remote := 0
+		for {
+			thread := -1
+			for i := range clock {
+				if at[i] < j.parts && (thread < 0 || clock[i] < clock[thread]) {
+					thread = i
+				}
+			}
+			if thread < 0 {
+				break
+			}
+			from, to := j.shares[j.share(thread, 0, at[thread])].take(j.step, at[thread] > 0)
+			if from == to {
+				at[thread]++
+				continue
+			}
+			for item := from; item < to; item++ {
+				if clock[thread]++; (item < local) != (thread < 32) {
+					clock[thread]++
+					remote++
+				}
+			}
+			took = max(took, clock[thread])
+		}
+		return took, float64(remote) / float64(j.items)
+	}
+	for _, rows := range [][]int{{4096, 1024, 1024}, {4096}, {14336, 14336}, {128256}} {
+		even := 0
+		for _, n := range rows {
+			even += n / 16
+		}
+		even /= 64
+		took, far := simulate(0, 0, rows...)
+		if took > even+1 || far > 0 {
+			t.Errorf("rows %v: %d units of time, %.2f %% far, want %d and none", rows, took, 100*far, even)
+		}
+		for delayed, most := range map[int]float64{1: 0, 16: 0.05, 32: 0.13} {
+			took, far = simulate(delayed, even/2, rows...)
+			t.Logf("rows %v, %d threads delayed by half of %d units of time: %d, %.1f %% far", rows, delayed, even, took, 100*far)
+			if took > even+even/2+2 || far > most {
+				t.Errorf("rows %v, %d threads delayed: %d units of time of %d, %.1f %% far", rows, delayed, took, even, 100*far)
+			}
+		}
+	}
+	j.forget()
+}
