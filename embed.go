@@ -30,7 +30,7 @@ func Poolings() []string { return []string{PoolMean, PoolLast, PoolCLS} }
 // EmbedOptions say how texts are embedded. The zero value is a good choice.
 type EmbedOptions struct {
 	Pooling string // "": what the file says, or PoolMean; PoolNone
-	AtOnce  int    // texts whose passes are shared; 0: DefaultEmbedAtOnce
+	AtOnce  int    // texts whose passes are shared, if not EmbedsWhole; 0: DefaultEmbedAtOnce
 	Salt    string // as in Request
 
 	// Dimensions is how many numbers of each vector are kept, the first ones, before it is normalized; 0: all. Only models
@@ -95,6 +95,14 @@ func (m *Model) Pooling(asked string) string {
 	return cmp.Or(asked, PoolMean)
 }
 
+// EmbedsWhole reports whether it is an embedding model, whose passes take whole texts, those of all calls that wait, in
+// turn. [EmbedOptions].AtOnce is of other models.
+func (m *Model) EmbedsWhole() bool {
+	t := m.parts.Target
+	_, said := t.Pooling()
+	return t.TakesTexts() && (said || t.Kind() == engine.KindEncoder)
+}
+
 // EmbedIDs computes the embeddings of texts in token ids, as EmbedTokens makes them. The first error ends all of them.
 func (m *Model) EmbedIDs(ctx context.Context, texts [][]int32, o EmbedOptions) ([][]float32, error) {
 	if err := m.checkDimensions(o); err != nil {
@@ -103,14 +111,12 @@ func (m *Model) EmbedIDs(ctx context.Context, texts [][]int32, o EmbedOptions) (
 	if o.Pooling == PoolNone && o.Dimensions > 0 {
 		return nil, bad("dimensions", "the vectors of single tokens (pooling none) are whole")
 	}
-	if t := m.parts.Target; t.TakesTexts() {
-		if _, said := t.Pooling(); said || t.Kind() == engine.KindEncoder {
-			o.Pooling = m.Pooling(o.Pooling)
-			if set, err := m.adapterSet(nil); err != nil || set.Len() > 0 {
-				return nil, cmp.Or(err, bad("model", "has adapters, which do not change the vectors of whole texts"))
-			}
-			return embedWhole(ctx, t, texts, o)
+	if m.EmbedsWhole() {
+		o.Pooling = m.Pooling(o.Pooling)
+		if set, err := m.adapterSet(nil); err != nil || set.Len() > 0 {
+			return nil, cmp.Or(err, bad("model", "has adapters, which do not change the vectors of whole texts"))
 		}
+		return embedWhole(ctx, m.parts.Target, texts, o)
 	}
 	switch o.Pooling {
 	case "":

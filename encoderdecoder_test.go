@@ -116,6 +116,19 @@ func TestEncoderDecoderRequests(t *testing.T) {
 	if ids := joined.Prompt(0); slices.Index(ids, m.tok.EOS()) != len(ids)-1 || !slices.Contains(ids, 7) {
 		t.Errorf("parts in a row: %v", ids)
 	}
+	for _, text := range []string{"a</s>", "", "a"} { // a text has its end even if it ends like that, in parts too
+		whole, _ := m.Prepare(t.Context(), Request{Prompts: []Prompt{{Text: text}}})
+		parts, _ := m.Prepare(t.Context(), Request{Prompts: []Prompt{{Parts: []Prompt{{Text: text}}}}})
+		ids, ends := whole.Prompt(0), 0
+		for _, id := range ids {
+			if id == m.tok.EOS() {
+				ends++
+			}
+		}
+		if !slices.Equal(ids, parts.Prompt(0)) || ends != strings.Count(text, "</s>")+1 {
+			t.Errorf("%q: %v, in parts %v", text, ids, parts.Prompt(0))
+		}
+	}
 	for what, r := range map[string]Request{
 		"Limits":  {Prompts: []Prompt{{Text: strings.Repeat("a", 200)}}},
 		"cut":     {Prompts: []Prompt{{Text: words}}, Truncate: 5},

@@ -315,14 +315,14 @@ func (m *Model) joined(parts []Prompt) (ids []int32) {
 		if i == 0 && back >= 0 {
 			ids = ids[:len(ids)-1]
 		}
-		if i == len(parts)-1 {
-			ids = m.ended(ids)
+		if i == len(parts)-1 && back >= 0 {
+			ids = append(ids, back) // whatever the text ends with, as in Encode
 		}
 	}
 	return ids
 }
 
-// ended is a text with the token that the vocabulary puts behind texts, if it does.
+// ended is a conversation with the token that the vocabulary puts behind texts, unless its template has put it there.
 func (m *Model) ended(ids []int32) []int32 {
 	if _, back := m.tok.Marks(); back >= 0 && (len(ids) == 0 || ids[len(ids)-1] != back) {
 		ids = append(ids, back)

@@ -52,9 +52,11 @@ func (s *Server) embed(ctx context.Context, r *request, bounded bool, log *recor
 			out.counts[len(out.counts)-1] = len(ids)
 		}
 	}
-	places, leave, err := s.queue.enter(
-		ctx, &r.client.places, min(len(texts), max(1, s.o.Parallel/embedShare)), bounded,
-	)
+	want := 1
+	if !m.EmbedsWhole() {
+		want = min(len(texts), max(1, s.o.Parallel/embedShare))
+	}
+	places, leave, err := s.queue.enter(ctx, &r.client.places, want, bounded)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +72,8 @@ func (s *Server) embed(ctx context.Context, r *request, bounded bool, log *recor
 }
 
 // embedShare is the part of all places that one request for embeddings takes at most: 1 of so many. Its texts share
-// passes, and others keep theirs.
+// passes, and others keep theirs. With an embedding model it takes one: its texts hold no memory while they wait, and
+// the more requests wait, the fuller passes are.
 const embedShare = 2
 
 // embeddings answers /v1/embeddings.

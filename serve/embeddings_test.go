@@ -1,10 +1,14 @@
 package serve
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math"
 	"testing"
+
+	"github.com/specgo/spec"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // numbers are a vector of an answer.
@@ -82,4 +86,27 @@ func most(x []float64) (m float64) {
 		m = max(m, math.Abs(v))
 	}
 	return m
+}
+
+// A request for embeddings takes a place for each text, at most half of them, and with an embedding model one: its
+// passes are the fuller the more requests wait for them.
+func TestPlacesOfTextsToEmbed(t *testing.T) {
+	path := testkit.Shared(t, "families/encoders", "bert.gguf")
+	load := func(ctx context.Context) (*spec.Model, error) { return spec.Open(ctx, path, spec.Options{}) }
+	s := newTester(t, func(o *Options) {
+		o.Models, o.Parallel = append(o.Models, Entry{Name: "bert", Load: load}), 6
+	})
+	for _, c := range []struct {
+		model, input string
+		places       float64
+	}{
+		{"go", `"a"`, 1}, {"go", `["a","b"]`, 2}, {"go", `["a","b","c","d","e"]`, 3},
+		{"bert", `"a"`, 1}, {"bert", `["a","b","c","d","e"]`, 1},
+	} {
+		before := s.anyone.places.given
+		s.post("/v1/embeddings", `{"model":"`+c.model+`","input":`+c.input+`}`, 200)
+		if n := s.anyone.places.given - before; n != c.places {
+			t.Errorf("%s, %s: %v places, want %v", c.model, c.input, n, c.places)
+		}
+	}
 }

@@ -415,10 +415,8 @@ func (j *attendJob) write(s *segment, head, first, n int, sum attendParts) {
 	for t := range n {
 		out := j.out[((s.Row+first+t)*j.heads+head)*j.group*j.values:]
 		for r := t * j.group; r < (t+1)*j.group; r++ {
-			l := sum.l[r]
-			for d, o := range sum.o[r*j.values:][:j.values] {
-				out[d] = o / l
-			}
+			copy(out[:j.values], sum.o[r*j.values:])
+			j.k.Divide(out[:j.values], sum.l[r])
 			out = out[j.values:]
 		}
 	}

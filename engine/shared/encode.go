@@ -156,11 +156,7 @@ func (c *Scheduler) encode() (took time.Duration, err error) {
 	defer stop()
 	defer context.AfterFunc(c.ctx, stop)()
 	turn := c.m.Runtime().Turn()
-	defer func() {
-		took = turn.Took
-		c.worked.Add(int64(took))
-		turn.End()
-	}()
+	defer c.endTurn(&turn, &took)
 	if c.prepare != nil {
 		turn.Took = c.prepare(engine.Batch{{Session: s.session, Tokens: s.input}})
 	}

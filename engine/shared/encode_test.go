@@ -194,12 +194,18 @@ func TestInputsAreSharedByWhatTheyAre(t *testing.T) {
 		{Options{CacheBytes: -1}, []string{"", "", ""}, 3},
 	} {
 		c := New(m, test.o)
-		encoded := 0
+		encoded, passes, tokens := 0, int64(0), int64(0)
+		const long = 20 * time.Millisecond
 		c.SetPrepare(func(b engine.Batch) time.Duration {
-			if len(b[0].Tokens) == len(x.input) {
-				encoded++
+			passes++
+			for _, g := range b {
+				tokens += int64(len(g.Tokens))
 			}
-			return 0
+			if len(b[0].Tokens) != len(x.input) {
+				return 0
+			}
+			encoded++
+			return long
 		})
 		reused := 0
 		write := func(salts ...string) {
@@ -236,7 +242,44 @@ func TestInputsAreSharedByWhatTheyAre(t *testing.T) {
 		if s := c.Stats(); s.PromptTokens < int64(test.want*len(x.input)) || s.PrefixTokens != int64(reused) {
 			t.Errorf("%+v: %d prompt tokens, %d reused of %d", test.o, s.PromptTokens, s.PrefixTokens, reused)
 		}
+		if s := c.Stats(); s.Passes != passes || s.Tokens != tokens || s.PassTime < time.Duration(encoded)*long {
+			t.Errorf("%+v: %d passes of %d tokens in %v; there were %d of %d, of which %d encoded for %v each", test.o, s.Passes,
+				s.Tokens, s.PassTime, passes, tokens, encoded, long)
+		}
 		c.Close()
+	}
+}
+
+// Inputs are the same only if all of their ids are.
+func TestInputKey(t *testing.T) {
+	seen := map[string]bool{}
+	list := [][]int32{{}, {1}, {257}, {1 << 16}, {1 << 24}, {1, 0}, {0, 1}, {1, 1}}
+	for _, ids := range list {
+		seen[inputKey(ids)] = true
+	}
+	if len(seen) != len(list) || inputKey([]int32{5, 6}) != inputKey([]int32{5, 6}) {
+		t.Errorf("%d inputs have %d keys", len(list), len(seen))
+	}
+}
+
+// A new input begins an empty sequence, also behind a tree of candidates.
+func TestInputAfterATree(t *testing.T) {
+	m := openFile(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), randommodel.SmallT5().File(t), engine.Options{})
+	texts := encoderTexts(t, m, 3)[1:]
+	c := New(m, Options{})
+	defer c.Close()
+	s, err := c.NewSession(t.Context(), SessionOptions{})
+	if err == nil {
+		err = texts[0].write(t.Context(), s)
+	}
+	if err == nil {
+		_, err = s.Eval(t.Context(), []int32{1, 2, 3}, []int32{-1, -1, 0}, engine.All)
+	}
+	if err == nil {
+		err = texts[1].write(t.Context(), s)
+	}
+	if err != nil || s.Len() != len(texts[1].tokens) {
+		t.Errorf("%d tokens, %v", s.Len(), err)
 	}
 }
 

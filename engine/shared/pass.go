@@ -135,16 +135,19 @@ func (c *Scheduler) compute() (results []engine.Result, took time.Duration, err 
 		}
 	}()
 	turn := c.m.Runtime().Turn()
-	defer func() {
-		took = turn.Took
-		c.worked.Add(int64(took))
-		turn.End()
-	}()
+	defer c.endTurn(&turn, &took)
 	if c.prepare != nil {
 		turn.Took = c.prepare(c.batch)
 	}
 	results, err = turn.Forward(c.ctx, c.m, c.batch)
 	return results, 0, err
+}
+
+// endTurn ends a turn and says how long it took.
+func (c *Scheduler) endTurn(turn *engine.Turn, took *time.Duration) {
+	*took = turn.Took
+	c.worked.Add(int64(turn.Took))
+	turn.End()
 }
 
 // advance takes a session's result: the submission ends, or goes on with its next chunk.

@@ -110,7 +110,8 @@ func (o *options) sendAll(ctx context.Context, typ string, requests [][]string) 
 	}
 	go io.Copy(io.Discard, said)
 	address, _, _ = strings.Cut(address, " ")
-	if err := embedBy(ctx, address, requests[0]); err != nil { // the model is loaded
+	web := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: o.clients}} // each keeps its connection
+	if err := embedBy(ctx, web, address, requests[0]); err != nil {                 // the model is loaded
 		return 0, err
 	}
 	todo := make(chan []string)
@@ -121,7 +122,7 @@ func (o *options) sendAll(ctx context.Context, typ string, requests [][]string) 
 	for range o.clients {
 		clients.Go(func() {
 			for texts := range todo {
-				if err := embedBy(ctx, address, texts); err != nil {
+				if err := embedBy(ctx, web, address, texts); err != nil {
 					once.Do(func() { failed = err; cancel() })
 				}
 			}
@@ -139,7 +140,7 @@ func (o *options) sendAll(ctx context.Context, typ string, requests [][]string) 
 }
 
 // embedBy sends one request, whose answer must have a vector for each text.
-func embedBy(ctx context.Context, address string, texts []string) error {
+func embedBy(ctx context.Context, web *http.Client, address string, texts []string) error {
 	body, err := json.Marshal(map[string]any{"input": texts, "encoding_format": "base64"})
 	if err != nil {
 		return err
@@ -149,7 +150,7 @@ func embedBy(ctx context.Context, address string, texts []string) error {
 		return err
 	}
 	r.Header.Set("Content-Type", "application/json")
-	answer, err := http.DefaultClient.Do(r)
+	answer, err := web.Do(r)
 	if err != nil {
 		return err
 	}
