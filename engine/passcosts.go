@@ -30,6 +30,9 @@ func (m *Model) costsOf(f *DraftForm, layers int) *costs.Costs {
 	return f.costs.of(layers)
 }
 
+// Costs is what passes of the form take.
+func (f *DraftForm) Costs() *costs.Costs { return f.costs.of(f.m.config.Layers) }
+
 // of is what passes through so many layers take.
 func (p *passCosts) of(layers int) *costs.Costs {
 	p.mu.Lock()

@@ -135,6 +135,13 @@ type (
 		Recall(ctx context.Context, text []int32)
 	}
 
+	// Taking is a [Sequence] that goes on from what the target has computed, such as that of [Self]: it reads no text, and
+	// so lags behind none. Reads is how much of the weights of a pass of the target its passes read.
+	Taking interface {
+		Sequence
+		Reads() float64
+	}
+
 	// Starting is a [Schedule] that is told when texts begin and end. It may change how the text begins for the drafter,
 	// which is nil in plain decoding. [Auto] is Starting.
 	Starting interface {

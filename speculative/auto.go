@@ -87,6 +87,9 @@ func (a *auto) Length(n int) int {
 		if a.late {
 			a.fed[0] = a.given
 		}
+		if a.group != nil {
+			a.meet()
+		}
 	}
 	a.mark, a.requested, a.trial, a.drafted, a.reach = a.now(), maxVerify-1, -1, [maxLanes]bool{}, a.reach[:0]
 	a.look()

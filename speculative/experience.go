@@ -162,9 +162,12 @@ type group struct {
 	claimed   float64 // seconds that drafters are about to take to catch up
 	exploring bool    // a decoder makes a draft that is longer than any before
 
-	together float64 // elapsed when drafts were last tried because they would be worth it if all drafted
-	trial    int     // number of the trial that is under way
-	takes    int     // decoders that may still take part in it
+	decided  int64   // the pass after which drafts holds
+	drafts   bool    // drafts may be made together
+	together float64 // elapsed when that was last done
+	gained   float64 // seconds that drafts gained lately, before
+	pass     int64   // this one, in which they gained
+	fresh    float64 // so many: not all decoders may have told
 }
 
 func newGroup() *group {

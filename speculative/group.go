@@ -14,11 +14,14 @@ const (
 	mostGains   = 2.0  // passes that they have gained lately that they may lose again
 	// by which the tokens that a draft is expected to bring have to be worth more than its time: estimates err
 	margin        = 1.05
-	entryRounds   = 32  // rounds of drafting over which it has to make up for what the drafter has to catch up with
-	enoughTrials  = 32  // drafted tokens from which acceptance is known well enough for that
-	muchLess      = 0.8 // of what drafts cost at present: drafting together is worth a try if it is expected to cost less
-	togetherAgain = 32  // passes after which drafting together is tried again
-	lagged        = 8   // tokens that a drafter lags behind from which the time to catch up is measured
+	entryRounds   = 32   // rounds of drafting over which it has to make up for what the drafter has to catch up with
+	enoughTrials  = 32   // drafted tokens from which acceptance is known well enough for that
+	muchLess      = 0.8  // of what drafts cost at present: drafting together is worth a try if it is expected to cost less
+	togetherAgain = 32   // passes after which drafting together is tried again where it lost time
+	beyondPlan    = 4.0  // rows beyond those of a plan over which the time of further ones is taken
+	cheapRow      = 0.02 // of a pass that a row more takes at least, where passes of so many were not measured
+	gainKeep      = 0.9  // share of what it gained that is kept from one pass to the next
+	lagged        = 8    // tokens that a drafter lags behind from which the time to catch up is measured
 	// of a new measurement in a draft step's mean time: shares of passes have no interruptions in them
 	stepShare    = 0.2
 	lagWeight    = 0.5 // of a new measurement in it
@@ -27,9 +30,11 @@ const (
 
 // company is a decoder whose passes are shared, among the others.
 type company struct {
-	group    *group  // what decoders under one scheduler share; nil: none
-	target   Shared  // its passes are shared
+	group    *group // what decoders under one scheduler share; nil: none
+	target   Shared // its passes are shared
+	drafter  Drafter
 	drafting Shared  // the drafter's sequence; nil: it has none, or several
+	taking   bool    // which is Taking
 	begins   bool    // the text
 	late     bool    // the drafter reads the prompt when it first drafts
 	given    int     // tokens of it that the drafter then need not compute
@@ -40,8 +45,9 @@ type company struct {
 	claimed  float64 // seconds, of the group
 	explores bool    // for the group
 	common   [maxLanes]laneAcceptance
-	seen     int  // trial of the group
-	together bool // this round's draft is one of all decoders at once
+	last     int64 // pass that it was in
+	saves    bool  // a trial of all decoders is next
+	together bool  // this round's draft is one of all decoders at once
 }
 
 // Start takes what a target with shared passes tells.
@@ -78,7 +84,7 @@ func (a *auto) End() { a.unclaim() }
 
 // setGroup begins a text; nil: the target's passes are not shared.
 func (a *auto) setGroup(t Shared, d Drafter, g *group) {
-	a.group, a.target, a.drafting, a.late, a.begins, a.seen, a.size = nil, nil, nil, false, true, 0, 0
+	a.group, a.target, a.drafter, a.drafting, a.late, a.begins = nil, nil, nil, nil, false, true
 	a.position, a.fed = 0, [maxLanes]int{}
 	for i := range a.acceptance.lanes {
 		a.acceptance.lanes[i].common = nil
@@ -87,23 +93,40 @@ func (a *auto) setGroup(t Shared, d Drafter, g *group) {
 		return
 	}
 	a.group, a.target = g, t
-	if m, ok := d.(Sequenced); ok {
-		own, ok := m.Sequence().(Shared)
-		if !ok || absent(own) {
-			return
-		}
-		a.drafting = own
-		one, ok1 := own.(Modeled)
-		if two, ok2 := t.(Modeled); ok1 && ok2 && one.Model() != nil && two.Model() != nil && two.Model().Bytes() > 0 {
-			a.size = float64(one.Model().Bytes()) / float64(two.Model().Bytes())
-			a.late = one.Model().Head() == nil
-		}
+	a.drafter = d
+	if a.meet(); a.drafting != nil && !a.taking {
+		one, ok := a.drafting.(Modeled)
+		a.late = ok && a.size > 0 && one.Model().Head() == nil
+	}
+}
+
+// meet finds the drafter's sequence, which drafters may choose when a text begins.
+func (a *auto) meet() {
+	a.drafting, a.taking, a.size = nil, false, 0
+	m, ok := a.drafter.(Sequenced)
+	if !ok {
+		return
+	}
+	own, ok := m.Sequence().(Shared)
+	if !ok || absent(own) {
+		return
+	}
+	a.drafting = own
+	if x, ok := own.(Taking); ok {
+		a.taking, a.size = true, x.Reads()
+		return
+	}
+	one, ok1 := own.(Modeled)
+	two, ok2 := a.target.(Modeled)
+	if ok1 && ok2 && one.Model() != nil && two.Model() != nil && two.Model().Bytes() > 0 {
+		a.size = float64(one.Model().Bytes()) / float64(two.Model().Bytes())
 	}
 }
 
 // join takes over what the group knows, before a round. It reports whether there may be a draft.
 func (a *auto) join() (may bool) {
 	l := a.target.Load()
+	a.together, a.saves, a.last = false, false, l.Pass
 	a.sessions, a.plain, a.prompt = float64(l.Sessions), l.Token, l.Prompt
 	if !a.priced { // with others, or before it is seen whether they come, plain passes are first
 		first := a.begins
@@ -142,13 +165,14 @@ func (a *auto) groupLength(n int) int {
 			alone = lane
 		}
 	}
-	a.together = false
 	switch lane := a.rounds % a.lanes; {
 	case (alone < 0 || a.verifiedMost > 0) && a.draftTogether():
 	case alone >= 0:
 		if !a.claim(a.catchUp(alone, n), false) {
 			a.requested = 0
 		}
+	case a.saves: // what may be lost is for a trial of all
+		a.requested = 0
 	case a.try(lane, n):
 		a.trial, a.requested = lane, 1
 	default:
@@ -198,8 +222,68 @@ func (a *auto) unclaim() {
 }
 
 // draftTogether reports whether the decoder drafts although it would cost too much by itself: since all others do
-// now, and passes of all drafts cost each of them less.
+// now. Passes of all drafts cost each of them less, and so do passes of the target whose time rises in steps: the first
+// row beyond a step costs more than those after it.
 func (a *auto) draftTogether() bool {
+	saved, curve, most := a.steps, a.curve, a.requested
+	cheaper, k := a.shareSteps(), a.plan()
+	if k > 0 {
+		a.pricePlan(k)
+		cheaper = cheaper || a.curve[k] < curve[k]
+	}
+	a.requested = min(a.requested, max(k, 1), a.verifiedMost+1)
+	worth := cheaper && a.starts(0, a.forced)
+	if a.saves = false; k == 0 {
+		promises, loss := a.explore()
+		if worth = promises && a.group.affords(loss, a.allowed(0)); worth {
+			a.requested = 1
+		}
+		a.saves = promises
+	}
+	a.together = worth && a.takePart() && a.claim(a.catchUp(0, a.position), true)
+	if !a.together {
+		a.steps, a.curve, a.requested = saved, curve, most
+	}
+	return a.together
+}
+
+// explore reports whether a token of each is to be drafted to learn what such a pass takes, which is longer than any
+// that was measured, since that gains if rows are as cheap as they can be; and what it loses if they are as expensive as
+// it seems.
+func (a *auto) explore() (promises bool, loss float64) {
+	l, c, rows := &a.acceptance.lanes[0], a.target.Costs(), float64(2*a.sessions)
+	longest := float64(c.Longest())
+	if longest >= rows {
+		return false, 0
+	}
+	worth := float64(a.sessions * (1 + l.first()) * a.plain)
+	drafts := float64(a.sessions * a.steps.first(0))
+	least := float64(c.At(longest)*(1+float64(cheapRow*(rows-longest)))) + drafts
+	return worth > float64(margin*least), c.At(rows) + drafts + float64(a.sessions*a.catchUp(0, a.position)) - worth
+}
+
+// affords reports whether so much more may be lost.
+func (g *group) affords(loss, allowed float64) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return max(0, g.lost)+g.claimed+loss <= allowed
+}
+
+// pricePlan sets the times of passes to what the decoder pays where each drafts k tokens: the rows that all draft cost
+// their mean, further ones what the pass takes longer beyond them.
+func (a *auto) pricePlan(k int) {
+	c, rows := a.target.Costs(), float64(a.sessions*float64(1+k))
+	plain, planned := c.At(a.sessions), c.At(rows)
+	mean := (planned - plain) / float64(a.sessions*float64(k))
+	further := max(mean, (c.At(rows+beyondPlan)-planned)/beyondPlan)
+	for i := range a.curve {
+		a.curve[i] = plain/a.sessions + float64(mean*float64(min(i, k))) + float64(further*float64(max(0, i-k)))
+	}
+}
+
+// shareSteps sets the time of draft steps to each decoder's part of a pass with all of them, and reports whether that is
+// much less than they take at present.
+func (a *auto) shareSteps() bool {
 	if a.drafting == nil {
 		return false
 	}
@@ -210,32 +294,58 @@ func (a *auto) draftTogether() bool {
 	if !(each > 0) || each >= float64(muchLess*max(a.steps.first(0), a.steps.further(0))) {
 		return false
 	}
-	first, step := a.steps.lead[0], a.steps.follow[0]
 	a.steps.lead[0].mean, a.steps.follow[0] = each, timing{each, 1}
-	if a.together = a.starts(0, a.forced) && a.takePart() && a.claim(a.catchUp(0, a.position), true); a.together {
-		return true
-	}
-	a.steps.lead[0], a.steps.follow[0] = first, step
-	return false
+	return true
 }
 
-// takePart reports whether the decoder takes part in drafting together, which begins anew only now and then.
+// plan is how many tokens each decoder drafts for all of them to have the most tokens per second, by the time of the
+// whole pass and of all drafts: where each drafts k, the sequences have (1 + r_1 + ... + r_k) tokens each for
+// V(sessions (1+k)) + sessions (d_1 + ... + d_k). 0: no number of tokens brings more than none.
+func (a *auto) plan() (k int) {
+	l, c := &a.acceptance.lanes[0], a.target.Costs()
+	tokens, reach, draft := 1.0, l.first(), a.steps.first(0)
+	best := float64(margin*a.sessions) / c.At(a.sessions)
+	for n := 1; n < maxVerify && float64(a.sessions*float64(1+n)) <= maxVerify && reach > 0.01; n++ {
+		tokens += reach
+		took := c.At(float64(a.sessions*float64(1+n))) + float64(a.sessions*draft)
+		if rate := float64(a.sessions*tokens) / took; rate > best {
+			k, best = n, rate
+		}
+		reach = float64(reach * l.next())
+		draft += a.steps.further(0)
+	}
+	return k
+}
+
+// takePart reports whether the decoder takes part in drafting together.
 func (a *auto) takePart() bool {
 	g := a.group
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.takes > 0 && a.seen != g.trial {
-		g.takes--
-		a.seen = g.trial
-		return true
-	}
-	if g.together > 0 && g.elapsed-g.together < float64(togetherAgain*a.plain*a.sessions) {
+	if !g.turn(a.last, float64(togetherAgain*a.plain*a.sessions)) {
 		return false
 	}
 	g.together = g.elapsed
-	g.trial++
-	g.takes, a.seen = int(a.sessions)-1, g.trial
 	return true
+}
+
+// turn reports whether drafts may be made together after a pass: if drafts gained lately, or that has not been tried
+// for so many seconds. All decoders of the pass get the same answer.
+func (g *group) turn(pass int64, again float64) bool {
+	if g.flush(pass); pass != g.decided {
+		g.decided, g.drafts = pass, g.gained > 0
+		if !g.drafts && (g.together == 0 || g.elapsed-g.together >= again) { // what was lost before counts no more
+			g.drafts, g.gained = true, 0
+		}
+	}
+	return g.drafts
+}
+
+// flush counts what drafts gained in the pass before this one, of which all decoders have told by now.
+func (g *group) flush(pass int64) {
+	if pass != g.pass {
+		g.pass, g.gained, g.fresh = pass, float64(gainKeep*g.gained)+g.fresh, 0
+	}
 }
 
 // try reports whether the decoder drafts a token on trial, although that is not expected to be worth it. What all
@@ -257,7 +367,7 @@ func (a *auto) try(lane, n int) bool {
 // catchUp is the time to feed a drafter what it lags behind a text of n tokens.
 func (a *auto) catchUp(lane, n int) float64 {
 	lag := float64(n - a.fed[lane] - 1)
-	if lag < lagged {
+	if lag < lagged || a.taking {
 		return 0
 	}
 	each := a.steps.lag[lane].mean
@@ -277,7 +387,7 @@ func (a *auto) catchUp(lane, n int) float64 {
 // stepped learns the time of draft steps. It tells what a drafter has to catch up with from the step itself.
 func (a *auto) stepped(lane int, first bool, seconds float64) {
 	lag := 0.0
-	if first {
+	if first && !a.taking {
 		lag = float64(a.position - a.fed[lane] - 1)
 		a.fed[lane] = a.position
 	}
@@ -340,7 +450,8 @@ func (a *auto) learned(tokens, drafting, verifying float64, drafted int) {
 		plain = p
 	}
 	took, lost := drafting+verifying, drafting
-	if l := a.target.Load(); l.Rows > l.Among { // otherwise nobody drafted
+	l := a.target.Load()
+	if l.Rows > l.Among { // otherwise nobody drafted
 		lost = took - float64(tokens*plain)
 	}
 	g.mu.Lock()
@@ -348,6 +459,8 @@ func (a *auto) learned(tokens, drafting, verifying float64, drafted int) {
 	g.longest, g.lanes = max(g.longest, drafted), max(g.lanes, a.lanes)
 	g.elapsed += took
 	g.lost = max(g.lost+lost, -float64(mostGains*plain*a.sessions))
+	g.flush(l.Pass)
+	g.fresh -= lost
 	keep := 1 - (1-paceKeep)/max(a.sessions, 1)
 	g.pace.tokens = float64(g.pace.tokens*keep) + tokens
 	g.pace.seconds = float64(g.pace.seconds*keep) + took/plain

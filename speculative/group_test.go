@@ -2,37 +2,36 @@ package speculative
 
 import "testing"
 
-// Once a group tries to draft together, each of its other decoders takes part in the trial once; the next trial begins
-// after as much work as togetherAgain passes.
-func TestEveryDecoderTakesPartInATrialOnce(t *testing.T) {
+// All decoders of a pass are told the same about drafting together. After it gained, that goes on; after it lost, it is
+// tried again when the time has come, and what was lost before counts no more.
+func TestDecodersOfAPassDraftTogetherOrNot(t *testing.T) {
 	g := newGroup()
-	g.elapsed = 1
-	var decoders [4]auto
-	for i := range decoders {
-		a := &decoders[i]
-		a.group, a.sessions, a.plain = g, 3, 0.01
-	}
-	expect := func(i int, want bool) {
+	const again = 3
+	pass := func(n int64, want bool, gains ...float64) {
 		t.Helper()
-		if got := decoders[i].takePart(); got != want {
-			t.Errorf("decoder %d, trial %d: %v", i, g.trial, got)
+		for range 3 { // decoders
+			if got := g.turn(n, again); got != want {
+				t.Errorf("after pass %d: %v", n, got)
+			}
+			g.elapsed += 0.1 // also while they decide
+			if len(gains) == 0 {
+				continue
+			}
+			g.together = g.elapsed
+			g.flush(n + 1) // each tells what came of it when the next pass is over, and then decides
+			g.fresh += gains[0]
+			gains = gains[1:]
 		}
 	}
-	expect(0, true) // begins the trial
-	expect(0, false)
-	expect(1, true)
-	expect(1, false)
-	expect(2, true)
-	expect(3, false) // two others at most
-	g.elapsed += 0.9 * togetherAgain * 0.01 * 3
-	expect(1, false)
-	g.elapsed += 0.2 * togetherAgain * 0.01 * 3
-	expect(1, true)
-	expect(1, false)
-	expect(0, true)
-	expect(2, true)
-	expect(0, false)
-	if g.trial != 2 {
-		t.Errorf("%d trials", g.trial)
-	}
+	pass(1, true, -1, -1, 0.5) // the first is a trial
+	pass(2, false)
+	g.elapsed += again
+	pass(2, false)                // it was decided
+	pass(3, true, 1, 1, -1)       // a trial again
+	pass(4, true, -3, -3, -3)     // by what the trial gained, of which all have told
+	pass(5, false)                // the loss of all three is known
+	g.elapsed = g.together + 0.99 // not yet
+	pass(6, false)
+	g.elapsed = g.together + again
+	pass(7, true)
 }

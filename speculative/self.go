@@ -3,8 +3,10 @@ package speculative
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/costs"
 	"github.com/specgo/spec/engine/shared"
 )
 
@@ -47,6 +49,7 @@ func (d *self) Start(ctx context.Context, s Setup) error {
 	if err := d.own.begin(s.Target); err != nil {
 		return err
 	}
+	d.seq.Sequence = d.own.sequence()
 	return d.modelDrafter.Start(ctx, s)
 }
 
@@ -60,6 +63,7 @@ func (d *selfSplice) Start(ctx context.Context, s Setup) error {
 	if err := d.own.begin(s.Target); err != nil {
 		return err
 	}
+	d.model.seq.Sequence = d.own.sequence()
 	return d.tree.Start(ctx, s)
 }
 
@@ -114,6 +118,87 @@ func (s *selfSequence) begin(target Sequence) error {
 		return fmt.Errorf("self: %w: an encoder-decoder model whose sequence cannot be taken over", ErrOptions)
 	}
 	return nil
+}
+
+// sequence is s as the text's target has it: with shared passes, or not.
+func (s *selfSequence) sequence() Sequence {
+	if t, ok := s.target.(lending); ok {
+		return &sharedSelf{s, t}
+	}
+	return s
+}
+
+// sharedSelf is a selfSequence whose passes are shared with those of other texts that draft at the same time.
+type sharedSelf struct {
+	*selfSequence
+	lender lending
+}
+
+// drafts is the sequence that computes, nil while there is no draft form.
+func (s *sharedSelf) drafts() *shared.ExitSession {
+	form := s.form()
+	if form == nil {
+		return nil
+	}
+	x, err := s.lender.Draft(form)
+	if err != nil {
+		return nil
+	}
+	return x
+}
+
+// Spent is the time of the passes so far.
+func (s *sharedSelf) Spent() time.Duration {
+	if x := s.drafts(); x != nil {
+		return x.Spent()
+	}
+	return 0
+}
+
+// Costs is what passes of the draft form take.
+func (s *sharedSelf) Costs() *costs.Costs {
+	if x := s.drafts(); x != nil {
+		return x.Costs()
+	}
+	return &costs.Costs{}
+}
+
+// Announce says whether drafts are on their way.
+func (s *sharedSelf) Announce(will bool) {
+	if x := s.drafts(); x != nil {
+		x.Announce(will)
+	}
+}
+
+// PassCosts is what a pass costs that is shared as much as lately.
+func (s *sharedSelf) PassCosts(seconds []float64) bool {
+	x := s.drafts()
+	return x != nil && x.PassCosts(seconds)
+}
+
+// Load is that of the target.
+func (s *sharedSelf) Load() shared.Load {
+	if x := s.drafts(); x != nil {
+		return x.Load()
+	}
+	return shared.Load{}
+}
+
+// Reads is how much of the model's weights a pass of the draft form reads.
+func (s *sharedSelf) Reads() float64 { return s.m.PlanDraftForm().Reads }
+
+// Reusable is the whole text, Follow, Await and Resume do nothing: no text is read.
+func (s *sharedSelf) Reusable(text []int32) int { return len(text) }
+
+// Follow does nothing.
+func (s *sharedSelf) Follow(interface{ Announce(will bool) }) {}
+
+// Await does nothing.
+func (s *sharedSelf) Await(context.Context, []int32) {}
+
+// Resume does nothing.
+func (s *sharedSelf) Resume([]int32, []int32, func() ([]int32, []float32)) ([]int32, []float32) {
+	return nil, nil
 }
 
 // close drops what has been computed.

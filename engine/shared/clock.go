@@ -37,12 +37,17 @@ func (c *Scheduler) others() (open int, worked time.Duration) {
 // spends on passes of other models, such as those of drafts, does not count: to wait for what they are for costs
 // nothing. But it ends at mostWaits bounds.
 func (c *Scheduler) left(from moment) time.Duration {
+	open, worked := c.others()
+	return c.remains(from, open, worked)
+}
+
+// remains is left where so many passes of others run or wait, which the runtime had computed for so long.
+func (c *Scheduler) remains(from moment, open int, worked time.Duration) time.Duration {
 	bound, since := c.wait(), time.Since(from.at)
 	most := mostWaits*bound - since
 	if most <= 0 || bound == 0 {
 		return 0
 	}
-	open, worked := c.others()
 	left := bound - since + worked - from.worked
 	if left < minWait && open > 0 {
 		left = minWait

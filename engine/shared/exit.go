@@ -7,13 +7,15 @@ import (
 	"time"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/costs"
 )
 
 // ExitSession computes the first layers of a model alone, or all layers with its draft form, for drafts of a [Session]
 // by the same model. It takes over what the session has computed of these layers: it computes the tokens that are
 // drafted, never a text. With a draft form every draft begins with all that the session has computed: what the form
 // computes differs, and shall depend on nothing but the text and the draft. Its passes are
-// not shared, but run between those of schedulers. Its memory counts in the Scheduler's budget, which takes it back
+// shared with those of other sessions of the Scheduler that draft at the same time, and run between those of
+// schedulers. Its memory counts in the Scheduler's budget, which takes it back
 // before anything else, and which gives up for it what is worth less alone: passes then wrap [engine.ErrKVBudget] until
 // there is more. It belongs to the goroutine of its
 // session, and is closed with it.
@@ -26,7 +28,7 @@ type ExitSession struct {
 	own     *engine.Session   // guarded by the Scheduler's mu while no pass runs; nil: it has no memory
 	running bool              // guarded likewise
 	need    int64             // bytes that the pass that runs may allocate
-	one     [1]engine.Segment
+	ask     ask               // guarded likewise
 	spent   time.Duration
 }
 
@@ -59,8 +61,8 @@ func (s *Session) exits(layers int, f *engine.DraftForm) (*ExitSession, error) {
 			s.options.Layers)
 	}
 	if s.exit == nil || s.exit.layers != layers || s.exit.form != f {
-		s.exit.drop()
-		s.exit = &ExitSession{target: s, layers: layers, form: f}
+		s.exit.end()
+		s.exit = &ExitSession{target: s, layers: layers, form: f, ask: ask{wake: make(chan struct{}, 1)}}
 	}
 	return s.exit, nil
 }
@@ -88,6 +90,64 @@ func (e *ExitSession) Layers() int { return e.layers }
 
 // Spent is the time of the passes so far, without waiting for others'.
 func (e *ExitSession) Spent() time.Duration { return e.spent }
+
+// Costs is what passes of the same weights take, by themselves.
+func (e *ExitSession) Costs() *costs.Costs {
+	if e.form != nil {
+		return e.form.Costs()
+	}
+	return e.Model().Costs(e.layers)
+}
+
+// Reads is how much a pass reads of the weights that one of the target's session reads.
+func (e *ExitSession) Reads() float64 {
+	if e.form != nil {
+		return e.Model().PlanDraftForm().Reads
+	}
+	return float64(e.layers) / float64(e.target.options.Layers)
+}
+
+// Announce says whether the next pass is on its way, so that passes of others wait for it, or not. Once it is said, it
+// holds for the passes after it too.
+func (e *ExitSession) Announce(will bool) {
+	c := e.target.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e.target.state != closed {
+		e.expect(will)
+		c.kickJoint()
+	}
+}
+
+// PassCosts fills seconds[i] with what Spent is expected to grow by in an Eval of i+1 tokens, when as many sessions share
+// the pass as did lately. It reports false while the target's session is alone, or nothing is known.
+func (e *ExitSession) PassCosts(seconds []float64) bool {
+	c := e.target.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !e.Costs().Known() || c.joint.peers == 0 || e.target.cost.peers < leastShare {
+		return false
+	}
+	e.Costs().Prices(c.joint.peers-1, c.joint.peers, seconds)
+	return true
+}
+
+// Load is that of the target's session.
+func (e *ExitSession) Load() Load { return e.target.Load() }
+
+// Reusable is the whole text: nothing of it is computed again.
+func (e *ExitSession) Reusable(text []int32) int { return len(text) }
+
+// Follow has nothing to tell: nobody follows a draft.
+func (e *ExitSession) Follow(follower) {}
+
+// Await has nothing to wait for, and Resume nothing to go on from: no text is read.
+func (e *ExitSession) Await(context.Context, []int32) {}
+
+// Resume is part of what sequences with shared passes have; see Await.
+func (e *ExitSession) Resume([]int32, []int32, func() ([]int32, []float32)) ([]int32, []float32) {
+	return nil, nil
+}
 
 // Truncate shortens the sequence to its first n tokens.
 func (e *ExitSession) Truncate(n int) error {
@@ -124,6 +184,9 @@ func (e *ExitSession) Eval(ctx context.Context, tokens, parents []int32, want en
 
 // pass computes what there is not of the sequence.
 func (e *ExitSession) pass(ctx context.Context, rows int) (engine.Result, error) {
+	if err := ctx.Err(); err != nil {
+		return engine.Result{}, err
+	}
 	if rows == 0 { // until something is wanted
 		return engine.Result{Logits: engine.Logits{Vocab: e.Vocab()}}, nil
 	}
@@ -132,18 +195,12 @@ func (e *ExitSession) pass(ctx context.Context, rows int) (engine.Result, error)
 		return engine.Result{}, err
 	}
 	defer e.giveBack()
-	e.one[0] = engine.Segment{Session: e.own, Tokens: e.tokens[len(e.tokens)-missing:], Logits: engine.Rows(rows)}
-	turn := e.Model().Runtime().Turn()
-	defer func() {
-		e.spent += turn.Took
-		turn.End()
-		e.one[0] = engine.Segment{}
-	}()
-	out, err := turn.Forward(ctx, e.Model(), e.one[:])
-	if err != nil {
-		return engine.Result{}, err
-	}
-	return out[0], out[0].Err
+	c := e.target.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e.ask.segment = engine.Segment{Session: e.own, Tokens: e.tokens[len(e.tokens)-missing:], Logits: engine.Rows(rows)}
+	defer func() { e.ask.segment = engine.Segment{} }()
+	return e.share()
 }
 
 // take has own hold the beginning of the sequence, with memory for the rest, of which it returns the length: at least
@@ -227,6 +284,15 @@ func (e *ExitSession) drop() {
 		e.own = nil
 		c := e.target.c
 		c.exits = slices.DeleteFunc(c.exits, func(o *ExitSession) bool { return o == e })
+	}
+}
+
+// end gives up the memory for good: there is another one, or the session is closed.
+func (e *ExitSession) end() {
+	if e != nil {
+		e.drop()
+		e.expect(false)
+		e.target.c.kickJoint()
 	}
 }
 

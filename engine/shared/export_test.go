@@ -24,3 +24,6 @@ func SmallModel(tb testing.TB, rt *engine.Runtime, layers int) *engine.Model {
 	shape.Context, shape.Layers = 8192, layers
 	return openFile(tb, rt, shape.File(tb), engine.Options{})
 }
+
+// SetPrepareDrafts is SetPrepare for passes of drafts by the model itself ([ExitSession]).
+func (c *Scheduler) SetPrepareDrafts(f func(engine.Batch) time.Duration) { c.prepareDrafts = f }

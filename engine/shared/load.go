@@ -10,4 +10,5 @@ type Load struct {
 	Prompt   float64 // seconds of a token of a prompt; 0: not known
 	Rows     int     // of the session's last pass, without those of prompts
 	Among    int     // sessions that shared it
+	Pass     int64   // number of the session's last pass; 0: it has had none
 }

@@ -42,6 +42,7 @@ type Scheduler struct {
 	queue
 	ledger
 	prefixes prefixes
+	joint    joint
 	stored   storing
 	admissions
 
@@ -58,7 +59,8 @@ type Scheduler struct {
 	stats      Stats
 	everywhere bool // sequences of the model can be cut back to any length: no windows, no recurrent layers, no head
 
-	prepare func(engine.Batch) time.Duration // tests: called before each pass; what it takes longer for that
+	prepare       func(engine.Batch) time.Duration // tests: called before each pass; what it takes longer for that
+	prepareDrafts func(engine.Batch) time.Duration // tests: likewise before those of drafts
 }
 
 // Options configure a [Scheduler]. The zero value is a good choice but for limits, of which it has none.
@@ -163,6 +165,7 @@ func New(m *engine.Model, o Options) *Scheduler {
 	c.stored.init()
 	c.timer = time.AfterFunc(time.Hour, c.bound)
 	c.timer.Stop()
+	c.joint.init(c)
 	return c
 }
 
@@ -290,6 +293,7 @@ func (c *Scheduler) Close() {
 		close(a.ready)
 	}
 	c.waiting = nil
+	c.kickJoint()
 	for c.running || c.lent > 0 {
 		c.ended.Wait()
 	}
@@ -300,7 +304,7 @@ func (c *Scheduler) Close() {
 		s := c.sessions[0]
 		c.enter(s, closed)
 		s.tell() // it may wait for others
-		s.exit.drop()
+		s.exit.end()
 		s.drop()
 	}
 	c.stored.end(c)

@@ -149,7 +149,7 @@ func (s *Session) Load() (l Load) {
 	c := s.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	l.Rows, l.Among, l.Open = s.cost.rows, s.cost.among, len(c.sessions)
+	l.Rows, l.Among, l.Open, l.Pass = s.cost.rows, s.cost.among, len(c.sessions), s.pass
 	for _, o := range c.sessions {
 		if o == s || o.pending() && !o.long() || o.decoding && c.stats.Passes-o.pass <= generates {
 			l.Sessions++
@@ -264,7 +264,7 @@ func (s *Session) close() {
 	}
 	c.enter(s, closed)
 	s.hasRead()
-	s.exit.drop()
+	s.exit.end()
 	s.depart()
 	c.keep(s)
 	s.drop()

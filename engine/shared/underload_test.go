@@ -290,3 +290,27 @@ func TestLongAutoUnderScriptedLoad(t *testing.T) {
 	testkit.Long(t)
 	TestAutoUnderScriptedLoad(t)
 }
+
+// Where a pass of twice as many rows is cheap, though its time rises in a step with the first row more, eight decoders
+// that draft together gain at least a tenth. A decoder by itself would not draft there: its row would cost more than
+// what it brings.
+func TestAutoFillsCheapRows(t *testing.T) {
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 1}) // without workers, which do not belong to the bubble
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Close()
+	l := loaded{draft: shared.SmallModel(t, rt, 2), target: shared.SmallModel(t, rt, 100), decoders: 8,
+		cost: passTimes{{1, 18}, {8, 20.2}, {9, 23.1}, {12, 25}, {16, 28}, {24, 42}, {32, 55}, {512, 820}},
+		step: passTimes{{1, 0.4}, {8, 0.5}, {256, 5}}}
+	l.length = 200 * l.cost.of(l.decoders)
+	plain := l.run(t)
+	l.schedule = func() speculative.Schedule { return speculative.Auto(speculative.AutoOptions{}) }
+	for _, x := range [][2]float64{{0.3, 0.98}, {0.6, 1.1}, {0.8, 1.23}} {
+		l.accepted = x[0]
+		if r := l.run(t); r.all < x[1]*plain.all {
+			t.Errorf("acceptance %.1f: %.3f of the tokens per second without drafts, want %.2f (%+v)", l.accepted,
+				r.all/plain.all, x[1], r)
+		}
+	}
+}
