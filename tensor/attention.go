@@ -7,6 +7,10 @@ import (
 // groupTokens is the number of tokens in a unit of work where a segment has many.
 const groupTokens = 8
 
+// joinTokens is the most tokens, of all segments, for which a shared page is read once: twice groupTokens, whose scores
+// still lie in the second-level cache.
+const joinTokens = 16
+
 // attendJob is one layer's attention.
 //
 // Keys fall into chunks of 256 positions. For each chunk and each query row (a token and a query head):
@@ -16,6 +20,10 @@ const groupTokens = 8
 // and the chunks are combined ascending. A segment of few tokens makes a unit of work of every KV head and chunk, so
 // that keys and values are read once for all its tokens; the parts are combined afterwards. One of many tokens makes
 // a unit of every KV head and 8 tokens, which combines as it goes. Both do the same operations in the same order.
+//
+// Forks of one text hold the same pages. Segments of few tokens read these once for all of them: of the segments that
+// share a page, the first, their leader, computes it for the others too (join). What is computed for a row depends on
+// no other row, so the results have the same bits (Juravsky et al. 2024, arXiv:2402.05099, does so by matrix products).
 type attendJob struct {
 	k             *asm.Kernels
 	q             []float32 // [token][heads*group][dim]
@@ -33,6 +41,7 @@ type attendJob struct {
 // attendScratch is the scratch memory of one thread. rows = tokens of the unit * query heads per KV head; row =
 // token*group + query head.
 type attendScratch struct {
+	tokens []unitToken // of the unit
 	q      []float32   // [dim][rows]
 	held   heldQueries // whose queries q holds
 	scores []float32   // [pages][rows][256]
@@ -44,10 +53,17 @@ type attendScratch struct {
 	memory []float32
 }
 
-// heldQueries identifies the queries of one head, of a segment's tokens from first on.
+// unitToken is token t of a segment.
+type unitToken struct {
+	s *segment
+	t int
+}
+
+// heldQueries identifies the queries of one head, of a segment's tokens from first on, and of those that join it.
 type heldQueries struct {
 	s           *segment
 	head, first int
+	joined      uint32 // bit i: its follower i has joined
 }
 
 // span is a run of slots in one page, for a run of positions.
@@ -165,8 +181,9 @@ func (j *attendJob) plan(segs []AttentionSegment) (units int) {
 		s.chunks = highest/asm.Page + 1 - s.low
 		if s.Tokens <= groupTokens && s.chunks > 1 {
 			s.partial = partial
-			s.units = j.heads * s.chunks
-			partial += s.units * s.Tokens * j.group * (j.values + 2)
+			partial += j.heads * s.chunks * s.Tokens * j.group * (j.values + 2)
+			j.join(&s)
+			s.units = j.heads * (s.chunks - (s.to - s.from))
 		} else {
 			s.units = j.heads * ((s.Tokens + groupTokens - 1) / groupTokens)
 		}
@@ -187,22 +204,63 @@ func (j *attendJob) attend(worker, unit int) {
 	unit -= s.first
 	w := &j.threads[worker]
 	if s.partial >= 0 {
-		head, chunk := unit/s.chunks, unit%s.chunks
-		j.load(w, s, head, 0, s.Tokens)
-		w.part = j.partOf(s, unit)
-		j.chunk(w, s, head, s.low+chunk, 0, s.Tokens)
+		own := s.units / j.heads
+		head, c := unit/own, s.low+unit%own
+		if c >= s.from {
+			c += s.to - s.from
+		}
+		j.load(w, s, head, 0, s.Tokens, c)
+		if w.held.joined != 0 {
+			j.joint(w, s, head, c)
+			return
+		}
+		w.part = j.partOf(s, head, c)
+		j.chunk(w, s, head, c)
 		return
 	}
 	head, first := unit%j.heads, unit/j.heads*groupTokens
 	n := min(groupTokens, s.Tokens-first)
-	j.load(w, s, head, first, n)
+	j.load(w, s, head, first, n, -1)
 	w.sum.clear()
 	for c := s.low; c < s.low+s.chunks; c++ {
-		if j.chunk(w, s, head, c, first, n) {
+		if j.chunk(w, s, head, c) {
 			j.add(w.sum, w.part)
 		}
 	}
 	j.write(s, head, first, n, w.sum)
+}
+
+// join finds a leader for s among the segments before it: the one with room that has most pages in common with it, from
+// the first chunk on that tokens of both see.
+func (j *attendJob) join(s *segment) {
+	var leader *segment
+	for i := range j.segs {
+		l := &j.segs[i]
+		if l.partial < 0 || l.to > l.from || l.joint+s.Tokens > joinTokens {
+			continue
+		}
+		if from, to := l.common(s); to-from > s.to-s.from {
+			leader, s.from, s.to = l, from, to
+		}
+	}
+	s.joint = s.Tokens
+	if leader != nil {
+		s.before, leader.last = leader.last, len(j.segs)
+		leader.joint += s.Tokens
+	}
+}
+
+// joint computes chunk c of a segment and of those that have joined it.
+func (j *attendJob) joint(w *attendScratch, s *segment, head, c int) {
+	j.chunk(w, s, head, c)
+	for row := 0; row < len(w.tokens)*j.group; {
+		of := w.tokens[row/j.group].s
+		part, n := j.partOf(of, head, c), of.Tokens*j.group
+		copy(part.m, w.part.m[row:])
+		copy(part.l, w.part.l[row:])
+		copy(part.o, w.part.o[row*j.values:])
+		row += n
+	}
 }
 
 // finish combines the chunks of one head of a segment that was divided by chunks.
@@ -211,28 +269,42 @@ func (j *attendJob) finish(_, unit int) {
 	if s.partial < 0 {
 		return
 	}
-	sum := j.partOf(s, head*s.chunks)
+	sum := j.partOf(s, head, s.low)
 	for c := 1; c < s.chunks; c++ {
-		j.add(sum, j.partOf(s, head*s.chunks+c))
+		j.add(sum, j.partOf(s, head, s.low+c))
 	}
 	j.write(s, head, 0, s.Tokens, sum)
 }
 
-// partOf is the memory for the results of a unit of a segment that is divided by chunks.
-func (j *attendJob) partOf(s *segment, unit int) attendParts {
+// partOf is the memory for the results of chunk c of a segment that is divided by chunks.
+func (j *attendJob) partOf(s *segment, head, c int) attendParts {
 	rows := s.Tokens * j.group
-	return parts(j.partials[s.partial+unit*rows*(j.values+2):], rows, j.values)
+	return parts(j.partials[s.partial+(head*s.chunks+c-s.low)*rows*(j.values+2):], rows, j.values)
 }
 
-// load makes the scratch of a unit of n tokens and turns their queries to [dim][rows], unless the thread's last unit
-// was another chunk of the same ones.
-func (j *attendJob) load(w *attendScratch, s *segment, head, first, n int) {
-	if held := (heldQueries{s, head, first}); w.held == held {
-		return
-	} else {
-		w.held = held
+// load makes the scratch of a unit of n tokens, and of those of other segments that join them in chunk c, and turns
+// their queries to [dim][rows], unless the thread's last unit was another chunk of the same ones.
+func (j *attendJob) load(w *attendScratch, s *segment, head, first, n, c int) {
+	held := heldQueries{s, head, first, 0}
+	for f, bit := s.last, uint32(1); f > 0; f, bit = j.segs[f].before, bit<<1 {
+		if j.segs[f].from <= c && c < j.segs[f].to {
+			held.joined |= bit
+		}
 	}
-	rows, pages := n*j.group, 1
+	if w.held == held {
+		return
+	}
+	w.held = held
+	w.tokens = w.tokens[:0]
+	for t := range n {
+		w.tokens = append(w.tokens, unitToken{s, first + t})
+	}
+	for f, bits := s.last, held.joined; bits != 0; f, bits = j.segs[f].before, bits>>1 {
+		for t := range j.segs[f].Tokens * int(bits&1) {
+			w.tokens = append(w.tokens, unitToken{&j.segs[f], t})
+		}
+	}
+	rows, pages := len(w.tokens)*j.group, 1
 	if s.Parents != nil {
 		pages = (s.Start+s.Tokens-1)/asm.Page - s.Start/asm.Page + 1
 	}
@@ -246,8 +318,8 @@ func (j *attendJob) load(w *attendScratch, s *segment, head, first, n int) {
 	w.q, w.scores, w.line = take(rows*j.dim), take(pages*rows*asm.Page), take(asm.Page)
 	w.part = parts(take(rows*(j.values+2)), rows, j.values)
 	w.sum = parts(take(rows*(j.values+2)), rows, j.values)
-	for t := range n {
-		row := j.q[((s.Row+first+t)*j.heads+head)*j.group*j.dim:]
+	for t, token := range w.tokens {
+		row := j.q[((token.s.Row+token.t)*j.heads+head)*j.group*j.dim:]
 		for g := range j.group {
 			q, at := w.q[t*j.group+g:], 0
 			for _, v := range row[g*j.dim:][:j.dim] {
@@ -258,17 +330,17 @@ func (j *attendJob) load(w *attendScratch, s *segment, head, first, n int) {
 	}
 }
 
-// chunk computes w.part for tokens first … first+n-1 over chunk c; false if none of them sees any of it.
-func (j *attendJob) chunk(w *attendScratch, s *segment, head, c, first, n int) bool {
+// chunk computes w.part for the unit's tokens over chunk c of the cache of s; false if none of them sees any of it.
+func (j *attendJob) chunk(w *attendScratch, s *segment, head, c int) bool {
 	w.part.clear()
 	if s.Parents != nil && (c+1)*asm.Page > s.Start {
-		return j.treeChunk(w, s, head, c, first, n)
+		return j.treeChunk(w, s, head, c)
 	}
 	// Here positions are slots.
-	rows, keys, lowest := n*j.group, 0, asm.Page
+	rows, keys, lowest := len(w.tokens)*j.group, 0, asm.Page
 	same := true // all tokens that see something begin at the same key
-	for t := range n {
-		from, to := s.visible(first+t, j.o.Window, c)
+	for _, token := range w.tokens {
+		from, to := token.s.visible(token.t, j.o.Window, c)
 		if from < to {
 			same = same && (keys == 0 || from == lowest)
 			keys, lowest = max(keys, to), min(lowest, from)
@@ -282,21 +354,21 @@ func (j *attendJob) chunk(w *attendScratch, s *segment, head, c, first, n int) b
 	safepoint()
 	values, kernel := s.KV.values(c, j.o.Layer, head), j.k.Values[kind]
 	done := lowest // keys whose values have been added for all tokens from here on that see them
-	for t := range n {
-		from, to := s.visible(first+t, j.o.Window, c)
+	for t, token := range w.tokens {
+		from, to := token.s.visible(token.t, j.o.Window, c)
 		if from >= to {
 			continue
 		}
 		for r := t * j.group; r < (t+1)*j.group; r++ {
 			scores := w.scores[r*asm.Page:][from:to]
 			if j.o.adjusts() {
-				j.o.adjust(scores, head*j.group+r-t*j.group, s.position(first+t), c*asm.Page+from)
+				j.o.adjust(scores, head*j.group+r-t*j.group, token.s.position(token.t), c*asm.Page+from)
 			}
 			w.part.m[r], w.part.l[r] = j.k.ExpSum(scores)
 		}
 	}
-	for t := range n {
-		from, to := s.visible(first+t, j.o.Window, c)
+	for t, token := range w.tokens {
+		from, to := token.s.visible(token.t, j.o.Window, c)
 		row, count := t*j.group, j.group
 		if from >= to {
 			continue
@@ -315,8 +387,8 @@ func (j *attendJob) chunk(w *attendScratch, s *segment, head, c, first, n int) b
 
 // treeChunk is chunk for a tree and a chunk that may hold positions of its tokens: they lie in slots between those of
 // other branches. The scores of all slots are computed per page, and each token picks those of its path, by position.
-func (j *attendJob) treeChunk(w *attendScratch, s *segment, head, c, first, n int) bool {
-	rows, kind := n*j.group, s.KV.shape.Type
+func (j *attendJob) treeChunk(w *attendScratch, s *segment, head, c int) bool {
+	rows, kind := len(w.tokens)*j.group, s.KV.shape.Type
 	firstPage, end := s.Start/asm.Page, s.Start+s.Tokens
 	for page := firstPage; page*asm.Page < end; page++ {
 		keys := min(asm.Page, end-page*asm.Page)
@@ -325,8 +397,8 @@ func (j *attendJob) treeChunk(w *attendScratch, s *segment, head, c, first, n in
 		safepoint()
 	}
 	seen := false
-	for t := range n {
-		keys := j.locate(w, s, c, first+t)
+	for t, token := range w.tokens {
+		keys := j.locate(w, s, c, token.t)
 		if keys == 0 {
 			continue
 		}
@@ -337,7 +409,7 @@ func (j *attendJob) treeChunk(w *attendScratch, s *segment, head, c, first, n in
 				line = append(line, w.scores[((p.page-firstPage)*rows+r)*asm.Page:][p.from:p.to]...)
 			}
 			if j.o.adjusts() {
-				pos := s.position(first + t)
+				pos := s.position(token.t)
 				from, _ := visible(pos, j.o.Window, c)
 				j.o.adjust(line, head*j.group+r-t*j.group, pos, c*asm.Page+from)
 			}

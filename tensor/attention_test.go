@@ -519,3 +519,106 @@ func TestValuesOfAnotherSize(t *testing.T) {
 		}
 	}
 }
+
+// TestSharedPages: sequences that begin with the same pages, beside one that does not, give in one operation the bits
+// that each gives alone: chains and trees, of several lengths, behind several prompts, with windows and biases, more
+// tokens than one leader takes. Each shared page is one unit of work for all.
+func TestSharedPages(t *testing.T) {
+	const prompt, most = 1100, 1400
+	text := newSequence(t, KVF16, 50, most)
+	other := newSequence(t, KVF16, 52, most)
+	branch := func(shared, tokens int) *KV { // the first slots of text, then those of other
+		kv, err := text.kv.Fork(shared)
+		ok(t, err)
+		ok(t, kv.Grow(tokens))
+		for i := shared; i < tokens; i++ {
+			ok(t, (&sequence{kv, other.k, other.v}).store(i, i))
+		}
+		return kv
+	}
+	tree := []int32{-1, 0, 0, 1, -1}
+	segs := []AttentionSegment{
+		{KV: text.kv, Start: 1350, Tokens: 1},
+		{KV: text.kv, Start: prompt, Tokens: 2},
+		{KV: branch(prompt, most), Start: prompt + 30, Tokens: 1},
+		{KV: other.kv, Start: prompt, Tokens: 2}, // shares nothing
+		{KV: branch(600, most), Start: 700, Tokens: 5, Parents: tree},
+		{KV: branch(prompt, most), Start: prompt + 200, Tokens: 5, Parents: tree},
+		{KV: branch(600, most), Start: 800, Tokens: 8}, // too many for the first leader
+		{KV: branch(100, 300), Start: 250, Tokens: 2},
+		{KV: branch(600, most), Start: 603, Tokens: 40}, // too many for any
+		{KV: branch(512, most), Start: 900, Tokens: 4},
+		{KV: text.kv, Start: 1120, Tokens: 3, Parents: tree[:3]}, // of the cache of another segment
+		{KV: text.kv, Start: 1, Tokens: 2, Keys: 1030},
+	}
+	rows := 0
+	for i := range segs {
+		segs[i].Row = rows
+		rows += segs[i].Tokens
+	}
+	q := queries(54, rows)
+	size := len(q) / rows
+	for _, o := range testOptions {
+		if o.Window != 0 {
+			segs[len(segs)-1].Keys = 0 // not with a window
+		}
+		o.Layer, o.Heads, o.Scale = 1, testHeads*testGroup, testScale
+		for _, threads := range []int{1, 3} {
+			rt := runtimeOf(t, threads)
+			got := make([]float32, len(q))
+			ok(t, rt.Attention(got, q, o, segs))
+			for i, s := range segs {
+				at, n := s.Row*size, s.Tokens*size
+				s.Row = 0
+				want := make([]float32, n)
+				ok(t, rt.Attention(want, q[at:][:n], o, []AttentionSegment{s}))
+				sameBits(t, fmt.Sprintf("%+v, segment %d of %d threads", o, i, threads), got[at:][:n], want)
+			}
+		}
+		segs[len(segs)-1].Keys = 1030
+	}
+
+	// Of text's pages 4 are read for segments 0, 1, 2, 5 and 11 at once, 2 of these also for 4; 2 for 6, 9 and 10.
+	rt := runtimeOf(t, 1)
+	j := &rt.attend
+	j.k, j.o, j.heads, j.group, j.dim, j.values = &rt.k, AttentionOptions{}, testHeads, testGroup, testDim, testDim
+	alone := 0
+	for _, s := range segs {
+		alone += j.plan([]AttentionSegment{s})
+	}
+	if units, saved := j.plan(segs), testHeads*(4+4+2+4+2+2+4); units != alone-saved {
+		t.Errorf("%d units of work, %d for each segment alone: %d are shared, not %d", units, alone, alone-units, saved)
+	}
+}
+
+// BenchmarkSharedPages: sequences of one prompt, whose pages they share or have each for themselves.
+func BenchmarkSharedPages(b *testing.B) {
+	const heads, group, dim, prompt = 4, 4, 64, 4096
+	rt := runtimeOf(b, 0)
+	for _, n := range []int{2, 4, 8, 16, 32} {
+		for _, shared := range []bool{false, true} {
+			b.Run(fmt.Sprintf("%d/shared=%v", n, shared), func(b *testing.B) {
+				var segs []AttentionSegment
+				text := normal(1, prompt*heads*dim)
+				for i := range n {
+					kv, err := NewKV(KVShape{Layers: 1, Heads: heads, HeadDim: dim, Context: prompt + 256})
+					ok(b, err)
+					if i > 0 && shared {
+						kv, err = segs[0].KV.Fork(prompt)
+						ok(b, err)
+					}
+					ok(b, kv.Grow(prompt+1))
+					if i == 0 || !shared {
+						ok(b, rt.StoreKV(0, text, text, []AttentionSegment{{KV: kv, Tokens: prompt}}))
+					}
+					segs = append(segs, AttentionSegment{KV: kv, Start: prompt, Tokens: 1, Row: i})
+				}
+				q := normal(2, n*heads*group*dim)
+				out := make([]float32, len(q))
+				for b.Loop() {
+					ok(b, rt.Attention(out, q, AttentionOptions{Heads: heads * group, Scale: 0.125}, segs))
+				}
+			})
+		}
+	}
+}

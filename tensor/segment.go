@@ -34,6 +34,27 @@ type segment struct {
 	low     int // the first chunk anyone sees
 	chunks  int // chunks from low on
 	partial int // where its partial results begin; -1: it has none
+
+	from, to int // chunks that its leader computes; none: it has no leader and may be one
+	joint    int // of a leader: its tokens and those of its followers
+	last     int // of a leader: its last follower; 0: none
+	before   int // of a follower: its leader's follower before it; 0: none
+}
+
+// common is the run of chunks whose pages both caches hold, of those that end before a token of either.
+func (s *segment) common(o *segment) (from, to int) {
+	from = max(s.low, o.low)
+	for to = from; to < min(s.whole(), o.whole()) && s.KV.pages[to] == o.KV.pages[to]; to++ {
+	}
+	return from, to
+}
+
+// whole is the end of the chunks whose last position every token sees.
+func (s *segment) whole() int {
+	if s.Keys > 0 {
+		return s.Keys / asm.Page
+	}
+	return s.Start / asm.Page
 }
 
 // position of a token on its own path.
