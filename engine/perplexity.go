@@ -9,10 +9,11 @@ import (
 )
 
 // Perplexity measures how well a model predicts a sequence, as llama.cpp's perplexity tool does: the sequence is cut
-// into chunks of window tokens, the rest is dropped; the first token of each chunk is replaced by BOS, if the
+// into chunks of o.Context tokens, 4 at least, the rest is dropped; the first token of each chunk is replaced by BOS, if the
 // vocabulary asks for one; the predictions of the second half of each chunk count. The result is exp of the mean
-// negative log-likelihood. A sequence shorter than window is one chunk; it needs three tokens for a prediction.
-func Perplexity(ctx context.Context, m *Model, ids []int32, window int) (float64, error) {
+// negative log-likelihood. A sequence shorter than o.Context is one chunk; it needs three tokens for a prediction.
+func Perplexity(ctx context.Context, m *Model, ids []int32, o SessionOptions) (float64, error) {
+	window := o.Context
 	if window < 4 || window > m.config.Context {
 		return 0, fmt.Errorf("%w: perplexity over chunks of %d tokens, the model's context is %d", ErrUsage, window,
 			m.config.Context)
@@ -20,7 +21,8 @@ func Perplexity(ctx context.Context, m *Model, ids []int32, window int) (float64
 	if window = min(window, len(ids)); window < 3 {
 		return 0, fmt.Errorf("%w: perplexity needs 3 tokens at least, there are %d", ErrUsage, len(ids))
 	}
-	s, err := m.NewSession(SessionOptions{Context: window})
+	o.Context = window
+	s, err := m.NewSession(o)
 	if err != nil {
 		return 0, err
 	}

@@ -27,31 +27,31 @@ func TestPerplexity(t *testing.T) {
 			n++
 		}
 	}
-	got, err := Perplexity(context.Background(), m, ids, 100)
+	got, err := Perplexity(context.Background(), m, ids, SessionOptions{Context: 100})
 	if want := math.Exp(sum / float64(n)); err != nil || got != want {
 		t.Errorf("%v, %v; expected %v", got, err, want)
 	}
 	for _, window := range []int{-1, 3, 513} {
-		if _, err := Perplexity(context.Background(), m, ids, window); !errors.Is(err, ErrUsage) {
+		if _, err := Perplexity(context.Background(), m, ids, SessionOptions{Context: window}); !errors.Is(err, ErrUsage) {
 			t.Errorf("chunks of %d: %v", window, err)
 		}
 	}
 	// A text shorter than the window is one chunk.
 	for _, n := range []int{3, 20, 100} {
-		want, err := Perplexity(context.Background(), m, ids[:n], max(n, 4))
+		want, err := Perplexity(context.Background(), m, ids[:n], SessionOptions{Context: max(n, 4)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := Perplexity(context.Background(), m, ids[:n], 400); err != nil || got != want {
+		if got, err := Perplexity(context.Background(), m, ids[:n], SessionOptions{Context: 400}); err != nil || got != want {
 			t.Errorf("%d tokens: %v, %v; expected %v", n, got, err, want)
 		}
 	}
 	out := eval(t, newSession(t, m, SessionOptions{}), ids[:2], nil, Last)
-	if got, err := Perplexity(context.Background(), m, ids[:3], 400); err != nil ||
+	if got, err := Perplexity(context.Background(), m, ids[:3], SessionOptions{Context: 400}); err != nil ||
 		got != math.Exp(-float64(sampling.LogProb(out, ids[2]))) {
 		t.Errorf("three tokens: %v, %v", got, err)
 	}
-	if _, err := Perplexity(context.Background(), m, ids[:2], 400); !errors.Is(err, ErrUsage) {
+	if _, err := Perplexity(context.Background(), m, ids[:2], SessionOptions{Context: 400}); !errors.Is(err, ErrUsage) {
 		t.Errorf("two tokens: %v", err)
 	}
 }
@@ -81,7 +81,7 @@ func TestLongPerplexityGolden(t *testing.T) {
 		t.Run(weights, func(t *testing.T) {
 			m := openShared(t, rt, "go-target", Options{Weights: weights})
 			ids := m.Tokenizer().Encode(string(heldout), bpe.EncodeOptions{AddSpecial: true})
-			got, err := Perplexity(context.Background(), m, ids, g.Context)
+			got, err := Perplexity(context.Background(), m, ids, SessionOptions{Context: g.Context})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -130,8 +130,8 @@ func New(target Sequence, drafter Drafter, o Options) *Decoder {
 // Encode sets the encoder's input of the texts to come, for an encoder-decoder model as target: ids, to which the
 // text's end is the caller's to append. Target and draft models encode it, each for itself, when a text begins,
 // unless they have it already. The prompt of Generate is then the beginning of what the decoder writes:
-// [engine.Model.DecoderStart] at least. [NGram] and [Suffix] look tokens up in the input too; sources of candidates do
-// not see it. Without a call the input is the one that the target was given ([engine.Session.Encode]).
+// [engine.Model.DecoderStart] at least. Lookups in the text ([NGram], [Suffix], sources that are [Reading]) look tokens
+// up in the input too. Without a call the input is the one that the target was given ([engine.Session.Encode]).
 func (d *Decoder) Encode(ids []int32) { d.input = slices.Clone(ids) }
 
 // Limit sets the most tokens of the texts to come, as Options.MaxTokens did; 0 or less: until the text or the context

@@ -17,8 +17,8 @@ type lookups struct {
 	path []int32
 }
 
-func (l *lookups) Start(context.Context, Setup) error {
-	l.sources.reset()
+func (l *lookups) Start(_ context.Context, s Setup) error {
+	l.sources.reset(s.Input)
 	return nil
 }
 

@@ -58,7 +58,8 @@ func draftOf(d Drafter, text []int32, n int) []int32 {
 // anew as well, and not that of the text before.
 func TestLookupsReadTheEncodersInput(t *testing.T) {
 	input := []int32{11, 12, 13, 14, 15, 16, 1}
-	for _, d := range []Drafter{NGram(NGramOptions{}), Suffix(SuffixOptions{MinMatch: 1})} {
+	for _, d := range []Drafter{NGram(NGramOptions{}), Suffix(SuffixOptions{MinMatch: 1}),
+		Lookup(SuffixSource(SuffixOptions{MinMatch: 1})), Lookup(NGramSource(NGramOptions{}))} {
 		draft := func(input, text []int32) []int32 {
 			x := &Draft{vocab: 100}
 			x.alloc(3)
@@ -83,6 +84,30 @@ func TestLookupsReadTheEncodersInput(t *testing.T) {
 		}
 		if got := draft([]int32{21, 22, 1}, []int32{0, 5, 6, 5}); len(got) != 3 || got[0] != 6 {
 			t.Errorf("%T, of its own: %v", d, got)
+		}
+	}
+}
+
+// readingSource notes what it is told to read.
+type readingSource struct {
+	CandidateSource
+	input []int32
+	reset bool // since
+}
+
+func (s *readingSource) Read(input []int32) { s.input, s.reset = slices.Clone(input), false }
+func (s *readingSource) Reset()             { s.reset = true; s.CandidateSource.Reset() }
+
+// Trees and splices tell their sources what the encoder has read, before each text begins.
+func TestTreesTellTheEncodersInput(t *testing.T) {
+	for _, make := range []func(Sequence, TreeOptions) Drafter{Tree, Splice} {
+		source := &readingSource{CandidateSource: NGramSource(NGramOptions{})}
+		d := make(newFake(t, 10, 20, random(1)), TreeOptions{Sources: []CandidateSource{source}})
+		for _, input := range [][]int32{{11, 12, 1}, nil} {
+			if err := d.Start(t.Context(), Setup{Input: input, Vocab: 10}); err != nil || !source.reset ||
+				!slices.Equal(source.input, input) {
+				t.Errorf("%d, of %d: reset %t, %v", source.input, input, source.reset, err)
+			}
 		}
 	}
 }

@@ -42,11 +42,7 @@ func (g *ngram) Draft(_ context.Context, sequence []int32, d *Draft) error {
 	if !d.More() {
 		return nil
 	}
-	path := append(sequence, d.Tokens...)
-	if len(g.input) > 0 {
-		g.path = append(append(g.path[:0], g.input...), path...)
-		path = g.path
-	}
+	path := g.behindInput(append(sequence, d.Tokens...))
 	from, n := g.lookup(path)
 	if from < 0 {
 		return nil
@@ -68,6 +64,15 @@ func (g *ngram) Draft(_ context.Context, sequence []int32, d *Draft) error {
 		}
 	}
 	return nil
+}
+
+// behindInput is path behind what the encoder has read, valid until the next call.
+func (g *ngram) behindInput(path []int32) []int32 {
+	if len(g.input) == 0 {
+		return path
+	}
+	g.path = append(append(g.path[:0], g.input...), path...)
+	return g.path
 }
 
 // Continues says that the lookup continues forced tokens.

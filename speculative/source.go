@@ -13,6 +13,13 @@ type CandidateSource interface {
 	Next(path []int32, branch int) (id int32, match int)
 }
 
+// Reading is a [CandidateSource] that also looks up in what the target's encoder has read. Read is told before Reset, for
+// each text; the tokens are valid during the call, nil: there is no encoder.
+type Reading interface {
+	CandidateSource
+	Read(input []int32)
+}
+
 // Failing is a [CandidateSource] that may fail. It knows nothing then, and Err, which is not nil any more, ends the
 // text.
 type Failing interface {
@@ -20,25 +27,30 @@ type Failing interface {
 	Err() error
 }
 
-// SuffixSource is what followed the longest match of the path's end in the text: the lookup of [Suffix].
+// SuffixSource is what followed the longest match of the path's end in the text: the lookup of [Suffix]. It is
+// [Reading].
 func SuffixSource(o SuffixOptions) CandidateSource { return suffixSource{newSuffix(o)} }
 
 type suffixSource struct{ *suffix }
 
+func (s suffixSource) Read(input []int32)     { s.input = append(s.input[:0], input...) }
 func (s suffixSource) Reset()                 { s.reset() }
 func (s suffixSource) Begin(sequence []int32) { s.begin(sequence) }
 func (s suffixSource) Next(path []int32, branch int) (int32, int) {
 	return s.ahead(path, branch)
 }
 
-// NGramSource is what followed the latest of the longest matches of a few tokens in the text: the lookup of [NGram].
+// NGramSource is what followed the latest of the longest matches of a few tokens in the text: the lookup of [NGram]. It
+// is [Reading].
 func NGramSource(o NGramOptions) CandidateSource { return ngramSource{newNGram(o)} }
 
 type ngramSource struct{ *ngram }
 
-func (ngramSource) Reset()        {}
-func (ngramSource) Begin([]int32) {}
+func (s ngramSource) Read(input []int32) { s.input = append(s.input[:0], input...) }
+func (ngramSource) Reset()               {}
+func (ngramSource) Begin([]int32)        {}
 func (s ngramSource) Next(path []int32, _ int) (int32, int) {
+	path = s.behindInput(path)
 	from, n := s.lookup(path)
 	if from < 0 {
 		return 0, 0
@@ -49,8 +61,12 @@ func (s ngramSource) Next(path []int32, _ int) (int32, int) {
 // sources are several, of which the one with the longest match is heard.
 type sources []CandidateSource
 
-func (s sources) reset() {
+// reset begins a text; input is what the target's encoder reads, nil: it has none.
+func (s sources) reset(input []int32) {
 	for _, x := range s {
+		if r, ok := x.(Reading); ok {
+			r.Read(input)
+		}
 		x.Reset()
 	}
 }

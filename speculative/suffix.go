@@ -171,10 +171,13 @@ func (s *suffix) ahead(path []int32, branch int) (id int32, length int) {
 		s.advance(id)
 	}
 	i := int(s.states[s.at].end)
-	if int(s.length) < s.least || i >= len(path) {
+	switch {
+	case int(s.length) < s.least || i >= len(s.input)+len(path):
 		return 0, 0
+	case i < len(s.input):
+		return s.input[i], int(s.length)
 	}
-	return path[i], int(s.length)
+	return path[i-len(s.input)], int(s.length)
 }
 
 // advance moves the cursor over a drafted token.

@@ -147,7 +147,7 @@ func (t *tree) Start(ctx context.Context, s Setup) error {
 			return fmt.Errorf("tree: %w: candidate source %d is nil", ErrOptions, i)
 		}
 	}
-	t.sources.reset()
+	t.sources.reset(s.Input)
 	t.greedy = s.Sampling.Temperature == 0
 	n := min(s.Longest, reserved)
 	t.candidates = slices.Grow(t.candidates[:0], (n+1)*(candidatesPerNode+1))

@@ -110,7 +110,7 @@ func TestBadInput(t *testing.T) {
 		code int
 		says []string // all of these, in the one line
 	}{
-		"missing file":           {run("-m", "missing.gguf"), exitFailed, []string{"missing.gguf"}},
+		"missing file":           {run("-m", "missing.gguf"), exitFailed, []string{"missing.gguf: no such file; -hf OWNER/NAME", "spec list"}},
 		"directory":              {run("-m", tmp), exitFailed, []string{tmp, "directory"}},
 		"empty file":             {run("-m", empty), exitFailed, []string{"empty.gguf"}},
 		"file cut in half":       {run("-m", half), exitFailed, []string{"half.gguf", "tensor"}},

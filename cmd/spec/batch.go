@@ -42,6 +42,11 @@ func newBatching() *batching {
 	return b
 }
 
+// resolve finds the files of models: nothing listens here.
+func (b *batching) resolve(ctx context.Context, p *program) error {
+	return b.servedModels.resolve(ctx, p)
+}
+
 func (b *batching) check() error {
 	switch {
 	case b.input == "":

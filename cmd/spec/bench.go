@@ -325,6 +325,9 @@ func (b *benchmark) prepare(ctx context.Context, p *program, rt *engine.Runtime,
 // load makes or reads the model. The file is for its header only.
 func (b *benchmark) load(ctx context.Context, p *program, rt *engine.Runtime) (*engine.Model, *gguf.File, error) {
 	if b.shape == "" {
+		if err := modelFile(b.model, byFlag); err != nil && b.model != "" {
+			return nil, nil, err
+		}
 		f, err := openGGUF(b.model)
 		if err != nil {
 			return nil, nil, err

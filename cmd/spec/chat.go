@@ -202,6 +202,9 @@ func (g *generate) lookAhead(ctx context.Context, p *program) (err error) {
 		if g.drafts[i], err = localPath(ctx, p, file); err != nil {
 			return err
 		}
+		if err := modelFile(g.drafts[i], asDraft); err != nil && g.drafts[i] != "" {
+			return err
+		}
 		f, err := openGGUF(g.drafts[i])
 		if err != nil {
 			return err

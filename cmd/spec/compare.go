@@ -91,7 +91,7 @@ func (c *comparison) flags() []group {
 		"verifies their drafts together", "a draft model", func(file string) { c.drafts = append(c.drafts, file) })
 	return []group{
 		{"model", append([]flag{c.modelRow(), c.hubRow(), threadsRow(&c.threads), numaRow(&c.numa), c.memoryRow(),
-			chosenFlag("--weights", &m.Weights, append(engine.WeightNames(), "file"),
+			chosenFlag("--weights", &m.Weights, append(engine.WeightNames(), asInFile),
 				"convert the weights while loading").or("file: as they are"),
 			kernelsRow(&c.matrix.Kernels)}, drafts...)},
 		{"cache", append([]flag{contextRow(&c.context, "context in tokens")}, c.cache.rows()...)},
@@ -115,7 +115,7 @@ func (c *comparison) flags() []group {
 		{"speculation", []flag{
 			chosenFlag("--drafter", &m.Drafters, compareDrafters(), "who drafts").
 				or("model,ngram,tree, of a draft model, a draft head or the MTP block in the model's file; without them " +
-					"ngram,suffix"),
+					"ngram,suffix, and what drafts by default"),
 			lookupRow(&c.texts), c.vocab.row(), c.vocab.fromRow(),
 			chosenFlag("--schedule", &m.Schedules, speculative.Names(speculative.Schedules(), true),
 				"draft length; an oracle is added once for its passes").or("constant,dynamic,auto"),
@@ -140,6 +140,9 @@ func (c *comparison) flags() []group {
 		withoutEffect(ignoredRows(), ignoredModes()),
 	}
 }
+
+// asInFile is --weights of a model as it is.
+const asInFile = "file"
 
 // compareDrafters are the drafters by name, with those of several draft models: model2 and so on are the second draft
 // model and so on, merge all of them together.
@@ -205,7 +208,7 @@ func (c *comparison) plan(ctx context.Context, p *program) (compare.Plan, error)
 		Sets: []string{"code"}, Tokens: 64, Repeats: 3, Warmup: 1,
 	}
 	if !c.drafting() {
-		fallback.Matrix.Drafters = []string{"ngram", "suffix"}
+		fallback.Matrix.Drafters = c.alone()
 	}
 	if len(c.against.urls) > 0 {
 		fallback.Matrix.Schedules = []string{"auto"}
@@ -277,6 +280,54 @@ func (c *comparison) plan(ctx context.Context, p *program) (compare.Plan, error)
 	return plan, nil
 }
 
+// alone are the drafters that are compared of a target without a draft model: lookups in the text, and what drafts
+// where nobody chooses.
+func (c *comparison) alone() []string {
+	var open speculative.Choice
+	names, usual := []string{"ngram", "suffix"}, open.Complete(nil, nil)
+	add := func() {
+		if !slices.Contains(names, usual.Drafter) {
+			names = append(names, usual.Drafter)
+		}
+	}
+	add()
+	if len(c.texts) > 0 {
+		usual = open.WithTexts(usual)
+		add()
+	}
+	if c.hasForm() {
+		usual = open.WithForm(usual)
+		add()
+	}
+	return names
+}
+
+// hasForm reports whether the target has a draft form that may gain, with all weights that are compared, and room for
+// it. By the header of the file.
+func (c *comparison) hasForm() bool {
+	f, err := openGGUF(c.model)
+	if err != nil {
+		return false // opening the model says so
+	}
+	defer f.Close()
+	limit, sets := c.memoryLimit(), int64(max(1, len(c.matrix.Kernels)))
+	for _, weights := range either(c.matrix.Weights, []string{asInFile}) {
+		if weights == asInFile {
+			weights = ""
+		}
+		form, err := engine.DescribeDraftForm(f, weights)
+		if err != nil || !form.Gains() {
+			return false
+		}
+		plan, err := engine.PlanMemory(f, engine.Options{Weights: weights},
+			planned(engine.Sessions{Tokens: c.context, Rows: treeRows, Heads: true}))
+		if err != nil || limit > 0 && sets*(plan.Weights+plan.Sessions+form.Bytes) > limit {
+			return false
+		}
+	}
+	return true
+}
+
 // drafting reports whether there is a draft model or a draft head.
 func (c *comparison) drafting() bool {
 	return c.model == "" || len(c.drafts) > 0 || hasMTP(c.model)
@@ -300,7 +351,7 @@ func draftNumber(drafter string) (int, bool) {
 func (c *comparison) given(m compare.Matrix) compare.Matrix {
 	g := c.matrix
 	for i := range g.Weights {
-		if g.Weights[i] == "file" {
+		if g.Weights[i] == asInFile {
 			g.Weights[i] = ""
 		}
 	}

@@ -292,3 +292,26 @@ func TestComparePromptsAndForms(t *testing.T) {
 		t.Error(out)
 	}
 }
+
+// Without a draft model and a choice, what decoders have without a choice is among what is compared: the model in fewer
+// bits where it has such a form, with all the weights, and there is room for it; other texts where there are some.
+func TestCompareTakesWhatDraftsByDefault(t *testing.T) {
+	file, text := embedded(t), filepath.Join(t.TempDir(), "text")
+	write(t, text, "text")
+	for line, want := range map[string]string{
+		"":                    "ngram suffix self-splice",
+		"--weights file,f16":  "ngram suffix self-splice",
+		"--weights file,q4_0": "ngram suffix",
+		"--memory 8M":         "ngram suffix",
+		"--memory 17M":        "ngram suffix self-splice",
+		"--lookup " + text:    "ngram suffix lookup self-splice",
+	} {
+		c := options[*comparison](t, append([]string{"compare", "-m", file}, strings.Fields(line)...)...)
+		if got := strings.Join(c.alone(), " "); got != want {
+			t.Errorf("%s: %s, want %s", line, got, want)
+		}
+		if c.matrix.Kernels = []string{"one", "other"}; strings.HasSuffix(line, "17M") && c.hasForm() {
+			t.Error("there is no room for two")
+		}
+	}
+}

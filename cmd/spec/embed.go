@@ -56,6 +56,11 @@ func newEmbedding() *embedding {
 	return e
 }
 
+// resolve finds the files of models: nothing listens here.
+func (e *embedding) resolve(ctx context.Context, p *program) error {
+	return e.servedModels.resolve(ctx, p)
+}
+
 func (e *embedding) check() error {
 	if len(e.models) > 1 {
 		return usagef("-m %s: one model at a time", e.models[1].target)
@@ -260,7 +265,7 @@ func (e *embedding) measure(texts []document) (l load, longest int, err error) {
 	if len(e.models) == 0 {
 		return load{}, 0, nil // the embedded model has room for all
 	}
-	if err := regularFile(e.models[0].target); err != nil {
+	if err := modelFile(e.models[0].target, byFlag); err != nil {
 		return load{}, 0, err
 	}
 	f, err := gguf.OpenFile(e.models[0].target)

@@ -114,10 +114,28 @@ func TestPerplexity(t *testing.T) {
 	ids := m.Tokenizer().Encode(text, bpe.EncodeOptions{AddSpecial: true})
 	for _, n := range []int{1, 3, got.Chunks} {
 		part := decode[answer](t, done(t, text, "perplexity", "-c", "32", "--json", "--chunks", fmt.Sprint(n)))
-		want, err := engine.Perplexity(t.Context(), m, ids[:32*n], 32)
+		want, err := engine.Perplexity(t.Context(), m, ids[:32*n], engine.SessionOptions{Context: 32})
 		if err != nil || part.Chunks != n || math.Abs(part.Perplexity/want-1) > 1e-9 {
 			t.Errorf("%d chunks: %+v, want %v, %v", n, part, want, err)
 		}
+	}
+	// Keys and values in fewer bits predict otherwise, by the measure of the engine.
+	type cached struct {
+		answer
+		KV string
+	}
+	seen := map[float64]string{}
+	for _, kv := range []string{"f32", "f16", "q8_0", "q4_0"} {
+		part := decode[cached](t, done(t, text, "perplexity", "-c", "32", "--json", "--chunks", "1", "--kv", kv))
+		want, err := engine.Perplexity(t.Context(), m, ids[:32], engine.SessionOptions{Context: 32, KV: kv})
+		if err != nil || part.KV != kv || math.Abs(part.Perplexity/want-1) > 1e-9 || seen[part.Perplexity] != "" {
+			t.Errorf("--kv %s: %+v, want %v, %v", kv, part, want, err)
+		}
+		seen[part.Perplexity] = kv
+	}
+	if usual := decode[cached](t, done(t, text, "perplexity", "-c", "32", "--json", "--chunks", "1")); usual.KV != "f16" ||
+		seen[usual.Perplexity] != "f16" {
+		t.Errorf("%+v", usual)
 	}
 }
 

@@ -1,7 +1,12 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
+
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/terminal"
 	"github.com/specgo/spec/testdata"
 )
 
@@ -11,7 +16,10 @@ func openGGUF(path string) (*gguf.File, error) {
 		r := testdata.Target()
 		return gguf.Open(r, r.Size(), "embedded target")
 	}
-	if err := regularFile(path); err != nil {
+	switch err := regularFile(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("%s: no such file; spec list shows the models that are here", terminal.Line(path, 0))
+	case err != nil:
 		return nil, err
 	}
 	return gguf.OpenFile(path)

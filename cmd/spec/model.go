@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -97,7 +98,9 @@ func (m *modelFlags) openWith(ctx context.Context, p *program, rt *engine.Runtim
 			return promptcache.Fingerprint(ctx, m.prints, f)
 		}
 	}
+	hub := asDraft
 	if o.Target == nil || o.MTP { // not of draft models
+		hub = byFlag
 		m.changes.options(&o)
 	}
 	bar := terminal.NewBar(p.stderr, filepath.Base(name))
@@ -108,7 +111,7 @@ func (m *modelFlags) openWith(ctx context.Context, p *program, rt *engine.Runtim
 	var model *engine.Model
 	if path == "" {
 		model, err = engine.New(ctx, rt, embedded, embedded.Size(), o)
-	} else if err = regularFile(path); err == nil {
+	} else if err = modelFile(path, hub); err == nil {
 		var beside []string
 		if o.Target == nil {
 			beside = m.beside
@@ -154,6 +157,28 @@ func (m *modelFlags) name() string {
 		return "the embedded model"
 	}
 	return m.model
+}
+
+// How commands take a model from the Hub.
+const (
+	byName  = "OWNER/NAME[:QUANTIZATION] or a URL"
+	byFlag  = "-hf OWNER/NAME[:QUANTIZATION]"
+	asDraft = "-hfd OWNER/NAME[:QUANTIZATION]"
+)
+
+// modelFile is regularFile for a model that a flag names; hub is how the command takes one from the Hub.
+func modelFile(path, hub string) error {
+	err := regularFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return noFile(path, hub)
+	}
+	return err
+}
+
+// noFile is the error of a model that is not there.
+func noFile(path, hub string) error {
+	return fmt.Errorf("%s: no such file; %s names a model of the Hugging Face Hub, spec list shows those that are here",
+		terminal.Line(path, 0), hub)
 }
 
 // regularFile refuses pipes and devices: a model is read at many places of its file, and opening a pipe

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -31,11 +32,13 @@ type perplexityRow struct {
 	Tokens     int     `json:"n_tokens"` // of the text
 	Chunks     int     `json:"n_chunks"` // that were scored
 	Chunk      int     `json:"n_chunk_tokens"`
+	KV         string  `json:"kv"` // type of the KV cache
 }
 
 // perplexity is the command's options.
 type perplexity struct {
 	modelFlags
+	cache   kvFlags
 	text    promptFlags
 	chunk   int // tokens
 	chunks  int // -1: all
@@ -45,6 +48,7 @@ type perplexity struct {
 func (x *perplexity) flags() []group {
 	return []group{
 		{"model", x.modelFlags.rows()},
+		{"cache", x.cache.rows()},
 		{"text", append(x.text.rows("the text", standardInput),
 			intFlag("-c, --ctx-size", &x.chunk, 4, math.MaxInt32, "tokens in a chunk").or("512"),
 			intFlag("--chunks", &x.chunks, -1, math.MaxInt32, "chunks to score").or("-1: all"))},
@@ -57,6 +61,11 @@ func (x *perplexity) check() error {
 	if x.chunks == 0 {
 		return usagef("--chunks 0: nothing to score")
 	}
+	kv, err := x.cache.kvType()
+	if err != nil {
+		return err
+	}
+	x.sessions = engine.Sessions{Tokens: x.chunk, KV: cmp.Or(kv, engine.DefaultKV)}
 	return x.text.check()
 }
 
@@ -107,7 +116,7 @@ func (x *perplexity) run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	report.perplexityRow = perplexityRow{result, len(ids), chunks, x.chunk}
+	report.perplexityRow = perplexityRow{result, len(ids), chunks, x.chunk, x.sessions.KV}
 	if done, err := writeForPrograms(&x.results, p.stdout, report, []perplexityRow{report.perplexityRow}); done {
 		return err
 	}
@@ -119,11 +128,12 @@ func (x *perplexity) run(ctx context.Context, p *program) error {
 // log-likelihoods is that of all.
 func (x *perplexity) measure(ctx context.Context, p *program, m *engine.Model, ids []int32, chunks int) (
 	float64, error) {
+	o := engine.SessionOptions{Context: x.chunk, KV: x.sessions.KV}
 	bar := terminal.NewBar(p.stderr, "perplexity")
 	defer bar.Clear()
 	sum := 0.0
 	for i := range chunks {
-		y, err := engine.Perplexity(ctx, m, ids[i*x.chunk:(i+1)*x.chunk], x.chunk)
+		y, err := engine.Perplexity(ctx, m, ids[i*x.chunk:(i+1)*x.chunk], o)
 		if err != nil {
 			return 0, err
 		}

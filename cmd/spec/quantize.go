@@ -13,7 +13,6 @@ import (
 
 	"github.com/specgo/spec/cmd/spec/internal/output"
 	"github.com/specgo/spec/convert"
-	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/imatrix"
 	"github.com/specgo/spec/internal/terminal"
 	"github.com/specgo/spec/tensor"
@@ -155,10 +154,7 @@ func (q *quantize) check() (err error) {
 }
 
 func (q *quantize) run(ctx context.Context, p *program) error {
-	if err := regularFile(q.in); err != nil {
-		return err
-	}
-	f, err := gguf.OpenFile(q.in)
+	f, err := openGGUF(q.in)
 	if err != nil {
 		return err
 	}

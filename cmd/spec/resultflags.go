@@ -88,7 +88,7 @@ func (m *modelFlags) hashed(ctx context.Context, p *program, path, name string, 
 	var f *gguf.File
 	if path == "" {
 		f, err = gguf.Open(embedded, embedded.Size(), name)
-	} else if err = regularFile(path); err == nil {
+	} else if err = modelFile(path, byFlag); err == nil {
 		name = filepath.Base(path)
 		f, err = gguf.OpenFile(path)
 	}

@@ -59,8 +59,7 @@ func modelByName(name, endpoint string) (string, error) {
 	}
 	repo, _, _ := strings.Cut(name, ":")
 	if _, err := hub.ParseReference(name); err != nil || strings.HasSuffix(strings.ToLower(repo), ".gguf") {
-		return "", fmt.Errorf("%s: no such file; OWNER/NAME[:QUANTIZATION] or a URL names a model of the Hugging Face Hub, "+
-			"spec list shows those that are here", shown(name))
+		return "", noFile(name, byName)
 	}
 	return hub.Scheme + name, nil
 }
@@ -160,6 +159,9 @@ func (c *converse) examine(path string) (needs int64, err error) {
 func (g *generate) conversable(path string) error {
 	if path == "" {
 		return nil // the embedded pair, which is asked for its template when it is loaded
+	}
+	if err := modelFile(path, byFlag); err != nil {
+		return err
 	}
 	f, err := openGGUF(path)
 	if err != nil {

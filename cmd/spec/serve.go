@@ -516,9 +516,12 @@ func (s *serving) entries(p *program, rt *engine.Runtime) (list []serve.Entry, e
 		}
 		names[name] = true
 		e := s.entry(p, rt, name, f)
-		for _, file := range []string{f.target, f.draft} {
+		for i, file := range []string{f.target, f.draft} {
 			if file == "" {
 				continue
+			}
+			if err := modelFile(file, []string{byFlag, asDraft}[i]); err != nil {
+				return nil, err
 			}
 			bytes, modified, err := modeldir.Size(file)
 			if err != nil {

@@ -330,7 +330,7 @@ func TestServeBadModel(t *testing.T) {
 	}
 }
 
-// An address in use is told before a model is looked at, let alone loaded.
+// An address in use is told before a model is looked at, let alone loaded or downloaded, with the flag to change.
 func TestServeBusyPort(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -339,8 +339,18 @@ func TestServeBusyPort(t *testing.T) {
 	defer l.Close()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	j, p := withoutModel(t, port)
-	if err := j.run(t.Context(), p); err == nil || !strings.Contains(err.Error(), port) ||
-		strings.Contains(err.Error(), "x.gguf") {
+	want := "--host 127.0.0.1 --port " + port + ": another program listens there; --port chooses another port"
+	if err := j.run(t.Context(), p); err == nil || err.Error() != want {
+		t.Errorf("%v", err)
+	}
+	j.models[0].target = "hf://go/none" // there is no network to ask for it
+	if err := j.resolve(t.Context(), p); err == nil || err.Error() != want {
+		t.Errorf("before a download: %v", err)
+	}
+	j, p = withoutModel(t, "0")
+	j.metrics = l.Addr().String()
+	want = "--metrics-listen " + j.metrics + ": another program listens there; --metrics-listen chooses another port"
+	if err := j.run(t.Context(), p); err == nil || err.Error() != want {
 		t.Errorf("%v", err)
 	}
 }

@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
 	"strconv"
+	"syscall"
 
 	"github.com/specgo/spec/internal/systemd"
 	"github.com/specgo/spec/serve"
@@ -41,24 +43,53 @@ func (s *network) listeners(p *program) (on listening, err error) {
 			return on, fmt.Errorf("the socket %s can be reached by others: give --api-key or --api-key-file", l.Addr())
 		}
 	}
-	add := func(list *[]net.Listener, address string) error {
-		l, err := net.Listen("tcp", address)
-		if err == nil {
-			*list = append(*list, l)
-		}
-		return err
-	}
 	if on.answers == nil {
-		if err := add(&on.answers, net.JoinHostPort(s.host, strconv.Itoa(s.port))); err != nil {
+		l, err := s.listen()
+		if err != nil {
 			return on, err
 		}
+		on.answers = append(on.answers, l)
 	}
 	if on.metrics == nil && s.metrics != "" {
-		if err := add(&on.metrics, s.metrics); err != nil {
-			return on, fmt.Errorf("--metrics-listen: %w", err)
+		l, err := listen(s.metrics, "--metrics-listen "+s.metrics, "--metrics-listen")
+		if err != nil {
+			return on, err
 		}
+		on.metrics = append(on.metrics, l)
 	}
 	return on, nil
+}
+
+// listen opens the address of --host and --port.
+func (s *network) listen() (net.Listener, error) {
+	port := strconv.Itoa(s.port)
+	return listen(net.JoinHostPort(s.host, port), "--host "+s.host+" --port "+port, "--port")
+}
+
+// listen opens an address. An error names the flags that say it, and of an address in use the one to change.
+func listen(address, flags, change string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("%s: another program listens there; %s chooses another port", flags, change)
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", flags, err)
+	}
+	return l, nil
+}
+
+// resolve finds the files of models. Downloads may take long, so an address in use is told before they begin.
+func (s *serving) resolve(ctx context.Context, p *program) error {
+	if !systemd.Given(p.env) {
+		l, err := s.listen()
+		if err != nil {
+			return err
+		}
+		if err := l.Close(); err != nil {
+			return err
+		}
+	}
+	return s.servedModels.resolve(ctx, p)
 }
 
 // keyed reports whether requests need a key.
@@ -105,7 +136,7 @@ func (s *serving) reload(
 			return err
 		}
 		next = j.(*serving)
-		if err := next.resolve(ctx, p); err != nil {
+		if err := next.servedModels.resolve(ctx, p); err != nil {
 			return err
 		}
 		next.folder, next.together = s.folder, s.together

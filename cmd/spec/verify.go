@@ -179,7 +179,7 @@ func (m *modelFlags) fingerprint(ctx context.Context, p *program) (engine.Finger
 	if path == "" {
 		r := testdata.Target()
 		f, err = gguf.Open(r, r.Size(), "embedded target")
-	} else if err = regularFile(path); err == nil {
+	} else if err = modelFile(path, byFlag); err == nil {
 		f, err = gguf.OpenFile(path)
 	}
 	if err != nil {

@@ -23,10 +23,13 @@ type Socket struct {
 	net.Listener
 }
 
-// Sockets are the sockets that were opened for this process: none, unless LISTEN_PID is its id. A file that is no
+// Given reports whether sockets were opened for this process.
+func Given(env func(string) string) bool { return env("LISTEN_PID") == strconv.Itoa(os.Getpid()) }
+
+// Sockets are the sockets that were opened for this process: none, unless they are Given. A file that is no
 // stream socket is an error. Sockets may be called once.
 func Sockets(env func(string) string) (list []Socket, err error) {
-	if env("LISTEN_PID") != strconv.Itoa(os.Getpid()) {
+	if !Given(env) {
 		return nil, nil
 	}
 	n, err := strconv.Atoi(env("LISTEN_FDS"))
