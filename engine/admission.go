@@ -57,7 +57,7 @@ func (m *Model) admit(p *pass, i int, g *Segment) error {
 		if err := m.head.admit(g); err != nil {
 			return err
 		}
-		own.fed = s.feeds(g)
+		own.fed, own.block = s.feeds(g), m.blocks(g)
 	case len(g.States) > 0 || g.FromTarget:
 		return fmt.Errorf("%w: hidden states go into draft heads only", ErrUsage)
 	}

@@ -134,7 +134,8 @@ var kinds = map[string]kind{
 
 	"eagle3":           {is: KindEagle, layers: (*loader).layerCount, build: (*loader).eagle},
 	"gemma4-assistant": {is: KindAssistant, layers: (*loader).assistantLayers, build: (*loader).assistant},
-	"dflash":           {is: KindModel, refused: "a draft head that drafts blocks of tokens at once"},
+	"dflash":           {is: KindBlock, layers: (*loader).layerCount, build: (*loader).blockHead},
+	"dflash2":          {is: KindBlock, refused: "a DFlash 2 head, which has convolutions and a selector of candidates"},
 
 	"deepseek32": {is: KindModel, refused: indexed},
 	"glm-dsa":    {is: KindModel, refused: indexed},

@@ -114,6 +114,9 @@ func (l *loader) eagle(model *Model) network {
 	d, t := c.HiddenSize, l.integer("target_hidden_size")
 	m := &eagle{c: c, normResidual: l.boolOr("norm_before_residual", false)}
 	m.Head = Head{TargetLayers: l.targetLayers(), Output: 1, targetSize: 3 * t, stateSize: d}
+	if n := len(m.TargetLayers); l.ok() && n != 3 {
+		l.fail("target_layers", ErrValue, "%d layers, an EAGLE-3 head reads three", n)
+	}
 	if l.ok() && target != nil && target.config.HiddenSize != t {
 		l.fail("target_hidden_size", ErrValue, "%d, the target has %d", t, target.config.HiddenSize)
 	}
@@ -142,11 +145,12 @@ func (l *loader) eagle(model *Model) network {
 	m.ffnNorm = b.norm(n+"ffn_norm", d)
 	m.ffn = b.feedForward(n, "", c.FeedForward)
 	m.outputNorm = b.norm("output_norm", d)
-	m.output, m.ids = l.eagleOutput(c, target)
+	m.output, m.ids = l.headOutput(c, target)
 	m.masked = m.ids != nil
 	return m
 }
 
+// targetLayers are the layers of the target whose states a head reads.
 func (l *loader) targetLayers() (layers []int) {
 	const key = "target_layers"
 	l.keys[key] = true
@@ -159,9 +163,6 @@ func (l *loader) targetLayers() (layers []int) {
 			l.fail(key, ErrValue, "layer %d", k)
 		}
 		layers = append(layers, int(min(k, largest)))
-	}
-	if len(layers) != 3 {
-		l.fail(key, ErrValue, "%d layers, an EAGLE-3 head reads three", len(layers))
 	}
 	return layers
 }
@@ -199,8 +200,9 @@ func (b *build) eagleAttention() *attention {
 	return a
 }
 
-// eagleOutput reads the output matrix [W][D] and the tokens [W] that its rows are.
-func (l *loader) eagleOutput(c *Config, target *Model) (out linear, ids []int32) {
+// headOutput reads the output matrix [W][D] of a draft head and the tokens [W] that its rows are, or takes the
+// target's.
+func (l *loader) headOutput(c *Config, target *Model) (out linear, ids []int32) {
 	const name, list = "output.weight", "d2t"
 	t, ok := l.f.Tensor(name)
 	if !ok {

@@ -12,17 +12,28 @@ type Head struct {
 	// [Segment].States: what the target's pass gives for these [Segment].Layers.
 	TargetLayers []int
 
-	Output     int  // the layer of the head whose state goes in with the next token, where there is none of the target
-	FirstToken bool // the head is also fed the first token, with zeros for a state; otherwise it begins with the second
+	Output int // the layer of the head whose state goes in with the next token, where there is none of the target
+	// FirstToken: the head is also fed the first token, with zeros for a state, or where there is a Block with the state
+	// at that token; otherwise it begins with the second.
+	FirstToken bool
 
 	// SharesCache: the head has no keys and values of its own, but looks at those of its target. Its sessions are made
 	// for a session of the target ([SessionOptions].Target) and hold no tokens: each token of a segment is the one after
 	// all of the target's session, whatever was drafted in between, and a head's pass leaves nothing behind.
 	SharesCache bool
 
-	// Longest is the most tokens of a draft, by each of several MTP blocks one; 0: any number, all by the same block. A
-	// segment that goes further fails.
+	// Longest is the most tokens of a draft, by each of several MTP blocks one, or by a Block all but one of its tokens;
+	// 0: any number, all by the same MTP block. A segment that goes further fails.
 	Longest int
+
+	// Block, if not 0, is the most tokens of a block: such a head (DFlash) drafts a block of tokens in one pass. The
+	// target's states at a token go in with this token ([Segment].FromTarget), and give keys and values but no logits. A
+	// block is a segment without states: the token after those, then Mask up to Block tokens in all, as a tree of one
+	// path. Its tokens see each other, those after them too, so that the logits at each of them depend on how many there
+	// are. Those at a Mask are of the token that belongs in its place. A block leaves the sequence as it is, and nothing
+	// of it can be committed.
+	Block int
+	Mask  int32
 
 	targetSize int  // numbers of the target's states for a token
 	stateSize  int  // numbers of a state of the head's own
@@ -79,6 +90,11 @@ func (h *Head) admit(g *Segment) error {
 }
 
 func (h *Head) gives(*Session, int) error { return nil }
+
+// blocks reports whether a segment of a model's session is a block of its draft head.
+func (m *Model) blocks(g *Segment) bool {
+	return m.head != nil && m.head.info().Block > 0 && !g.FromTarget
+}
 
 func (h *Head) next(_ *pass, x []float32) []float32 { return x }
 

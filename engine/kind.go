@@ -13,13 +13,14 @@ const (
 	KindEagle          Kind = "EAGLE-3 draft head"
 	KindMTP            Kind = "MTP draft head"        // the MTP blocks of a model
 	KindAssistant      Kind = "draft head of Gemma 4" // in a file of its own
+	KindBlock          Kind = "DFlash draft head"     // which drafts a block of tokens in one pass
 	KindProjector      Kind = "projector of a multimodal model (mmproj)"
 	KindControl        Kind = "control vector"
 	KindAdapter        Kind = "LoRA adapter" // [Model.OpenAdapter]
 )
 
 // Head reports whether it is a draft head, which reads the hidden states of the model that it drafts for.
-func (k Kind) Head() bool { return k == KindEagle || k.MTP() }
+func (k Kind) Head() bool { return k == KindEagle || k == KindBlock || k.MTP() }
 
 // MTP reports whether it is a draft head of multi-token prediction, trained together with its model or for this one
 // model.

@@ -15,7 +15,7 @@ import (
 // TestKindOf: a file's architecture tells its kind, of those that cannot be read as well.
 func TestKindOf(t *testing.T) {
 	for arch, want := range map[string]Kind{
-		"llama": KindModel, "of another year": KindModel, "dflash": KindModel, "t5": KindEncoderDecoder,
+		"llama": KindModel, "of another year": KindModel, "dflash": KindBlock, "t5": KindEncoderDecoder,
 		"t5encoder": KindEncoder, "nomic-bert": KindEncoder,
 		"eagle3": KindEagle, "gemma4-assistant": KindAssistant, "clip": KindProjector, "controlvector": KindControl,
 	} {
@@ -87,7 +87,7 @@ func architectureTable() string {
 		}
 	}
 	b := "| a file that holds | of architecture (`general.architecture`) |\n|---|---|\n"
-	for _, k := range []Kind{KindModel, KindEncoderDecoder, KindEncoder, KindEagle, KindAssistant} {
+	for _, k := range []Kind{KindModel, KindEncoderDecoder, KindEncoder, KindEagle, KindBlock, KindAssistant} {
 		b += "| a " + string(k) + " | " + strings.Join(slices.Sorted(slices.Values(by[k])), ", ") + " |\n"
 		delete(by, k)
 	}

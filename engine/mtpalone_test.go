@@ -130,7 +130,7 @@ func TestMTPAlone(t *testing.T) {
 // TestRefusedHeads: draft heads that are not supported are refused by name, with the reason.
 func TestRefusedHeads(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{})
-	for arch, says := range map[string]string{"dflash": "blocks of tokens"} {
+	for arch, says := range map[string]string{"dflash2": "DFlash 2"} {
 		file := randommodel.Bytes(t, []gguf.KV{{Key: "general.architecture", Value: arch}}, nil)
 		_, err := openBytes(t, rt, file, "head.gguf", Options{})
 		if !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), arch) || !strings.Contains(err.Error(), says) {

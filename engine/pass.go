@@ -32,7 +32,8 @@ type chunk struct {
 	hidden  int     // the first token whose hidden states are wanted
 	states  []int   // of these layers
 
-	fed fed // what goes in beside the tokens
+	fed   fed  // what goes in beside the tokens
+	block bool // its tokens see each other, those after them too
 }
 
 // wantedRow is a row whose logits are wanted, and where they go: row index of s.logits.
@@ -51,6 +52,7 @@ type roundRows struct {
 	fed       []fedRows                   // what goes into the rows beside the tokens
 	owner     []int                       // [rows] the batch's segment that a row belongs to
 	texts     []tensor.Text               // whole texts whose rows they are, in a pass without caches; nil: segments
+	block     bool                        // they are blocks of a draft head
 }
 
 // queue is the chunks of a pass, in the order in which their tokens go through the layers.
@@ -150,8 +152,9 @@ func (p *pass) push(c chunk) {
 	}
 }
 
-// fill takes up to p.most rows off the chunks, all of which go through as many layers of one form of the model. It
-// reports false when there are none left. Chains are cut where they must be, trees stay whole.
+// fill takes up to p.most rows off the chunks, all of which go through as many layers of one form of the model, and are
+// blocks of a draft head or are not. It reports false when there are none left. Chains are cut where they must be,
+// trees stay whole.
 func (p *pass) fill() bool {
 	p.tokens, p.positions, p.wanted = p.tokens[:0], p.positions[:0], p.wanted[:0]
 	p.owner, p.hidden, p.fed, p.crossed = p.owner[:0], p.hidden[:0], p.fed[:0], p.crossed[:0]
@@ -166,7 +169,7 @@ func (p *pass) fill() bool {
 		}
 		n := min(len(c.tokens)-p.done, p.most-len(p.tokens))
 		if c.parents != nil && n < len(c.tokens) ||
-			len(p.tokens) > 0 && (c.s.layers != p.layers || c.s.form != p.form) {
+			len(p.tokens) > 0 && (c.s.layers != p.layers || c.s.form != p.form || c.block != p.block) {
 			break
 		}
 		row, start := len(p.tokens), c.start+p.done
@@ -174,7 +177,7 @@ func (p *pass) fill() bool {
 			p.results[c.segment].Err = err
 			continue
 		}
-		p.layers, p.form = c.s.layers, c.s.form
+		p.layers, p.form, p.block = c.s.layers, c.s.form, c.block
 		for len(p.segments) < len(c.s.kv) {
 			p.segments = append(p.segments, nil)
 		}
@@ -182,10 +185,14 @@ func (p *pass) fill() bool {
 			p.recurrent.Add(c.s.rec, c.segment, row, start, n, c.parents, p.done+n-c.wanted)
 		}
 		for i, kv := range c.s.kv {
-			if kv != nil {
-				p.segments[i] = append(p.segments[i], tensor.AttentionSegment{KV: kv, Row: row, Start: start, Tokens: n,
-					Parents: c.parents})
+			if kv == nil {
+				continue
 			}
+			g := tensor.AttentionSegment{KV: kv, Row: row, Start: start, Tokens: n, Parents: c.parents}
+			if c.block {
+				g.Parents, g.Keys = nil, start+n
+			}
+			p.segments[i] = append(p.segments[i], g)
 		}
 		if c.s.lender != nil {
 			p.lend(c.s.lender, row, n)

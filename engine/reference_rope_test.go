@@ -99,7 +99,7 @@ func (r *reference) rotate(x []float64, headDim, position, layer int) {
 	halves := r.is("qwen2", "qwen2moe", "qwen3", "qwen3moe", "qwen3vl", "gemma", "gemma2", "gemma3", "phi2", "phi3",
 		"gptneox", "starcoder2", "falcon", "stablelm",
 		"nemotron", "olmo2", "olmoe", "exaone", "exaone4", "gpt-oss", "hunyuan-dense", "lfm2", "lfm2moe", "falcon-h1",
-		"qwen35", "qwen35moe", "gemma4")
+		"qwen35", "qwen35moe", "gemma4", "dflash")
 	for h := 0; h < len(x); h += headDim {
 		for i := range n / 2 {
 			angle := float64(position) * math.Pow(base, -2*float64(i)/float64(n))

@@ -230,8 +230,12 @@ func (s *Session) Truncate(n int) error {
 }
 
 // Commit appends a path of the waiting tree to the sequence and drops the rest of the tree. path holds
-// the indices of the nodes, from one that follows the sequence down: each is the parent of the next.
+// the indices of the nodes, from one that follows the sequence down: each is the parent of the next. Nothing of a
+// draft head's block can be appended ([Head].Block): its keys and values are not made of the target's states.
 func (s *Session) Commit(path []int32) error {
+	if h := s.m.Head(); h != nil && h.Block > 0 && len(path) > 0 {
+		return fmt.Errorf("%w: Commit of a draft head's block", ErrUsage)
+	}
 	parent := int32(-1)
 	for i, j := range path {
 		if j < 0 || int(j) >= len(s.nodes) || s.parents[j] != parent {

@@ -11,10 +11,12 @@ import (
 //
 // The pair at position p of the head is (token p+1, the target's state at p). Of a text of n tokens the target has
 // been fed n-1, so the head can compute positions 0 to n-2, and the logits there predict token n. A drafted token
-// follows with the head's own output. An MTP block has one more pair before these: the first token, with zeros.
+// follows with the head's own output. An MTP block has one more pair before these: the first token, with zeros. Of a
+// head that drafts blocks the pair at p is (token p, the target's state at p), and what it drafts never goes in.
 type head struct {
 	seq    *cachedSequence // its tokens are those of the text from the second one on, or from the first one on
-	lead   int             // 1: from the first one on
+	lead   int             // 1: from the first one on, which goes in with zeros
+	ahead  int             // tokens from a state to the one that it goes in with: 1, or 0
 	most   int             // tokens on a path that it drafts; 0: any number
 	output []int           // the layer whose state goes in with a drafted token
 	layers []int           // of the target
@@ -37,20 +39,9 @@ type head struct {
 
 type headNode struct{ parent, token int32 }
 
-// newHead is the head of a sequence, nil if it is no head's.
-func newHead(seq *cachedSequence) *head {
-	if absent(seq.Sequence) {
-		return nil
-	}
-	m, ok := seq.Sequence.(Modeled)
-	if !ok {
-		return nil
-	}
-	o := m.Model().Head()
-	if o == nil {
-		return nil
-	}
-	h := &head{seq: seq, most: o.Longest, output: []int{o.Output}}
+// newHead is the head of a sequence that is fed as o says.
+func newHead(seq *cachedSequence, o *engine.Head) *head {
+	h := &head{seq: seq, most: o.Longest, output: []int{o.Output}, ahead: 1}
 	if o.FirstToken {
 		h.lead = 1
 	}
@@ -91,7 +82,7 @@ func (h *head) known(prompt []int32) (int, error) {
 	}
 	keep := min(h.cached, max(0, len(prompt)-2))
 	for p := range keep {
-		if p >= same || h.seq.tokens[p+h.lead] != prompt[p+1] {
+		if p >= same || h.seq.tokens[p+h.lead] != prompt[p+h.ahead] {
 			keep = p
 			break
 		}
@@ -110,7 +101,7 @@ func (h *head) known(prompt []int32) (int, error) {
 
 // resume goes on from what another head's sequence made of the beginning of the prompt, if there is one.
 func (h *head) resume(s Shared, prompt []int32) bool {
-	first := 1 - h.lead
+	first := h.ahead - h.lead
 	next, states := s.Resume(prompt[:first], prompt[first:],
 		func() ([]int32, []float32) { return h.text[h.cached:], h.waiting })
 	if s.Len() <= h.lead {
@@ -148,7 +139,7 @@ func (h *head) hidden(ctx context.Context, position int, tokens []int32, s engin
 			h.states = h.appendStates(h.states, s, i, columns)
 		}
 		if len(h.waiting) >= prefillChunk*h.width { // nothing has been drafted for long
-			return h.later(h.feed(ctx, h.text[h.cached+1:]))
+			return h.later(h.feed(ctx, h.text[h.cached+h.ahead:]))
 		}
 		return nil
 	}
@@ -161,7 +152,7 @@ func (h *head) hidden(ctx context.Context, position int, tokens []int32, s engin
 	if h.cached >= len(h.text) {
 		return nil
 	}
-	return h.later(h.feed(ctx, h.text[h.cached+1:]))
+	return h.later(h.feed(ctx, h.text[h.cached+h.ahead:]))
 }
 
 func (h *head) appendStates(dst []float32, s engine.HiddenStates, row int, columns []int) []float32 {
@@ -202,7 +193,7 @@ func (h *head) later(err error) error {
 	return nil
 }
 
-// feed computes positions from the first that is not cached on: tokens are those that come after them.
+// feed computes positions from the first that is not cached on: tokens are those that their states go in with.
 func (h *head) feed(ctx context.Context, tokens []int32) error {
 	for len(tokens) > 0 {
 		n := min(len(tokens), prefillChunk, h.seq.Context()-h.cached-h.lead)

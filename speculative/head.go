@@ -30,11 +30,16 @@ func headOf(seq *cachedSequence) draftHead {
 	if absent(seq.Sequence) {
 		return nil
 	}
-	if m, ok := seq.Sequence.(Modeled); ok && m.Model().Head() != nil && m.Model().Head().SharesCache {
-		return &assistant{seq: seq, layers: slices.Clone(m.Model().TargetLayers()), output: []int{m.Model().Head().Output}}
+	m, ok := seq.Sequence.(Modeled)
+	if !ok || m.Model().Head() == nil {
+		return nil
 	}
-	if h := newHead(seq); h != nil {
-		return h
+	switch h := m.Model().Head(); {
+	case h.SharesCache:
+		return &assistant{seq: seq, layers: slices.Clone(h.TargetLayers), output: []int{h.Output}}
+	case h.Block > 0:
+		return newBlockHead(seq, h)
+	default:
+		return newHead(seq, h)
 	}
-	return nil
 }

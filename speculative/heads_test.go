@@ -13,7 +13,7 @@ import (
 )
 
 // openRandom loads a random model's file.
-func openRandom(t *testing.T, rt *engine.Runtime, file []byte, o engine.Options) *engine.Model {
+func openRandom(t testing.TB, rt *engine.Runtime, file []byte, o engine.Options) *engine.Model {
 	t.Helper()
 	m, err := engine.New(context.Background(), rt, bytes.NewReader(file), int64(len(file)), o)
 	if err != nil {
@@ -23,7 +23,7 @@ func openRandom(t *testing.T, rt *engine.Runtime, file []byte, o engine.Options)
 	return m
 }
 
-// openHeads are targets, each with a draft head: EAGLE-3, one MTP block or several, and Gemma 4's.
+// openHeads are targets, each with a draft head: EAGLE-3, DFlash, one MTP block or several, and Gemma 4's.
 func openHeads(t *testing.T, rt *engine.Runtime) map[string][2]*engine.Model {
 	t.Helper()
 	recipe := func(name string, blocks int) []byte {
@@ -34,6 +34,7 @@ func openHeads(t *testing.T, rt *engine.Runtime) map[string][2]*engine.Model {
 	all := map[string][2]*engine.Model{}
 	for name, files := range map[string][2][]byte{
 		"eagle":      {randommodel.Llama().File(t), randommodel.Eagle{}.File(t)},
+		"dflash":     {randommodel.Llama().File(t), randommodel.DFlash{}.File(t)},
 		"mtp":        {recipe("qwen35", 1), nil},
 		"mtp blocks": {recipe("qwen35", 3), nil},
 		"gemma4":     {recipe("gemma4", 0), randommodel.Assistant{}.File(t)},
@@ -49,8 +50,8 @@ func openHeads(t *testing.T, rt *engine.Runtime) map[string][2]*engine.Model {
 }
 
 // A prompt that was asked before, and the next turn of a chat, compute the new tokens alone, also where the drafter
-// reads the target's hidden states: with EAGLE-3, one MTP block or several, and Gemma 4's heads. The text is the one
-// that a target by itself writes.
+// reads the target's hidden states: with EAGLE-3, DFlash, one MTP block or several, and Gemma 4's heads. The text is the
+// one that a target by itself writes.
 func TestHeadsSharePrefixes(t *testing.T) {
 	for name, pair := range openHeads(t, newRuntime(t, engine.RuntimeOptions{Threads: 2})) {
 		target, head := pair[0], pair[1]

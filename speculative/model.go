@@ -20,7 +20,9 @@ import (
 //     block drafts any number of tokens, each on what it computed before. Of several blocks each drafts one token, and
 //     paths of drafts end with the last block; candidates of a tree's sources may follow;
 //   - Gemma 4's heads, in files of their own: sessions made for the target's ([engine.SessionOptions].Target,
-//     [shared.NewLentSession]).
+//     [shared.NewLentSession]);
+//   - a DFlash head (arXiv:2602.06036), which drafts a block of tokens in one pass: what it gives after a token depends
+//     on how far that is from the text's end, and not on the tokens before it. A tree takes its candidates from there.
 func Model(seq Sequence) Drafter {
 	m := newModelDrafter(seq)
 	return &m

@@ -32,6 +32,7 @@ const (
 	NeedsTexts                     // other texts to look up in
 	TakesTexts                     // nothing more, and it looks up in other texts where there are any
 	NeedsForm                      // a draft form of the target's model
+	NeedsBlock                     // a draft head that drafts blocks of tokens
 )
 
 // Parts are what [Named] makes its values of. Each uses what it needs.
@@ -64,6 +65,8 @@ func Drafters() []Named[Drafter] {
 	}, {
 		Name: "eagle-tree", About: "a tree of the candidates of an EAGLE-3 head and the lookup",
 		Needs: NeedsHead | NeedsTree | TakesTexts, New: namedTree,
+	}, {
+		Name: "dflash", About: "a block of a DFlash head, drafted in one pass", Needs: NeedsBlock, New: ofDraft(Model),
 	}, {
 		Name: "mtp", About: "a chain of the multi-token-prediction block in the model's own file, or of Gemma 4's draft head",
 		Needs: NeedsMTP, New: ofDraft(Model),
@@ -209,7 +212,7 @@ func Find[T any](list []Named[T], name string) (n Named[T], err error) {
 }
 
 // Draft reports whether a draft model or a draft head is among the needs.
-func (n Needs) Draft() bool { return n&(NeedsDraft|NeedsForeign|NeedsHead|NeedsMTP) != 0 }
+func (n Needs) Draft() bool { return n&(NeedsDraft|NeedsForeign|NeedsHead|NeedsMTP|NeedsBlock) != 0 }
 
 // missing is what drafters with these needs lack where a target has this draft model or head; nil: it has none.
 // foreign is why the vocabulary is not the target's, nil if it is.
@@ -221,6 +224,8 @@ func (n Needs) missing(draft *engine.Model, foreign error) string {
 	switch {
 	case n&NeedsHead != 0 && kind != engine.KindEagle:
 		return "a draft head of EAGLE-3"
+	case n&NeedsBlock != 0 && kind != engine.KindBlock:
+		return "a draft head of DFlash"
 	case n&NeedsMTP != 0 && !kind.MTP():
 		return "a multi-token-prediction block or a draft head of Gemma 4"
 	case n.Draft() && draft == nil:

@@ -343,7 +343,7 @@ func draftNumber(drafter string) (int, bool) {
 	case "merge":
 		return 0, true
 	}
-	const models = speculative.NeedsDraft | speculative.NeedsForeign | speculative.NeedsHead
+	const models = speculative.NeedsDraft | speculative.NeedsForeign | speculative.NeedsHead | speculative.NeedsBlock
 	return 0, speculative.Choice{Drafter: drafter}.Needs()&models != 0
 }
 

@@ -183,7 +183,7 @@ func (t *team) make(name string, n int) (d speculative.Drafter, err error) {
 	switch {
 	case needs&speculative.NeedsMTP != 0:
 		draft = t.mtp
-	case needs&speculative.NeedsHead != 0 && len(t.heads) > 0:
+	case needs&(speculative.NeedsHead|speculative.NeedsBlock) != 0 && len(t.heads) > 0:
 		draft = t.heads[0]
 	case needs&(speculative.NeedsDraft|speculative.NeedsForeign) != 0 && n < len(t.drafts):
 		draft = t.drafts[n]

@@ -259,6 +259,8 @@ func (s *summary) refusal(f *gguf.File) string {
 		return fmt.Sprintf("it is one of the %d parts of a split model, and the others are not beside it", n)
 	case s.Kind == engine.KindEagle:
 		return "it is not a language model: an EAGLE-3 draft head, which drafts for the model that it was trained for (-md)"
+	case s.Kind == engine.KindBlock:
+		return "it is not a language model: a DFlash draft head, which drafts for the model that it was trained for (-md)"
 	case s.Kind == engine.KindAssistant:
 		return "it is not a language model: a draft head of Gemma 4, which looks at the cache of the model that it was " +
 			"trained for and drafts for it (-md)"

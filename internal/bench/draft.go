@@ -7,7 +7,8 @@ import (
 )
 
 // draft measures the steps of the draft model, or of the draft head: passes of one token with logits, in chains. A
-// head is fed random hidden states, the first time as if they were the target's.
+// head is fed random hidden states, the first time as if they were the target's. Of a head that drafts blocks a step is
+// a whole one, after one token.
 func (r *runner) draft() ([]Row, error) {
 	m := r.o.Draft
 	n := max(1, min(r.o.Decode, m.Config().Context-1))
@@ -65,6 +66,13 @@ func (r *runner) draft() ([]Row, error) {
 				if g.FromTarget = i == 0 || h.SharesCache; g.FromTarget {
 					g.States = random(h.TargetStates())
 				}
+				if h.Block > 0 {
+					if g.Hidden, g.Layers = engine.None, nil; i == 0 {
+						g.Logits = engine.None
+					} else {
+						g = block(h, g.Tokens[0])
+					}
+				}
 			}
 			took, err := timed(func() error {
 				_, err := s.EvalSegment(r.ctx, g)
@@ -85,4 +93,13 @@ func (r *runner) draft() ([]Row, error) {
 	row := r.summary("draft", 1, 0, 0, seconds)
 	row.Bytes = 0 // a head reads weights of its target too
 	return []Row{row}, nil
+}
+
+// block is a block of a draft head after a token.
+func block(h *engine.Head, last int32) engine.Segment {
+	g := engine.Segment{Tokens: []int32{last}, Parents: []int32{-1}, Logits: engine.Rows(h.Longest)}
+	for i := range h.Longest {
+		g.Tokens, g.Parents = append(g.Tokens, h.Mask), append(g.Parents, int32(i))
+	}
+	return g
 }

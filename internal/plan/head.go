@@ -18,7 +18,7 @@ func (c Config) chains(ctx context.Context, target, head *engine.Session, text [
 	layers := speculative.Model(head).(speculative.Attentive).HiddenLayers(target)
 	h, width := c.Draft.Head(), len(layers)*c.Target.Config().HiddenSize
 	lead := 0
-	if h.FirstToken {
+	if h.FirstToken && h.Block == 0 {
 		lead = 1
 	}
 	states := make([]float32, lead*width)
@@ -40,13 +40,24 @@ func (c Config) chains(ctx context.Context, target, head *engine.Session, text [
 	if err != nil {
 		return nil, err
 	}
-	tokens := text[1-lead:]                  // tokens[i] goes in with states[i]
+	tokens := text[1-lead:] // tokens[i] goes in with states[i]
+	if h.Block > 0 {
+		tokens = text
+	}
 	for at := prompt; at < len(text); at++ { // text[at] is the first that is drafted
 		from, to := head.Len(), at-1+lead // what the target's states give
 		g := engine.Segment{Tokens: tokens[from:to], States: states[from*width : to*width], FromTarget: true}
 		var chain []step
 		if to == 0 { // the target has no state yet
 			all = append(all, nil)
+			continue
+		}
+		if h.Block > 0 {
+			chain, err := c.block(ctx, head, g, text[:at], text[at:], sampler)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, chain)
 			continue
 		}
 		for n := 0; n < c.longest() && at+n < len(text); n++ {
@@ -69,4 +80,29 @@ func (c Config) chains(ctx context.Context, target, head *engine.Session, text [
 		}
 	}
 	return all, nil
+}
+
+// block feeds a head what the target's states give of a text, and drafts a block after it, as long as the head writes
+// what comes.
+func (c Config) block(ctx context.Context, head *engine.Session, states engine.Segment, text, comes []int32,
+	sampler *sampling.Sampler) (chain []step, err error) {
+	if _, err := head.EvalSegment(ctx, states); err != nil {
+		return nil, fmt.Errorf("measuring the draft head: %w", err)
+	}
+	g := engine.Segment{Tokens: []int32{text[len(text)-1]}, Parents: []int32{-1}, Logits: engine.Rows(c.longest())}
+	for i := range c.longest() {
+		g.Tokens, g.Parents = append(g.Tokens, c.Draft.Head().Mask), append(g.Parents, int32(i))
+	}
+	r, err := head.EvalSegment(ctx, g)
+	if err != nil {
+		return nil, fmt.Errorf("measuring the draft head: %w", err)
+	}
+	for n := 0; n < min(c.longest(), len(comes)); n++ {
+		id := sampler.Pick(r.Logits.Row(n), slices.Concat(text, comes[:n]))
+		chain = append(chain, step{id == comes[n], sampling.Probability(r.Logits.Row(n), id)})
+		if id != comes[n] {
+			break
+		}
+	}
+	return chain, nil
 }

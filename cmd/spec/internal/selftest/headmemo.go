@@ -27,7 +27,7 @@ func newHeadMemo(target, head *engine.Model) (h *headMemo, err error) {
 	}
 	h.layers = speculative.Model(h.head).(speculative.Attentive).HiddenLayers(h.target)
 	h.width = len(h.layers) * target.Config().HiddenSize
-	if head.Head().FirstToken {
+	if head.Head().FirstToken && head.Head().Block == 0 {
 		h.lead, h.states = 1, make([]float32, h.width)
 	}
 	return h, nil
@@ -56,7 +56,11 @@ func (h *headMemo) after(ctx context.Context, text []int32) ([]float32, error) {
 		}
 		h.states = append(h.states, r.Hidden.Data...)
 	}
+	o := h.head.Model().Head()
 	tokens, held := text[1-h.lead:], h.head.Tokens()
+	if o.Block > 0 {
+		tokens = text // each goes in with the state at it, the last one begins a block
+	}
 	n := 0
 	for n < min(len(tokens)-1, len(held), same+h.lead) && tokens[n] == held[n] {
 		n++
@@ -64,8 +68,15 @@ func (h *headMemo) after(ctx context.Context, text []int32) ([]float32, error) {
 	if err := h.head.Truncate(n); err != nil {
 		return nil, err
 	}
-	r, err := h.head.EvalSegment(ctx, engine.Segment{
-		Tokens: tokens[n:], States: h.states[n*h.width:], FromTarget: true, Logits: engine.Last})
+	g := engine.Segment{Tokens: tokens[n:], States: h.states[n*h.width:], FromTarget: true, Logits: engine.Last}
+	if o.Block > 0 {
+		g.Tokens, g.Logits = fed[n:], engine.None
+		if _, err := h.head.EvalSegment(ctx, g); err != nil {
+			return nil, err
+		}
+		g = engine.Segment{Tokens: []int32{text[len(text)-1], o.Mask}, Parents: []int32{-1, 0}, Logits: engine.Last}
+	}
+	r, err := h.head.EvalSegment(ctx, g)
 	if err != nil {
 		return nil, err
 	}

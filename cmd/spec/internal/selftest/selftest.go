@@ -262,6 +262,6 @@ func (t *test) drafters() (list []drafter) {
 	}
 	of(t.draft, "", speculative.NeedsDraft)
 	of(t.head, "head, ", speculative.NeedsDraft)
-	of(t.head, "", speculative.NeedsHead|speculative.NeedsMTP)
+	of(t.head, "", speculative.NeedsHead|speculative.NeedsMTP|speculative.NeedsBlock)
 	return list
 }

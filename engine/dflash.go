@@ -1,0 +1,189 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/specgo/spec/tensor"
+)
+
+// blockHead is a DFlash head (arXiv:2602.06036): a small transformer that drafts a block of tokens in one pass. Every
+// layer looks at keys and values that are made of the target's hidden states at the text's tokens, so that these are
+// computed once for a token and stay in the cache:
+//
+//	g = norm(fc [h_k1; h_k2; …]);  keys and values of every layer are its own products with g
+//
+// A block is the last token of the text, of which the target has no state yet, and a mask token for each that is to be
+// drafted. Its rows go through the layers together. They see the text's keys and values and each other's, in both
+// directions:
+//
+//	x = the embedding of the tokens;  x = x + attention(norm(x));  x = x + ffn(norm(x)), …
+//	logits = output · norm(x), with the target's embedding and output matrix
+//
+// The logits at a mask are those of the token in its place. Attention and feed-forward are those of Qwen 3.
+//
+// Shapes: D hidden size, of the target too, L layers of the target that are read.
+type blockHead struct {
+	Head
+	c          *Config
+	embedding  *tensor.Matrix // [V][D] the target's, or the head's own
+	fc         linear         // [D][L*D]
+	targetNorm norm           // [D]
+	blocks     []block
+	keys       []*attention // of the blocks
+	outputNorm norm
+	output     linear  // [V][D] the target's, or the head's own [W][D]
+	ids        []int32 // [W] the target's ids of the tokens that the head knows; nil: all, in order
+}
+
+// What DFlash files have beside the tensors that are read, and why they are refused.
+var blockHeadParts = []struct{ tensor, about string }{
+	{"markov_w1.weight", "a DSpark head: logits that depend on the token before (Markov head)"},
+	{"hc_head_fn.weight", "a DSpark head of DeepSeek V4, whose layers are that model's"},
+	{"blk.0.attn_conv_base", "a DFlash 2 head: convolutions along the block"},
+	{"blk.0.attn_conv_base.weight", "a DFlash 2 head: convolutions along the block"},
+	{"selector_predecessor.weight", "a DFlash 2 head: candidates chosen by the one before (selector)"},
+}
+
+const (
+	// usualBlock is the size of a block where the file does not say it.
+	usualBlock = 16
+	maskToken  = "tokenizer.ggml.mask_token_id"
+)
+
+func (m *blockHead) forward(p *pass) {
+	x := p.matrix(&p.x, m.c.HiddenSize) // [rows][D]
+	if !p.block {
+		m.read(p, x)
+		return
+	}
+	p.embed(x, m.embedding)
+	for i := range m.blocks {
+		if !p.layer(i) {
+			return
+		}
+		m.blocks[i].forward(p, m.c, x)
+	}
+}
+
+// read puts the keys and values of the target's states into the cache.
+func (m *blockHead) read(p *pass, g []float32) {
+	states := p.matrix(&p.wide, m.targetSize) // [rows][L*D]
+	for _, f := range p.fed {
+		copy(states[f.row*m.targetSize:], f.x)
+	}
+	p.matmul(states, m.targetSize, m.fc.times(g))
+	p.norm(g, g, m.targetNorm)
+	for i := range m.keys {
+		if !p.layer(i) {
+			return
+		}
+		m.keys[i].remember(p, g)
+	}
+}
+
+func (m *blockHead) finalNorm(p *pass, x []float32) { p.norm(x, x, m.outputNorm) }
+
+func (m *blockHead) logits(p *pass, out, x []float32) {
+	p.output(out, x, m.c.HiddenSize, output{linear: m.output, ids: m.ids})
+}
+
+func (m *blockHead) outputs() []linear {
+	if m.ids != nil {
+		return nil
+	}
+	return []linear{m.output}
+}
+
+// admit checks that a segment is the target's states, or a block.
+func (m *blockHead) admit(g *Segment) error {
+	if !g.FromTarget {
+		if n := len(g.Tokens); n < 1 || n > m.Block {
+			return fmt.Errorf("%w: a block of %d tokens, at most %d", ErrUsage, n, m.Block)
+		}
+		for i := range g.Tokens {
+			if len(g.Parents) != len(g.Tokens) || int(g.Parents[i]) != i-1 {
+				return fmt.Errorf("%w: a block is a tree of one path", ErrUsage)
+			}
+		}
+		if len(g.States) > 0 {
+			return fmt.Errorf("%w: a block takes no hidden states", ErrUsage)
+		}
+		return nil
+	}
+	if g.Parents != nil || g.Logits != None || g.Hidden != None {
+		return fmt.Errorf("%w: of the target's states a block head makes keys and values of a chain, and gives nothing",
+			ErrUsage)
+	}
+	return m.Head.admit(g)
+}
+
+// blockHead reads a DFlash head. What it has no embedding or output matrix of its own for, it shares with its target.
+func (l *loader) blockHead(model *Model) network {
+	c, target := &model.config, model.target
+	m := &blockHead{c: c}
+	if target == nil {
+		l.failKey("general.architecture", ErrUnsupported, "%q: a draft head, which is given beside its target", l.arch)
+		return m
+	}
+	for _, part := range blockHeadParts {
+		if _, ok := l.f.Tensor(part.tensor); ok && l.ok() {
+			l.bad(part.tensor, ErrUnsupported, "%s", part.about)
+		}
+	}
+	if w := l.integerOr("attention.sliding_window", 0); l.ok() && w > 0 {
+		// The head's authors have such layers see no later token of the block, others have them see all.
+		l.fail("attention.sliding_window", ErrUnsupported, "%d: layers with a window, which engines compute differently", w)
+	}
+	b := newBuild(l, c, qwen3VL(l, c))
+	d := c.HiddenSize
+	m.Head = Head{TargetLayers: l.targetLayers(), FirstToken: true, Block: l.integerOr("block_size", usualBlock),
+		Mask: l.maskToken(), stateSize: d}
+	m.targetSize, m.Longest = len(m.TargetLayers)*d, m.Block-1
+	if !l.ok() {
+		return m
+	}
+	if m.Block < 2 || m.Block > maxTree {
+		l.fail("block_size", ErrValue, "%d, a block has 2 to %d tokens", m.Block, maxTree)
+	}
+	if target.config.HiddenSize != d {
+		l.fail("embedding_length", ErrValue, "%d, the target has %d", d, target.config.HiddenSize)
+	}
+	if len(m.TargetLayers) == 0 {
+		l.fail("target_layers", ErrValue, "no layers")
+	}
+	for _, k := range m.TargetLayers {
+		if k >= target.config.Layers { // of the state after the last layer there are two, before and after the norm
+			l.fail("target_layers", ErrValue, "layer %d, the target has 0 to %d", k, target.config.Layers-1)
+		}
+	}
+	if l.holds("token_embd.weight") {
+		m.embedding = l.embedding(c)
+	} else {
+		m.embedding = l.targetEmbedding(c, target)
+	}
+	if l.ok() && int(m.Mask) >= c.Vocab {
+		l.failKey(maskToken, ErrValue, "%d of a vocabulary of %d", m.Mask, c.Vocab)
+	}
+	if !l.ok() {
+		return m
+	}
+	m.output, m.ids = l.headOutput(c, target)
+	m.masked = m.ids != nil
+	m.fc, m.targetNorm = l.matrix("fc.weight", d, m.targetSize), b.norm("enc.output_norm", d)
+	for i := 0; i < c.Layers && l.ok(); i++ {
+		x := b.decoderBlock(i)
+		a, _ := x.mixer.(*attention) // it is
+		m.blocks, m.keys = append(m.blocks, x), append(m.keys, a)
+	}
+	m.outputNorm = b.norm("output_norm", d)
+	return m
+}
+
+// maskToken is the token that stands for those that are to be drafted.
+func (l *loader) maskToken() int32 {
+	id, err := l.f.Uint32(maskToken)
+	if err != nil {
+		l.keep(err)
+	}
+	return int32(min(id, largest))
+}

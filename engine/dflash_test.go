@@ -1,0 +1,337 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/specgo/spec/asm"
+	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/randommodel"
+)
+
+// blockSegment is the segment of a block: a token, and masks up to n tokens.
+func blockSegment(head *Model, last int32, n int) Segment {
+	g := Segment{Logits: All}
+	for i := range n {
+		id := head.Head().Mask
+		if i == 0 {
+			id = last
+		}
+		g.Tokens, g.Parents = append(g.Tokens, id), append(g.Parents, int32(i-1))
+	}
+	return g
+}
+
+// openDFlash opens a small target and a DFlash head for it.
+func openDFlash(t *testing.T, rt *Runtime, o Options) (target, head *Model) {
+	t.Helper()
+	target = openDrawn(t, rt, randommodel.Llama(), o)
+	o.Target = target
+	head, err := openBytes(t, rt, randommodel.DFlash{}.File(t), "head.gguf", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(head.Close)
+	return target, head
+}
+
+// TestDFlashReference: the logits of blocks of every length, after texts of several lengths, are those of a float64
+// computation.
+func TestDFlashReference(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{})
+	target, head := openDFlash(t, rt, Options{})
+	llama, dflash := newReference(t, randommodel.Llama().File(t)), newReference(t, randommodel.DFlash{}.File(t))
+	ids := randomTokens(271, 70, 3)
+	s := newSession(t, head, SessionOptions{KV: "f32"})
+	states := statesFor(t, target, head, ids[:270])
+	size := head.Head().TargetStates()
+	var known [][]float64
+	for _, n := range []int{1, 2, 40, 270} {
+		from := s.Len()
+		if _, err := s.EvalSegment(context.Background(), Segment{Tokens: ids[from:n], States: states[from*size : n*size],
+			FromTarget: true}); err != nil {
+			t.Fatal(err)
+		}
+		for p := from; p < n; p++ {
+			var row []float64
+			for _, x := range states[p*size : (p+1)*size] {
+				row = append(row, float64(x))
+			}
+			known = append(known, row)
+		}
+		for k := 1; k <= randommodel.DFlashBlock; k++ {
+			if n == 270 && k != 6 {
+				continue
+			}
+			g := blockSegment(head, ids[n], k)
+			r, err := s.EvalSegment(context.Background(), g)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.Len() != n || s.Fed() != n {
+				t.Errorf("a block has moved the sequence: %d tokens, %d fed, of %d", s.Len(), s.Fed(), n)
+			}
+			for i, want := range dflash.block(llama, known, g.Tokens) {
+				if worst := difference(t, r.Logits.Row(i), want); !(worst < 1e-4) {
+					t.Errorf("%d tokens, a block of %d, row %d: off by %g", n, k, i, worst)
+				}
+			}
+		}
+	}
+}
+
+// TestDFlashGolden: what an independent engine computes of the same files: what goes in of the target's states, and the
+// logits at the first and the last mask of blocks of 2, 5 and 7 tokens.
+func TestDFlashGolden(t *testing.T) {
+	data, err := os.ReadFile("testdata/dflash.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var g struct {
+		IDs    []int32
+		Fed    []float64
+		Blocks map[string][][]float64
+	}
+	if err := json.Unmarshal(data, &g); err != nil {
+		t.Fatal(err)
+	}
+	rt := newRuntime(t, RuntimeOptions{})
+	target, head := openDFlash(t, rt, Options{})
+	n := len(g.IDs) - 1
+	s := newSession(t, head, SessionOptions{KV: "f32"})
+	states := evalHidden(t, newSession(t, target, SessionOptions{KV: "f32"}),
+		Segment{Tokens: g.IDs[:n], Hidden: All, Layers: head.TargetLayers()})
+	forward(t, head, Batch{{Session: s, Tokens: g.IDs[:n], States: states, FromTarget: true}})
+	fed := rt.pass.x[len(rt.pass.x)-len(g.Fed):] // of the pass's last row
+	if worst := difference(t, fed, g.Fed); !(worst < 1e-4) {
+		t.Errorf("what goes in is off by %g", worst)
+	}
+	if len(g.Blocks) != 3 {
+		t.Fatal("the golden is not what it should be")
+	}
+	for size, want := range g.Blocks {
+		n, _ := strconv.Atoi(size)
+		r, err := s.EvalSegment(context.Background(), blockSegment(head, g.IDs[len(g.IDs)-1], n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, row := range []int{1, n - 1}[:len(want)] {
+			if worst := difference(t, r.Logits.Row(row), want[i]); !(worst < 1e-4) {
+				t.Errorf("a block of %d, row %d: off by %g", n, row, worst)
+			}
+		}
+	}
+}
+
+// TestDFlashOneAnswer: promise P1: a block's logits are the same bits in all kernels, threads and companies of a pass,
+// however the target's states were cut, after forks and after other blocks.
+func TestDFlashOneAnswer(t *testing.T) {
+	for _, weights := range []string{"f32", "q8_0"} {
+		var want []float32
+		for i, simd := range asm.Available() {
+			rt := newRuntime(t, RuntimeOptions{Threads: 1 + i%2, SIMD: simd})
+			target, head := openDFlash(t, rt, Options{Weights: weights})
+			const n = 290
+			ids := randomTokens(n+1, 70, 3)
+			states, size := statesFor(t, target, head, ids[:n]), head.Head().TargetStates()
+			fed := func(s *Session, from, to int) Segment {
+				return Segment{Session: s, Tokens: ids[from:to], States: states[from*size : to*size], FromTarget: true}
+			}
+			block := func(s *Session, n int) Segment {
+				g := blockSegment(head, ids[s.Len()], n)
+				g.Session, g.Hidden, g.Layers = s, All, []int{0, 1, 2, FinalNorm}
+				return g
+			}
+			got := func(r Result) []float32 { return append(slices.Clone(r.Logits.Data), r.Hidden.Data...) }
+			for _, size := range []int{n, 37} {
+				s, other := newSession(t, head, SessionOptions{}), newSession(t, head, SessionOptions{})
+				for from := 0; from < n; from += size {
+					to := min(n, from+size)
+					b := Batch{fed(s, from, to), block(other, 3)}
+					if from%2 == 1 { // a block before states
+						b[0], b[1] = b[1], b[0]
+					}
+					forward(t, head, b)
+				}
+				forward(t, head, Batch{block(s, 7)}) // leaves nothing
+				all := got(forward(t, head, Batch{block(s, 4)})[0])
+				if want == nil {
+					want = all
+				}
+				sameBits(t, fmt.Sprint(weights, " ", simd, ", chunks of ", size), all, want)
+				fork, err := s.ForkAt(n)
+				if err != nil {
+					t.Fatal(err)
+				}
+				forward(t, head, Batch{fed(other, 0, 1)})
+				out := forward(t, head, Batch{block(other, 7), block(fork, 4), block(s, 2)})
+				sameBits(t, fmt.Sprint(weights, " ", simd, ", of a fork"), got(out[1]), want)
+				if err := s.Truncate(n - 30); err != nil {
+					t.Fatal(err)
+				}
+				forward(t, head, Batch{block(s, 7)})
+				forward(t, head, Batch{fed(s, n-30, n), block(other, 2)})
+				all = got(forward(t, head, Batch{block(s, 4)})[0])
+				sameBits(t, fmt.Sprint(weights, " ", simd, ", after a cut"), all, want)
+				if size != n {
+					continue
+				}
+				for _, other := range []*Session{s, fork} {
+					other.Close()
+				}
+			}
+		}
+	}
+}
+
+// keyed is a head with another value of a key.
+func keyed(k string, v gguf.Value) randommodel.DFlash {
+	return randommodel.DFlash{Keys: map[string]gguf.Value{k: v}}
+}
+
+// TestDFlashOptions: every key moves the logits, and so does every token of the block, the last one on the first row.
+func TestDFlashOptions(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{})
+	target := openDrawn(t, rt, randommodel.Llama(), Options{})
+	ids := randomTokens(20, 70, 1)
+	seen := map[string]string{}
+	for name, c := range map[string]struct {
+		x    randommodel.DFlash
+		n    int
+		last int32
+	}{
+		"plain": {randommodel.DFlash{}, 4, 9}, "shorter": {randommodel.DFlash{}, 3, 9},
+		"another token": {randommodel.DFlash{}, 4, 8},
+		"another mask":  {randommodel.DFlash{Mask: 3}, 4, 9},
+		"other layers":  {randommodel.DFlash{Layers: []int32{0, 1}}, 4, 9},
+		"own":           {randommodel.DFlash{Own: true}, 4, 9},
+		"base":          {keyed("rope.freq_base", float32(100)), 4, 9},
+		"epsilon":       {keyed("attention.layer_norm_rms_epsilon", float32(0.1)), 4, 9},
+	} {
+		m, err := openBytes(t, rt, c.x.File(t), "head.gguf", Options{Target: target})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := newSession(t, m, SessionOptions{})
+		forward(t, m, Batch{{Session: s, Tokens: ids, States: statesFor(t, target, m, ids), FromTarget: true}})
+		r, err := s.EvalSegment(context.Background(), blockSegment(m, c.last, c.n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		others := 0
+		for _, x := range r.Logits.Row(0) {
+			if x == unlisted {
+				others++
+			}
+		}
+		if others != 0 != c.x.Own || c.x.Own && others != 30 {
+			t.Errorf("%s: %d tokens without logits", name, others)
+		}
+		key := fmt.Sprint(r.Logits.Row(0))
+		if seen[key] != "" {
+			t.Errorf("%s and %s give the same logits", name, seen[key])
+		}
+		seen[key] = name
+	}
+}
+
+// TestDFlashRefused: what a head cannot read or compute is refused by name, and moves nothing.
+func TestDFlashRefused(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{})
+	target := openDrawn(t, rt, randommodel.Llama(), Options{})
+	wide := randommodel.Llama()
+	wide.Width = 96
+	lacks := func(name string) randommodel.DFlash { return randommodel.DFlash{Without: name} }
+	more := func(name string) randommodel.DFlash { return randommodel.DFlash{More: name} }
+	broad, gpt := openDrawn(t, rt, wide, Options{}), openDrawn(t, rt, randommodel.GPT2(), Options{})
+	for name, c := range map[string]struct {
+		x      randommodel.DFlash
+		target *Model
+		want   error
+		says   string
+	}{
+		"no target":       {randommodel.DFlash{}, nil, ErrUnsupported, "beside its target"},
+		"another width":   {randommodel.DFlash{}, broad, ErrValue, "embedding_length"},
+		"positions":       {randommodel.DFlash{}, gpt, ErrUnsupported, "token_embd.weight"},
+		"no layers":       {keyed("target_layers", nil), target, ErrValue, "target_layers"},
+		"empty layers":    {keyed("target_layers", []int32{}), target, ErrValue, "target_layers"},
+		"after the last":  {randommodel.DFlash{Layers: []int32{1, 2}}, target, ErrValue, "target_layers"},
+		"no block":        {keyed("block_size", uint32(1)), target, ErrValue, "block_size"},
+		"a large block":   {keyed("block_size", uint32(1000)), target, ErrValue, "block_size"},
+		"no mask":         {keyed(".tokenizer.ggml.mask_token_id", nil), target, gguf.ErrMissing, "mask_token_id"},
+		"a mask beyond":   {randommodel.DFlash{Mask: 70}, target, ErrValue, "mask_token_id"},
+		"a window":        {keyed("attention.sliding_window", uint32(9)), target, ErrUnsupported, "sliding_window"},
+		"unknown key":     {keyed("attention.logit_softcapping", float32(9)), target, ErrUnsupported, "softcapping"},
+		"unknown tensor":  {more("blk.0.attn_sinks.weight"), target, ErrUnsupported, "attn_sinks"},
+		"half of its own": {randommodel.DFlash{Own: true, Without: "output.weight"}, target, ErrMissing, "output.weight"},
+		"no fc":           {lacks("fc.weight"), target, ErrMissing, "fc.weight"},
+		"no norm":         {lacks("enc.output_norm.weight"), target, ErrMissing, "enc.output_norm.weight"},
+		"no key norm":     {lacks("blk.1.attn_k_norm.weight"), target, ErrMissing, "blk.1.attn_k_norm.weight"},
+		"DSpark":          {more("markov_w1.weight"), target, ErrUnsupported, "DSpark"},
+		"DeepSeek V4":     {more("hc_head_fn.weight"), target, ErrUnsupported, "DSpark"},
+		"DFlash 2":        {more("selector_predecessor.weight"), target, ErrUnsupported, "DFlash 2"},
+		"DFlash 2 too":    {more("blk.0.attn_conv_base"), target, ErrUnsupported, "DFlash 2"},
+	} {
+		_, err := openBytes(t, rt, c.x.File(t), "head.gguf", Options{Target: c.target})
+		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) ||
+			!strings.Contains(err.Error(), "head.gguf") {
+			t.Errorf("%s: %v, expected %v that names %s", name, err, c.want, c.says)
+		}
+	}
+	_, head := openDFlash(t, rt, Options{})
+	if _, err := head.NewSession(SessionOptions{NoCache: true}); !errors.Is(err, ErrUsage) {
+		t.Errorf("no cache: %v", err)
+	}
+	s, size := newSession(t, head, SessionOptions{Context: 9}), head.Head().TargetStates()
+	fed := Segment{Tokens: []int32{1, 2, 3}, States: make([]float32, 3*size), FromTarget: true}
+	forward(t, head, Batch{{Session: s, Tokens: fed.Tokens, States: fed.States, FromTarget: true}})
+	block := func(n int) Segment { return blockSegment(head, 5, n) }
+	change := func(g Segment, f func(*Segment)) Segment { f(&g); return g }
+	for name, c := range map[string]struct {
+		g    Segment
+		want error
+	}{
+		"logits of states":    {change(fed, func(g *Segment) { g.Logits = Last }), ErrUsage},
+		"states of states":    {change(fed, func(g *Segment) { g.Hidden, g.Layers = Last, []int{1} }), ErrUsage},
+		"a tree of states":    {change(fed, func(g *Segment) { g.Parents = []int32{-1, 0, 1} }), ErrUsage},
+		"too few states":      {change(fed, func(g *Segment) { g.States = g.States[1:] }), ErrUsage},
+		"a block with states": {change(block(3), func(g *Segment) { g.States = fed.States }), ErrUsage},
+		"a chain":             {change(block(3), func(g *Segment) { g.Parents = nil }), ErrUsage},
+		"a tree":              {change(block(3), func(g *Segment) { g.Parents = []int32{-1, 0, 0} }), ErrUsage},
+		"an empty block":      {block(0), ErrUsage},
+		"a full context":      {block(7), ErrContextFull},
+	} {
+		if _, err := s.EvalSegment(context.Background(), c.g); !errors.Is(err, c.want) || s.Len() != 3 {
+			t.Errorf("%s: %v, %d tokens", name, err, s.Len())
+		}
+	}
+	if _, err := s.EvalSegment(context.Background(), block(6)); err != nil {
+		t.Error(err)
+	}
+	_, err := newSession(t, head, SessionOptions{}).EvalSegment(context.Background(), block(8))
+	if !errors.Is(err, ErrUsage) {
+		t.Errorf("a block beyond its size: %v", err)
+	}
+	if err := s.Commit([]int32{0, 1}); !errors.Is(err, ErrUsage) || s.Len() != 3 {
+		t.Errorf("a block committed: %v, %d tokens", err, s.Len())
+	}
+	// States that are not finite fail their segment alone.
+	bad := make([]float32, size)
+	bad[5] = float32(math.Inf(1))
+	good := newSession(t, head, SessionOptions{})
+	out, err := head.Forward(context.Background(), Batch{
+		{Session: good, Tokens: fed.Tokens, States: fed.States, FromTarget: true},
+		{Session: s, Tokens: []int32{1}, States: bad, FromTarget: true},
+	})
+	if err != nil || out[0].Err != nil || !errors.Is(out[1].Err, ErrNotFinite) || s.Len() != 3 || good.Len() != 3 {
+		t.Errorf("states that are not finite: %v, %+v", err, out)
+	}
+}
