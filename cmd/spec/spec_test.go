@@ -13,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // The test binary is the command too: run with this variable it is spec, with real arguments,
@@ -28,7 +30,7 @@ func TestMain(m *testing.M) {
 		tellLines()
 		return
 	}
-	os.Exit(m.Run())
+	testkit.Main(m)
 }
 
 // start prepares the command as a process of its own.

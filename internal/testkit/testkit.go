@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -60,6 +61,16 @@ func Long(t testing.TB) {
 // IsLong says whether t belongs to a long test. One that is a quick test with more cases calls that one, which asks
 // here how many it is to try.
 func IsLong(t testing.TB) bool { return strings.HasPrefix(t.Name(), "TestLong") }
+
+// Main is what a TestMain calls whose package's tests make models by the hundred: it collects garbage a quarter as
+// often, unless GOGC says how often, and exits. With the usual 100, six tests of engine took 13.1 s of processors, and
+// 10.9 s with 400 (two runs each; 216 MB and 290 to 376 MB; EPYC of Zen 5, two cores that other work shared).
+func Main(m *testing.M) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400)
+	}
+	os.Exit(m.Run())
+}
 
 // SameBits compares numbers bit for bit.
 func SameBits(t testing.TB, what string, got, want []float32) {
