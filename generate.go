@@ -38,6 +38,10 @@ type Run struct {
 	// ErrSlowReader. 0 lets them wait for the loop.
 	Buffer int
 
+	// Ending, if it is set, is called when an answer has ended and its sequence has not been given back: passes that are
+	// shared go on without it afterwards. Who is to have its place then is announced by [Task].Expect.
+	Ending func(answer int)
+
 	// Began and Ended, if they are set, are called when an answer is about to be computed and when its sequence has
 	// been given back, on the goroutine of the answer: with what the sequence held, also where the answer failed. The
 	// tokens are the caller's own.
@@ -269,6 +273,9 @@ func (g *generation) open(ctx context.Context, stop func()) error {
 		return err
 	}
 	o := g.decoderOptions()
+	if g.o.Ending != nil {
+		o.Ending = func() { g.o.Ending(g.index) }
+	}
 	g.showProgress(&o, own, stop)
 	if g.r.Scored {
 		o.Scored = func(t speculative.Token) {

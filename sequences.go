@@ -12,6 +12,7 @@ import (
 type sequences interface {
 	// open makes one, which shares with those of its salt and its adapters alone; done gives it back.
 	open(ctx context.Context, salt string, set engine.AdapterSet) (s Sequence, done func(), err error)
+	expect() // announces the next one that is opened, where passes wait for sequences
 	stats() shared.Stats
 	close()
 }
@@ -55,6 +56,8 @@ func (s *single) open(ctx context.Context, salt string, set engine.AdapterSet) (
 	return s.session, leave, nil
 }
 
+func (s *single) expect() {}
+
 func (s *single) stats() shared.Stats { return shared.Stats{} }
 
 func (s *single) close() {
@@ -80,6 +83,7 @@ func (s *scheduled) open(ctx context.Context, salt string, set engine.AdapterSet
 	return session, session.Close, nil
 }
 
+func (s *scheduled) expect()             { s.Expect() }
 func (s *scheduled) stats() shared.Stats { return s.Stats() }
 func (s *scheduled) close()              { s.Close() }
 

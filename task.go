@@ -170,6 +170,10 @@ func (t *Task) Model() *Model { return t.m }
 // Answers is how many there are: N for each prompt, those of a prompt in a row.
 func (t *Task) Answers() int { return len(t.prompts) * t.r.N }
 
+// Expect says that an answer of the task begins now, in the place of one that ends: the first pass that its tokens can
+// be in waits for them, for the bound of such waits at most.
+func (t *Task) Expect() { t.m.target.expect() }
+
 // Prompt is the prompt of an answer in token ids, which the caller must not change. Of an encoder-decoder model it is
 // what the encoder reads.
 func (t *Task) Prompt(answer int) []int32 { return t.prompts[answer/t.r.N] }

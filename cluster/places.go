@@ -10,12 +10,14 @@ import (
 // it takes a few requests before their places are free, so that no place waits for the queue.
 type places struct {
 	most    int
-	free    chan time.Time // since when, of each free place
-	storing chan struct{}  // as many answers are stored at once
-	changed chan struct{}  // a request has had its place, or went back
+	free    chan struct{} // one for each request more that may be answered, or wait where it is answered
+	storing chan struct{} // as many answers are stored at once
+	changed chan struct{} // a request has had its place, or went back
 
 	mu            sync.Mutex
 	held          int           // requests that wait for a place, or have one
+	busy          int           // requests that are answered, or wait there
+	since         []time.Time   // since when each free place has been free
 	answer, queue time.Duration // means: of an answer, and of what is done of a request before it
 }
 
@@ -28,14 +30,23 @@ const (
 	mostAtOnce = 64 // requests that the queue is asked for
 )
 
-func newPlaces(n int) *places {
-	p := &places{most: n, free: make(chan time.Time, n), storing: make(chan struct{}, 2*n),
-		changed: make(chan struct{}, 1)}
-	for range n {
-		p.free <- time.Time{}
+// newPlaces makes n places. queues: requests that are taken ahead wait where they are answered.
+func newPlaces(n int, queues bool) *places {
+	p := &places{most: n, storing: make(chan struct{}, 2*n), changed: make(chan struct{}, 1),
+		since: make([]time.Time, n)}
+	all := n
+	if queues {
+		all += p.ahead()
+	}
+	p.free = make(chan struct{}, all)
+	for range all {
+		p.free <- struct{}{}
 	}
 	return p
 }
+
+// ahead is how many requests are taken ahead.
+func (p *places) ahead() int { return max(leastAhead, p.most/2) }
 
 // hold waits until requests may be taken, and says how many; 0: ctx has ended. leave ends the hold of one.
 func (p *places) hold(ctx context.Context) int {
@@ -57,7 +68,7 @@ func (p *places) admit() int {
 	defer p.mu.Unlock()
 	most := p.most
 	if p.answer > 0 && p.queue*aheadWorth > p.answer {
-		most += max(leastAhead, p.most/2)
+		most += p.ahead()
 	}
 	n := max(0, min(most-p.held, mostAtOnce))
 	p.held += n
@@ -74,14 +85,35 @@ func (p *places) leave() {
 	}
 }
 
-// enter waits for a place, and says since when it has been free.
-func (p *places) enter(ctx context.Context) (since time.Time, ok bool) {
+// enter waits for a place, or for where to wait for one. idle is how long its place has waited for the request, which
+// was asked for at a time; 0 where it has to wait. end follows.
+func (p *places) enter(ctx context.Context, asked time.Time) (idle time.Duration, ok bool) {
 	select {
-	case since = <-p.free:
-		return since, true
+	case <-p.free:
 	case <-ctx.Done():
-		return since, false
+		return 0, false
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.busy++; p.busy > p.most {
+		return 0, true
+	}
+	since := p.since[len(p.since)-1]
+	p.since = p.since[:len(p.since)-1]
+	if since.Before(asked) {
+		since = asked
+	}
+	return time.Since(since), true
+}
+
+// end ends what enter began.
+func (p *places) end() {
+	p.mu.Lock()
+	if p.busy--; p.busy < p.most { // else one that waited has the place
+		p.since = append(p.since, time.Now())
+	}
+	p.mu.Unlock()
+	p.free <- struct{}{}
 }
 
 // learn takes what an answer took, and what was done of its request before.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -94,6 +95,44 @@ func TestRequestsAreTakenAheadOfShortAnswersAlone(t *testing.T) {
 			t.Errorf("%d of %d went back, %d more were begun", n, x.want, len(begun))
 		}
 	}
+}
+
+// Requests that are taken ahead wait where they are answered, if there is a queue; of their places' time nothing is
+// lost then, and what free places waited for the queue is counted.
+func TestRequestsAheadWaitWhereTheyAreAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlaces(2, true)
+		var idle []time.Duration
+		enter := func() {
+			asked := time.Now()
+			time.Sleep(3 * time.Millisecond) // of the queue
+			d, ok := p.enter(t.Context(), asked)
+			if !ok {
+				t.Fatal("no place")
+			}
+			idle = append(idle, d)
+		}
+		time.Sleep(time.Second) // without requests
+		for range 2 + leastAhead {
+			enter()
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, ok := p.enter(ctx, time.Now()); ok {
+			t.Error("more than may wait")
+		}
+		p.end()
+		enter() // its place was taken by one that waited
+		for range 3 {
+			p.end()
+		}
+		time.Sleep(time.Millisecond)
+		enter()
+		const ms = time.Millisecond
+		if want := []time.Duration{3 * ms, 3 * ms, 0, 0, 0, 3 * ms}; !slices.Equal(idle, want) {
+			t.Errorf("places waited %v, want %v", idle, want)
+		}
+	})
 }
 
 // Of several requests that are taken at once each tenant has its part, and those of a higher priority come alone.

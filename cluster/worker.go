@@ -27,6 +27,10 @@ type WorkerOptions struct {
 	// are no answers: the request goes back.
 	Do       func(ctx context.Context, r Request) (status int, answer []byte)
 	Parallel int // requests at once, at least 1
+
+	// Queues says that Do lets requests wait that are more than Parallel, as a server's queue does: those that are taken
+	// ahead then wait there, with their prompts read, and the first pass after an answer's end can have the next one.
+	Queues bool
 	// Tries is how often a request is handed out before it is given up; 0 is DefaultTries. Each counts, also one that
 	// ended with its worker, or before the request had a place.
 	Tries int
@@ -70,7 +74,7 @@ func NewWorker(ctx context.Context, o WorkerOptions) (*Worker, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	w := &Worker{o: o, q: o.Queue, identity: sum, places: newPlaces(o.Parallel), storeTime: storeTime}
+	w := &Worker{o: o, q: o.Queue, identity: sum, places: newPlaces(o.Parallel, o.Queues), storeTime: storeTime}
 	w.lanes, w.next = make([][]*source, len(Priorities)), make([]int, len(Priorities))
 	return w, w.q.announce(ctx, sum, o.Identity)
 }
@@ -263,17 +267,14 @@ func (w *Worker) handle(ctx context.Context, from *source, msg jetstream.Msg, as
 		return
 	}
 	before := time.Since(asked)
-	since, ok := w.places.enter(ctx)
+	idle, ok := w.places.enter(ctx, asked)
 	if !ok {
 		w.counts.returned.Add(1)
 		w.nak(msg, 0)
 		return
 	}
 	begin := time.Now()
-	if since.Before(asked) {
-		since = asked
-	}
-	w.counts.queue.add(begin.Sub(since))
+	w.counts.queue.add(idle)
 	status, body := w.answer(ctx, r)
 	w.places.learn(time.Since(begin), before)
 	w.places.storing <- struct{}{}
@@ -320,7 +321,7 @@ func (w *Worker) bounded(ctx context.Context) (context.Context, context.CancelFu
 
 // answer answers a request in its place, which is free then.
 func (w *Worker) answer(ctx context.Context, r Request) (status int, body []byte) {
-	defer func() { w.places.free <- time.Now() }()
+	defer w.places.end()
 	return w.o.Do(ctx, r)
 }
 

@@ -21,13 +21,18 @@ type queue struct {
 	lines   []*share // of clients that wait
 	waits   int      // answers that wait
 	arrived int      // requests so far
-	clock   float64  // what the client that was admitted last had been given before, by weight
+
+	ends      int // places whose answers have ended, and that are not given back
+	announced int // places of requests that wait and were announced
+
+	clock float64 // what the client that was admitted last had been given before, by weight
 }
 
 // share is a client's part of the queue, whose lock guards it.
 type share struct {
 	weight  float64
 	held    int       // places
+	ending  int       // of them, those whose answers have ended
 	waiting list.List // of *waiter
 	waits   int       // answers in it
 	given   float64   // places given so far by weight; who comes anew begins with the queue's clock
@@ -38,7 +43,10 @@ type waiter struct {
 	n, order int
 	bounded  bool          // it may be refused
 	ready    chan struct{} // closed when it has its places, or is refused
-	refused  bool
+	expect   func()        // announces one of its answers, when a place is about to become free; nil: nobody is told
+
+	announced bool
+	refused   bool
 }
 
 // errBusy is the answer when the queue is full.
@@ -52,6 +60,12 @@ func errBusy() *Error {
 // enter waits for n places (at most all there are) and returns how many it got and what gives them back. bounded
 // refuses instead of waiting when the queue is full.
 func (q *queue) enter(ctx context.Context, who *share, n int, bounded bool) (places int, leave func(), err error) {
+	return q.enterExpected(ctx, who, n, bounded, nil)
+}
+
+// enterExpected is enter, of a request that is announced by expect when it is about to get its places.
+func (q *queue) enterExpected(ctx context.Context, who *share, n int, bounded bool, expect func()) (
+	places int, leave func(), err error) {
 	n = min(n, q.most)
 	q.mu.Lock()
 	if who.held == 0 && who.waits == 0 {
@@ -67,7 +81,7 @@ func (q *queue) enter(ctx context.Context, who *share, n int, bounded bool) (pla
 		return 0, nil, errBusy()
 	}
 	q.arrived++
-	w := &waiter{n: n, order: q.arrived, bounded: bounded, ready: make(chan struct{})}
+	w := &waiter{n: n, order: q.arrived, bounded: bounded, ready: make(chan struct{}), expect: expect}
 	at := q.push(who, w)
 	q.mu.Unlock()
 	select {
@@ -96,6 +110,9 @@ func (q *queue) leave(who *share, n int) func() {
 	return sync.OnceFunc(func() {
 		q.mu.Lock()
 		defer q.mu.Unlock()
+		ended := min(who.ending, n)
+		who.ending -= ended
+		q.ends -= ended
 		q.take(who, n)
 		q.admit()
 	})
@@ -106,14 +123,15 @@ func (q *queue) leave(who *share, n int) func() {
 func (q *queue) give(who *share, n int) {
 	q.clock = who.given
 	who.given += float64(n) / who.weight
+	q.hold(who, n)
+}
+
+func (q *queue) hold(who *share, n int) {
 	who.held += n
 	q.busy += n
 }
 
-func (q *queue) take(who *share, n int) {
-	who.held -= n
-	q.busy -= n
-}
+func (q *queue) take(who *share, n int) { q.hold(who, -n) }
 
 func (q *queue) push(who *share, w *waiter) *list.Element {
 	if who.waits == 0 {
@@ -126,6 +144,9 @@ func (q *queue) push(who *share, w *waiter) *list.Element {
 
 func (q *queue) remove(who *share, at *list.Element) *waiter {
 	w := who.waiting.Remove(at).(*waiter)
+	if w.announced {
+		q.announced -= w.n
+	}
 	q.waits -= w.n
 	if who.waits -= w.n; who.waits == 0 {
 		for i := range q.lines {
@@ -136,6 +157,44 @@ func (q *queue) remove(who *share, at *list.Element) *waiter {
 		}
 	}
 	return w
+}
+
+// ending says that a client's n places are about to become free, and announces who is next to have them. It is called
+// without the lock.
+func (q *queue) ending(who *share, n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	who.ending += n
+	q.ends += n
+	q.take(who, n) // as those choose who give the places back
+	defer q.hold(who, n)
+	for {
+		var first *share
+		var next *waiter
+		for _, s := range q.lines {
+			if w := s.unannounced(); w != nil && (first == nil || s.before(first)) {
+				first, next = s, w
+			}
+		}
+		if next == nil || q.busy+n-q.ends+q.announced+next.n > q.most {
+			return
+		}
+		next.announced = true
+		q.announced += next.n
+		for range next.n {
+			next.expect()
+		}
+	}
+}
+
+// unannounced is the first request of a client that can be announced and was not.
+func (s *share) unannounced() *waiter {
+	for at := s.waiting.Front(); at != nil; at = at.Next() {
+		if w := at.Value.(*waiter); w.expect != nil && !w.announced {
+			return w
+		}
+	}
+	return nil
 }
 
 // admit gives free places to those who wait.

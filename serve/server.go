@@ -286,6 +286,29 @@ type job struct {
 	*reading
 	places int
 	leave  []func()
+	ends   atomic.Int64 // answers that have ended
+	closed atomic.Int64 // answers whose sequences were given back
+	finish func()       // gives the places back
+}
+
+// ending is called when an answer has ended and passes still wait for its sequence: whoever is to have its place is
+// announced, so that its first tokens are in the next pass.
+func (j *job) ending(int) {
+	switch left := j.task.Answers() - int(j.ends.Add(1)); {
+	case left >= j.places:
+		j.task.Expect() // the next one of its own
+	case left == 0:
+		j.server().queue.ending(&j.client.places, j.places)
+	}
+}
+
+// ended is called when an answer's sequence has been given back. Behind the last one the places are free, while the
+// client reads.
+func (j *job) ended(i int, held spec.Held) {
+	j.reading.ended(i, held)
+	if j.closed.Add(1) == int64(j.task.Answers()) {
+		j.finish()
+	}
 }
 
 func (j *job) close() {
@@ -317,17 +340,18 @@ func (s *Server) prepare(ctx context.Context, ep *endpoint, r *request, bounded 
 	}
 	begun := s.now()
 	counted := s.metrics.waits(m.name, task.Answers())
-	places, leave, err := s.queue.enter(ctx, &r.client.places, task.Answers(), bounded)
+	places, leave, err := s.queue.enterExpected(ctx, &r.client.places, task.Answers(), bounded, task.Expect)
 	waited := s.now().Sub(begun)
 	if counted(err == nil, waited); err != nil {
 		j.close()
 		return nil, err
 	}
-	j.leave = append(j.leave, sync.OnceFunc(func() {
+	j.finish = sync.OnceFunc(func() {
+		leave()
 		s.answered.Store(time.Now().UnixNano())
 		s.metrics.ended(m.name, task.Answers())
-	}))
-	j.reading, j.places, j.leave = newReading(m, r, task), places, append(j.leave, leave)
+	})
+	j.reading, j.places, j.leave = newReading(m, r, task), places, append(j.leave, j.finish)
 	j.asked = log.asked
 	log.model, log.queued = m.name, waited
 	return j, nil
@@ -336,7 +360,7 @@ func (s *Server) prepare(ctx context.Context, ep *endpoint, r *request, bounded 
 // events are those of the answers.
 func (j *job) events(ctx context.Context) iter.Seq2[spec.Event, error] {
 	return j.task.Generate(ctx, spec.Run{AtOnce: j.places, Buffer: j.server().o.StreamBuffer,
-		Began: j.began, Ended: j.ended})
+		Began: j.began, Ending: j.ending, Ended: j.ended})
 }
 
 // whole answers a job in one piece.

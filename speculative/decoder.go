@@ -39,6 +39,7 @@ type Options struct {
 	Trace     func(*Round)     // called after each round; the Round is valid during the call
 	Scored    func(Token)      // called with each token of the prompt behind the first, with LogProb and Top; nil: none
 	Prefilled func(n int)      // called as tokens of the prompt are in the cache: those that were, then after each pass
+	Ending    func()           // called when a text has ended, before shared passes stop waiting for its sequence
 }
 
 // Token is one generated token.
@@ -176,6 +177,9 @@ func (d *Decoder) finish(end End) {
 		d.stats.End = end
 	}
 	d.total = d.now() - d.begun
+	if d.o.Ending != nil {
+		d.o.Ending()
+	}
 	if s, ok := d.schedule.(Starting); ok {
 		s.End()
 	}

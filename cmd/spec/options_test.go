@@ -127,6 +127,13 @@ func TestGenerateBuilds(t *testing.T) {
 	if got, want := parse("-t 3").runtimeOptions(p), (engine.RuntimeOptions{Threads: 3, SIMD: "avx2"}); got != want {
 		t.Errorf("-t 3: %+v", got)
 	}
+	if got := parse("--numa Isolate").runtimeOptions(p); got.NUMA != "isolate" {
+		t.Errorf("--numa Isolate: %+v", got)
+	}
+	served := options[*serving](t, "serve", "--numa", "distribute").loading()
+	if got := served.runtimeOptions(p); got.NUMA != "distribute" {
+		t.Errorf("serve --numa distribute: %+v", got)
+	}
 	if got := parse("-t -1").runtimeOptions(p); got.Threads != 0 {
 		t.Errorf("-t -1: %+v", got)
 	}

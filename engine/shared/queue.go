@@ -111,7 +111,8 @@ func (s *Session) part(n int) engine.Segment {
 type queue struct {
 	sessions []*Session // open ones, the oldest first
 	pending  []*Session // of them, those that have submitted and have no result, in order of submission
-	missing  int        // sessions that are waited for
+	missing  int        // sessions that are waited for, and coming
+	coming   int        // sessions that Expect announced: NewSession has not been called for them as yet
 	leader   *Session   // whose goroutine is to run the next pass; nil: a pass runs, or none is to begin
 	running  bool       // a pass runs, or there is a leader
 	blocked  bool       // nothing pending fits in memory until something changes
@@ -147,8 +148,19 @@ func (q *queue) lose() (n int64) {
 			n++
 		}
 	}
-	q.missing = 0
+	n += int64(q.coming)
+	q.missing, q.coming = 0, 0
 	return n
+}
+
+// came takes back the announcement of a session that has come, if there is one.
+func (q *queue) came() bool {
+	if q.coming == 0 {
+		return false
+	}
+	q.coming--
+	q.missing--
+	return true
 }
 
 // lead tells the first session that has submitted to run a pass.

@@ -195,7 +195,11 @@ func (c *Scheduler) NewSession(ctx context.Context, o SessionOptions) (*Session,
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	came := c.came()
 	if len(c.waiting) > 0 || !c.room() {
+		if came { // it is announced when it has its place
+			c.kick()
+		}
 		a := &admission{s, make(chan struct{})}
 		c.waiting = append(c.waiting, a)
 		c.mu.Unlock()
@@ -220,8 +224,23 @@ func (c *Scheduler) NewSession(ctx context.Context, o SessionOptions) (*Session,
 	if c.closed {
 		return nil, errSchedulerClosed
 	}
-	c.open(s)
+	if c.open(s); came {
+		s.expectAt = c.now()
+		c.enter(s, announced)
+	}
 	return s, nil
+}
+
+// Expect announces a sequence that another one makes room for: passes wait for its first submission from now on, as
+// for those of open sessions, and not only from its NewSession on, which is to follow at once. Whoever hands places
+// out calls it while the one whose place it is has not ended: so the first tokens of the next are in the next pass.
+func (c *Scheduler) Expect() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		c.coming++
+		c.missing++
+	}
 }
 
 // open takes a session in.

@@ -174,6 +174,68 @@ func TestSchedulerWaitsForWhoGetsAPlace(t *testing.T) {
 	}
 }
 
+// A sequence that is expected in the place of another one is in the next pass: those who go on wait for its session
+// and what that submits. One that does not come costs them one bound, once; one that waits for memory nothing.
+func TestSchedulerWaitsForWhoIsExpected(t *testing.T) {
+	const pass = 20 * time.Millisecond
+	for _, x := range []struct {
+		name         string
+		sessions     int           // at most
+		opens, takes time.Duration // from the end of the other one, and from there to the first submission; 0: never
+		lost         time.Duration // for the one that goes on
+		next         int           // sessions in the next pass
+		late         int64
+	}{
+		{"at once", 0, time.Millisecond, time.Millisecond, 2 * time.Millisecond, 2, 0},
+		{"a session that is late", 0, 3 * pass, time.Millisecond, pass, 1, 1},
+		{"a submission that is late", 0, time.Millisecond, 3 * pass, pass, 1, 1},
+		{"gone", 0, 0, 0, pass, 1, 1},
+		{"it waits for a place", 2, time.Millisecond, time.Millisecond, time.Millisecond, 1, 0},
+	} {
+		inTime(t, Options{Sessions: x.sessions}, pass, 0, func(t *testing.T, c *Scheduler, passes *[]engine.Batch) {
+			begin := time.Now()
+			const before, after = 5, 6
+			goesOn, ends := sharedSession(t, c), sharedSession(t, c)
+			goesOn.Announce(true)
+			ends.Announce(true)
+			var wait sync.WaitGroup
+			wait.Go(func() {
+				for range before + after {
+					feed(t, goesOn, 1, engine.Last)
+				}
+				if took := time.Since(begin) - (before+after)*pass; took != x.lost {
+					t.Errorf("%s: the one that goes on lost %v, want %v", x.name, took, x.lost)
+				}
+				goesOn.Close()
+			})
+			for range before {
+				feed(t, ends, 1, engine.Last)
+			}
+			if c.Expect(); x.sessions == 0 {
+				ends.Close()
+			} else {
+				ends.Announce(false) // its place is not free
+			}
+			if time.Sleep(x.opens); x.opens > 0 {
+				if x.sessions > 0 {
+					time.AfterFunc(2*pass+pass/2, ends.Close) // within a pass
+				}
+				s := sharedSession(t, c)
+				time.Sleep(x.takes)
+				feed(t, s, 3, engine.Last)
+				s.Close()
+			}
+			wait.Wait()
+			if n := len((*passes)[before]); n != x.next {
+				t.Errorf("%s: %d sessions in the next pass, want %d", x.name, n, x.next)
+			}
+			if n := c.Stats().Late; n != x.late {
+				t.Errorf("%s: %d bounds were missed, want %d", x.name, n, x.late)
+			}
+		})
+	}
+}
+
 // A session that has said that it will not submit is not waited for, and one that announces itself is.
 func TestSchedulerAnnounce(t *testing.T) {
 	inTime(t, Options{}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, passes *[]engine.Batch) {

@@ -60,7 +60,7 @@ func (x *Index) Ask(ctx context.Context, question string) (a Answer, err error) 
 		return a, err
 	}
 	a.Request.Prompts = []spec.Prompt{{Text: a.Document + "\n\n// " + question + "\n", Plain: true}}
-	a.Request.MaxTokens = 24
+	a.Request.MaxTokens = 16
 	a.Text, err = spec.Text(x.m.Generate(ctx, a.Request))
 	return a, err
 }

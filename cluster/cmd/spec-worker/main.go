@@ -225,7 +225,7 @@ func run(ctx context.Context, args []string, env func(string) string, stderr io.
 	}
 	defer nc.Close()
 	w, err := cluster.NewWorker(ctx, cluster.WorkerOptions{
-		Queue: q, Identity: id, Parallel: c.parallel, Tries: c.tries, Log: log,
+		Queue: q, Identity: id, Parallel: c.parallel, Queues: true, Tries: c.tries, Log: log,
 		Do: func(ctx context.Context, r cluster.Request) (int, []byte) { return server.Do(ctx, r.Path, r.Body) },
 	})
 	if err != nil {
