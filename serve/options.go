@@ -96,6 +96,7 @@ type Entry struct {
 	Aliases  []string  // other names of it
 	Tags     []string  // for lists
 	Stored   bool      // it is a model of Options.Store
+	Setup    string    // what Load depends on beside the file: with another one, [Server.Reload] has it loaded anew
 	// System is the system message of conversations that have none, and Parameters are Ollama's options, as an object,
 	// for requests that do not say otherwise.
 	System     string

@@ -88,7 +88,7 @@ func (c *client) same(o *client) bool {
 // same reports whether another entry is of the same files, offered alike.
 func (e *Entry) same(o *Entry) bool {
 	return e.Name == o.Name && e.Path == o.Path && e.Bytes == o.Bytes && e.Modified.Equal(o.Modified) &&
-		e.Stored == o.Stored && e.System == o.System && bytes.Equal(e.Parameters, o.Parameters) &&
+		e.Stored == o.Stored && e.Setup == o.Setup && e.System == o.System && bytes.Equal(e.Parameters, o.Parameters) &&
 		slices.Equal(e.Aliases, o.Aliases) && slices.Equal(e.Tags, o.Tags)
 }
 

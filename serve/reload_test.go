@@ -67,6 +67,13 @@ func TestReload(t *testing.T) {
 	}
 	release()
 	<-closed
+	kept.Setup = "another draft model"
+	if err := s.Reload(keys, []Entry{kept}); err != nil {
+		t.Fatal(err)
+	}
+	if ask("stays", "kept", 200); loads != 4 {
+		t.Errorf("%d loads, want another of the model that is set up otherwise", loads)
+	}
 }
 
 // A model that comes into the store by itself is found by its name and by lists, one that has gone is no longer

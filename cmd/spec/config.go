@@ -14,7 +14,7 @@ import (
 )
 
 // A settings file gives flags values: a key is a flag's name without its dashes, or its environment variable. What
-// stands before all sections and in [*] is for every command that has the flag.
+// stands before all sections and in [*] is for every command that has the flag; other sections are models of spec serve.
 
 // common are the flags that every command has.
 type common struct {
@@ -89,13 +89,15 @@ func openConfig(given string, env func(string) string) (*ini.File, error) {
 // configVersion is the version of files that are read, where they say one.
 const configVersion = "1"
 
-// checkConfig refuses keys that no command has, and sections that mean nothing.
+// checkConfig refuses keys that no command has, and sections that are no models.
 func checkConfig(file *ini.File) error {
 	known := sharedFlags()
 	for i, s := range file.Sections {
 		if i > 0 && s.Name != ini.Everything {
-			return file.Errorf(s.Line, "section [%s]: the sections of models are not read; [%s] is for all", s.Name,
-				ini.Everything)
+			if _, err := presetOf(file, &s); err != nil {
+				return err
+			}
+			continue
 		}
 		for _, e := range s.Entries {
 			if e.Key == "version" {
@@ -170,7 +172,10 @@ func fromFile(flags []flag, all *given, file *ini.File) error {
 
 // entryOf finds what a file says of a flag; nil: nothing. Two keys for one flag are a mistake.
 func entryOf(file *ini.File, f *flag) (found *ini.Entry, err error) {
-	for _, s := range file.Sections {
+	for n, s := range file.Sections {
+		if n > 0 && s.Name != ini.Everything {
+			continue // a model
+		}
 		for i := range s.Entries {
 			e := &s.Entries[i]
 			switch {

@@ -74,7 +74,12 @@ func TestConfigErrors(t *testing.T) {
 		"no-kv-cache = perhaps":    "config.ini, line 1: no-kv-cache = perhaps: neither 1 nor 0",
 		"version = 2":              "config.ini, line 1: version 2",
 		"p = 512":                  "config.ini, line 1: p is prompt in spec ",
-		"[qwen]\nmodel = a":        "config.ini, line 1: section [qwen]",
+		"\n[qwen]\ntemp = 0":       "config.ini, line 2: section [qwen]: no model",
+		"[qwen]\nmodell = a":       "config.ini, line 2: unknown key modell of a model, did you mean model?",
+		"[qwen]\nctx-size = 5":     "config.ini, line 2: unknown key ctx-size of a model",
+		"[qwen]\ntemp = hot":       "config.ini, line 2: temp = hot: not a finite number",
+		"[q]\nmodel = a\nhf = b/c": "config.ini, line 3: hf, and model in line 2: the same flag twice",
+		"[q]\nm = a\nchat-template = x\nchat-template-file = y": "config.ini, line 4: chat-template-file, and chat-template",
 		"ctx-size":                 "config.ini, line 1: neither KEY = VALUE",
 		"config = other":           "config.ini, line 1: unknown key config",
 		"temp = 1\ntemperature =1": "config.ini, line 2: temperature, and temp in line 1",
@@ -86,6 +91,70 @@ func TestConfigErrors(t *testing.T) {
 	}
 	if _, errs, code := spec(t, "", "version", "--config", "nothing/here"); code != exitUsage {
 		t.Errorf("a file that is not there: exit %d, %s", code, errs)
+	}
+}
+
+// A section is a model of spec serve, with its files, names and what its requests are answered with; other commands
+// have it checked alone.
+func TestConfigModels(t *testing.T) {
+	file := configFile(t, `temp = 0.5
+[coder]
+spec-draft-model = d.gguf
+LLAMA_ARG_MODEL = c.gguf
+temperature = .25
+top-k = +3
+n = -1
+seed = -1
+alias = a,b
+tags = t
+[own/pair:Q8_0]
+chat-template = chatml
+sys = Be brief.
+load-on-startup = true
+[*]
+ctx-size = 9`)
+	s := options[*serving](t, "serve", "--config", file, "-m", "x.gguf")
+	want := []preset{
+		{servedFile: servedFile{target: "c.gguf", draft: "d.gguf"}, names: []string{"coder", "a", "b"}, tags: []string{"t"},
+			parameters: []byte(`{"num_predict":-1,"temperature":0.25,"top_k":3}`)},
+		{servedFile: servedFile{target: "hf://own/pair:Q8_0", templateName: "chatml"}, names: []string{"own/pair:Q8_0"},
+			system: "Be brief.", startup: true},
+	}
+	if !reflect.DeepEqual(s.presets, want) {
+		t.Errorf("%+v, want %+v", s.presets, want)
+	}
+	if s.context != 9 || s.sampling.Temperature != 0.5 || len(s.models) != 1 || s.models[0].target != "x.gguf" {
+		t.Errorf("context %d, temperature %v, models %+v", s.context, s.sampling.Temperature, s.models)
+	}
+	if b := options[*batching](t, "batch", "--config", file, "-i", "a", "-o", "b"); b.presets != nil || b.context != 9 {
+		t.Errorf("batch: %+v", b.presets)
+	}
+}
+
+// The server offers the models of sections, and answers as they say where requests do not. Every option is one that it
+// takes.
+func TestServeModelsOfSections(t *testing.T) {
+	model := embedded(t)
+	text := "log-format = off\nthreads = 1\n[every]\nmodel = " + model + "\n"
+	for flag := range presetOptions {
+		text += strings.TrimLeft(flag, "-") + " = 1\n"
+	}
+	text += "[brief]\nmodel = " + model + "\nalias = short\npredict = 2\ntemp = 0\nsystem-prompt = Be brief.\n" +
+		"chat-template = chatml\nload-on-startup = 1\n"
+	url, stop := started(t, "--config", configFile(t, text))
+	for _, c := range []struct{ path, body, want string }{
+		{"/v1/completions", `{"model":"every","prompt":"func (r *Ring) Push("}`, `"completion_tokens":1,`},
+		{"/v1/completions", `{"model":"short","prompt":"func (r *Ring) Push("}`, `"completion_tokens":2,`},
+		{"/v1/completions", `{"model":"short","prompt":"func (r *Ring) Push(","max_tokens":3}`, `"completion_tokens":3,`},
+		{"/apply-template", `{"model":"brief","messages":[{"role":"user","content":"x"}]}`, `system\nBe brief.`},
+		{"/v1/completions", `{"model":"every","prompt":"x","temperature":-1}`, `temperature`},
+	} {
+		if _, got := ask(t, url+c.path, c.body); !strings.Contains(got, c.want) {
+			t.Errorf("%s: %s, want %s", c.body, got, c.want)
+		}
+	}
+	if log, err := stop(); err != nil {
+		t.Errorf("%v\n%s", err, log)
 	}
 }
 
@@ -123,7 +192,7 @@ func TestDefaultConfig(t *testing.T) {
 
 // The table says what is in force and where it is from, and shows no key.
 func TestConfigCommand(t *testing.T) {
-	file := configFile(t, "threads = 3\n[*]\napi-key = hidden\ntemp = 0.25")
+	file := configFile(t, "threads = 3\n[*]\napi-key = hidden\ntemp = 0.25\n[coder]\nmodel = c.gguf")
 	run := func(args ...string) string {
 		var out, errs strings.Builder
 		p := &program{stdout: &out, stderr: &errs, env: environment("LLAMA_ARG_CTX_SIZE=512 SPEC_CONFIG=" + file)}
@@ -137,6 +206,8 @@ func TestConfigCommand(t *testing.T) {
 		"file: " + file: all,
 		"--threads 3 " + file + ", line 1 demo, ":   all,
 		"--temp 0.25 " + file + ", line 4 demo, ":   all,
+		"[coder] model c.gguf " + file + ", line 6": serve,
+		"c.gguf " + file + ", line 6 serve":         all,
 		"--ctx-size 512 environment variable LLAMA": all,
 		"(not shown) " + file + ", line 3":          serve,
 		"--port 8080 default":                       serve,

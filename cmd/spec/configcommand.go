@@ -22,7 +22,14 @@ A flag counts before its environment variable, that before the file, and that be
 
     threads = 8
     ctx-size = 8192
-    temp = 0.6`,
+    temp = 0.6
+
+A section is a model that spec serve offers by its name, loaded when it is asked for, beside those of the command line: its file (or hf-repo, else the name is one of the Hub), its draft model, and what its requests are answered with where they do not say otherwise. It may have model, hf-repo, model-draft, hf-repo-draft, chat-template, chat-template-file, alias, tags, system-prompt, load-on-startup, predict, and what samples: temp, top-k, top-p, min-p, typical, repeat-penalty, repeat-last-n, presence-penalty, frequency-penalty, mirostat, mirostat-ent, mirostat-lr, seed:
+
+    [coder]
+    model = /models/coder.gguf
+    model-draft = /models/coder-small.gguf
+    temp = 0.2`,
 	new: func() job { return &configuring{} },
 }
 
@@ -75,6 +82,14 @@ func (x *configuring) run(_ context.Context, p *program) error {
 	}
 	if err != nil {
 		return err
+	}
+	if x.of == nil || x.of.name == serveCommand.name {
+		for _, row := range fromSections(file) {
+			if x.of == nil {
+				row = append(row, serveCommand.name)
+			}
+			table.Rows = append(table.Rows, row)
+		}
 	}
 	if len(table.Rows) > 0 {
 		width := terminal.Width(p.stdout)

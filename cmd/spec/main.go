@@ -251,6 +251,13 @@ func (c *command) settings(args []string, env func(string) string) (j job, line 
 	if err := fromEnvironment(flags, &line, env); err != nil {
 		return j, line, err
 	}
+	if o, ok := j.(offering); ok {
+		list, err := presets(file)
+		if err != nil {
+			return j, line, usagef("%v", err)
+		}
+		o.offer(list)
+	}
 	return j, line, fromFile(flags, &line, file)
 }
 

@@ -56,6 +56,7 @@ type serving struct {
 // servedModels are the files to serve.
 type servedModels struct {
 	models  []servedFile
+	presets []preset     // of the file of settings
 	early   string       // a draft model in front of the first model
 	lora    adapterFlags // of the only model
 	dir     string
@@ -127,7 +128,12 @@ type answers struct {
 }
 
 // servedFile is a model of the command line with its draft.
-type servedFile struct{ target, draft, template string }
+type servedFile struct {
+	target, draft string
+	template      string // its source, where the program has it
+
+	templateName, templateFile string // as --chat-template and --chat-template-file say it
+}
 
 func newServing() *serving {
 	limits := serve.DefaultLimits()
@@ -160,7 +166,7 @@ func (s *serving) check() error {
 		return usagef("--host %s can be reached by others: give --api-key or --api-key-file", s.host)
 	case s.early != "":
 		return usagef("-md %s: there is no model that it drafts for: -m FILE -md FILE", s.early)
-	case len(s.lora.adapters) > 0 && (len(s.models) > 1 || s.dir != ""):
+	case len(s.lora.adapters) > 0 && (len(s.models) > 1 || len(s.presets) > 0 || s.dir != ""):
 		return usagef("--lora: adapters are for one model, and there are several")
 	case (s.cert == "") != (s.key == ""):
 		return usagef("--ssl-cert-file and --ssl-key-file belong together")
@@ -184,7 +190,9 @@ func (s *serving) check() error {
 }
 
 // embedded reports whether the pair inside the program is served.
-func (s *servedModels) embedded() bool { return len(s.models) == 0 && s.dir == "" }
+func (s *servedModels) embedded() bool {
+	return len(s.models) == 0 && len(s.presets) == 0 && s.dir == ""
+}
 
 // lorasOf are the adapters of a model: those of the only one that flags name.
 func (s *servedModels) lorasOf(f servedFile) adapterFlags {
@@ -197,10 +205,22 @@ func (s *servedModels) lorasOf(f servedFile) adapterFlags {
 // resolve finds the files of models that -hf and -hfd name.
 func (s *servedModels) resolve(ctx context.Context, p *program) (err error) {
 	for i := range s.models {
-		for _, path := range []*string{&s.models[i].target, &s.models[i].draft} {
-			if *path, err = localPath(ctx, p, *path); err != nil {
-				return err
-			}
+		if err := s.models[i].resolve(ctx, p); err != nil {
+			return err
+		}
+	}
+	for i := range s.presets {
+		if err := s.presets[i].resolve(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *servedFile) resolve(ctx context.Context, p *program) (err error) {
+	for _, path := range []*string{&f.target, &f.draft} {
+		if *path, err = localPath(ctx, p, *path); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -445,6 +465,11 @@ func (s *serving) loadAll(ctx context.Context, server *serve.Server, entries []s
 	for i := range s.models {
 		names = append(names, entries[i].Name)
 	}
+	for _, m := range s.presets {
+		if m.startup {
+			names = append(names, m.names[0])
+		}
+	}
 	if s.embedded() {
 		names = append(names, "")
 	}
@@ -488,7 +513,7 @@ func (s *serving) loadError(err error) error {
 // entry is a model to serve under a name.
 func (s *serving) entry(p *program, rt *engine.Runtime, name string, f servedFile) serve.Entry {
 	return serve.Entry{
-		Name: name, Path: f.target, Load: func(ctx context.Context) (*library.Model, error) {
+		Name: name, Path: f.target, Setup: fmt.Sprintf("%q", f), Load: func(ctx context.Context) (*library.Model, error) {
 			m, err := s.load(ctx, p, rt, f)
 			if err != nil {
 				return nil, err
@@ -503,37 +528,56 @@ func (s *serving) entry(p *program, rt *engine.Runtime, name string, f servedFil
 	}
 }
 
+// entryOfFiles is a model to serve whose files must be there.
+func (s *serving) entryOfFiles(p *program, rt *engine.Runtime, name string, f servedFile) (serve.Entry, error) {
+	e := s.entry(p, rt, name, f)
+	for i, file := range []string{f.target, f.draft} {
+		if file == "" {
+			continue
+		}
+		if err := modelFile(file, []string{byFlag, asDraft}[i]); err != nil {
+			return e, err
+		}
+		bytes, modified, err := modeldir.Size(file)
+		if err != nil {
+			return e, err
+		}
+		if e.Bytes += bytes; e.Modified.IsZero() {
+			e.Modified = modified
+		}
+	}
+	adapters := s.lorasOf(f)
+	e.Bytes += adapters.bytes()
+	return e, nil
+}
+
 // entries are the models to serve. The first is the default.
 func (s *serving) entries(p *program, rt *engine.Runtime) (list []serve.Entry, err error) {
 	names := map[string]bool{}
+	add := func(name string, f servedFile) error {
+		if names[name] {
+			return fmt.Errorf("two models are called %s; --alias names them", terminal.Line(name, 0))
+		}
+		names[name] = true
+		e, err := s.entryOfFiles(p, rt, name, f)
+		list = append(list, e)
+		return err
+	}
 	for i, f := range s.models {
 		name := modeldir.Name(f.target)
 		if i < len(s.aliases) {
 			name = s.aliases[i][0]
 		}
-		if names[name] {
-			return nil, fmt.Errorf("two models are called %s; --alias names them", terminal.Line(name, 0))
+		if err := add(name, f); err != nil {
+			return nil, err
 		}
-		names[name] = true
-		e := s.entry(p, rt, name, f)
-		for i, file := range []string{f.target, f.draft} {
-			if file == "" {
-				continue
-			}
-			if err := modelFile(file, []string{byFlag, asDraft}[i]); err != nil {
-				return nil, err
-			}
-			bytes, modified, err := modeldir.Size(file)
-			if err != nil {
-				return nil, err
-			}
-			if e.Bytes += bytes; e.Modified.IsZero() {
-				e.Modified = modified
-			}
+		list[i] = s.named(list[i], i)
+	}
+	for _, m := range s.presets {
+		if err := add(m.names[0], m.servedFile); err != nil {
+			return nil, err
 		}
-		adapters := s.lorasOf(f)
-		e.Bytes += adapters.bytes()
-		list = append(list, s.named(e, i))
+		m.told(&list[len(list)-1])
 	}
 	if s.embedded() {
 		name := "embedded"

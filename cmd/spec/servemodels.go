@@ -79,10 +79,13 @@ func (s *serving) load(ctx context.Context, p *program, rt *engine.Runtime, f se
 	}
 	m.ToolFallback = s.toolFallback
 	m.Memory.PromptDelay = float64(s.promptDelay)
+	c := chatFlags{template: f.templateName, templateFile: f.templateFile}
+	if c.template == "" && c.templateFile == "" {
+		c = chatFlags{template: s.template, templateFile: s.templateFile}
+	}
 	if f.template != "" {
 		m.Template = f.template
-	} else if s.template != "" || s.templateFile != "" {
-		c := chatFlags{template: s.template, templateFile: s.templateFile}
+	} else if c.template != "" || c.templateFile != "" {
 		if m.Template, m.Stops, err = c.templateSource(target, flags.name()); err != nil {
 			return nil, err
 		}

@@ -23,7 +23,7 @@ func (s *serving) manages() bool { return s.allowManage || s.keyFile != "" }
 
 // stored is a model of the folder.
 func (s *serving) stored(p *program, rt *engine.Runtime, m modeldir.Model) serve.Entry {
-	e := s.entry(p, rt, m.Name, servedFile{m.File, m.Draft, m.Settings.Template})
+	e := s.entry(p, rt, m.Name, servedFile{target: m.File, draft: m.Draft, template: m.Settings.Template})
 	e.Bytes, e.Modified, e.Stored = m.Bytes, m.Modified, true
 	e.Aliases, e.System, e.Parameters = m.Settings.Names(), m.Settings.System, m.Settings.Parameters
 	return e
