@@ -147,9 +147,11 @@ func TestInputIsEncodedAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Encode(t.Context(), texts[0].input); err != nil {
+	ids := slices.Clone(texts[0].input)
+	if err := a.Encode(t.Context(), ids); err != nil {
 		t.Fatal(err)
 	}
+	clear(ids) // they are the caller's again
 	l, err := a.Eval(t.Context(), texts[0].tokens[:9], nil, engine.All)
 	if err != nil {
 		t.Fatal(err)
