@@ -147,9 +147,11 @@ func TestInputIsEncodedAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Encode(t.Context(), texts[0].input); err != nil {
+	ids := slices.Clone(texts[0].input)
+	if err := a.Encode(t.Context(), ids); err != nil {
 		t.Fatal(err)
 	}
+	clear(ids) // they are the caller's again
 	l, err := a.Eval(t.Context(), texts[0].tokens[:9], nil, engine.All)
 	if err != nil {
 		t.Fatal(err)
@@ -336,8 +338,16 @@ func TestEncodeThatFails(t *testing.T) {
 		if err != nil {
 			t.Fatal(test.name, err)
 		}
-		if !slices.Equal(append(got, rest.Data...), x.want) || !slices.Equal(s.Input(), x.input) {
+		if !slices.Equal(append(got, rest.Data...), x.want) || !slices.Equal(s.Input(), x.input) ||
+			s.lineage.encoder != inputKey(x.input) { // or others with the input that failed would go on from this one
 			t.Errorf("%s: the sequence is another one", test.name)
+		}
+		again := int64(0) // what was computed before is counted where it is computed again
+		if test.input != nil && !errors.Is(test.is, engine.ErrVocabulary) {
+			again = int64(len(x.input) + 10)
+		}
+		if n := c.Stats().Recomputed; n != again {
+			t.Errorf("%s: %d tokens were computed again, want %d", test.name, n, again)
 		}
 		c.Close()
 		if n := c.used.Load(); n != 0 {
