@@ -61,6 +61,7 @@ func (e *experts) send(p *pass, y, h []float32) {
 	for i := range n {
 		e.choose(r, i)
 	}
+	r.read.add(r.chosen, e.used, len(e.each), e.each[0].bytes())
 	clear(y)
 	next := p.chosen(e, r.chosen)
 	for expert := range e.each {

@@ -57,7 +57,10 @@ func (m *Model) forward(ctx context.Context, b Batch) ([]Result, error) {
 			p.results[i].Err = fmt.Errorf("%s: %w", m.name, err)
 		}
 	}
-	for p.fill() {
+	for first := true; p.fill(); first = false {
+		if m.config.Experts > 0 { // of a pass of several rounds, the first
+			p.routing.read.begin(first && p.form == nil)
+		}
 		m.net.forward(p)
 		if len(p.hidden) > 0 {
 			p.keep(p.layers)

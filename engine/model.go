@@ -143,6 +143,7 @@ type origin struct {
 type plans struct {
 	memory   MemoryPlan
 	formPlan DraftFormPlan
+	dense    int64 // bytes that a pass reads beside experts
 }
 
 // Close frees the weights now instead of when the Model is collected. It waits for the

@@ -64,7 +64,7 @@ func load(ctx context.Context, rt *Runtime, f *gguf.File, o Options) (*Model, er
 		m.Close()
 		return nil, l.err
 	}
-	m.formPlan = m.planDraftForm(m.sites.shapes)
+	m.formPlan, m.dense = m.planDraftForm(m.sites.shapes), m.readsDense()
 	l.progress.finish()
 	return m, nil
 }

@@ -338,6 +338,7 @@ type routing struct {
 	rows            []int32   // that an expert is chosen for
 	x, y            []float32 // [rows][D] of one expert
 	gate            []float32 // [rows] of the shared expert
+	read            expertReads
 }
 
 // encoder is the network of an encoder-decoder model. Its methods leave errors of the arithmetic in the pass.

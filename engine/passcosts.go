@@ -80,6 +80,9 @@ func (m *Model) learn(b Batch, results []Result, took time.Duration) {
 			rows += n
 		}
 	}
+	if c != nil && m.config.Experts > 0 && m.rt.pass.layers == m.config.Layers {
+		m.rt.pass.routing.read.learn(c, m.dense)
+	}
 	if c != nil && (prompts > ShortRows || prompts == 0 && wanted > 0) {
 		c.Learn(rows, prompts, took.Seconds())
 	}

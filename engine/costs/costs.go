@@ -204,7 +204,7 @@ func (c *Costs) Times() (all []Time) {
 func (c *Costs) Set(times []Time, here bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.mean, c.curve = 0, curve{speedVar: unknown * unknown, stale: true}
+	c.mean, c.curve = 0, curve{speedVar: unknown * unknown, stale: true, reads: c.curve.reads}
 	if here {
 		c.curve.speedVar = noise * noise
 	}

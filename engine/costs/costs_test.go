@@ -15,6 +15,7 @@ func TestCostsAreSafeForManyAtOnce(t *testing.T) {
 	asked := map[string]func(){
 		"Each": func() { c.Each(2) }, "At": func() { c.At(3) }, "Fill": func() { c.Fill(make([]float64, 4)) },
 		"Known": func() { c.Known() }, "Learn": func() { c.Learn(2, 1, 0.01) }, "Longest": func() { c.Longest() },
+		"LearnReads": func() { c.LearnReads([]float64{1, 2}) }, "Reads": func() { c.Reads(2) },
 		"MeanTime": func() { c.MeanTime() }, "Measured": func() { c.Measured(2) }, "Passes": func() { c.Passes(2) },
 		"Prices": func() { c.Prices(1, 2, make([]float64, 4)) }, "Prompt": func() { c.Prompt() },
 		"PromptTokens": func() { c.PromptTokens(1, 0.5) }, "Set": func() { c.Set([]Time{{3, 0.02, 0, 1}}, true) },

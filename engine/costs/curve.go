@@ -38,6 +38,7 @@ type curve struct {
 	known           bool    // a pass was measured, or its time is given
 	prompt          float64 // seconds that a prompt's token adds to a pass; 0: not known
 
+	reads   reads
 	seconds times
 	tried   times // as if lengths that were not used for long had become faster
 	stale   bool  // both are to be computed anew
@@ -50,6 +51,7 @@ type times struct {
 	n      int              // so many; 0: nothing is known
 	slope  float64          // seconds of one more row beyond them
 	prompt float64          // seconds of a prompt's token, see guess
+	reads  *reads
 }
 
 // at is the seconds of a length; 0 where nothing is known.
@@ -58,7 +60,8 @@ func (t *times) at(k int) float64 {
 		return t.known[k]
 	}
 	last := t.n - 1
-	return max(t.known[last]+float64(t.slope*float64(k-last)), guess(t.prompt, t.known[last], last, k))
+	at := t.known[last]
+	return max(at+float64(t.slope*float64(k-last)), guess(t.prompt, at, last, k), at*t.reads.ratio(last, k))
 }
 
 // length is the time of one length: the logarithm of seconds at speed 0, and its variance.
@@ -287,7 +290,8 @@ func (c *curve) build(to *times, most float64) {
 		at[k] = math.Exp(c.length[k].log + c.speed - faster)
 		if last < 0 {
 			for i := range k {
-				at[i] = min(at[k]/(1+float64(unknownSlope*float64(k-i))), guess(c.prompt, at[k], k, i))
+				at[i] = min(at[k]/(1+float64(unknownSlope*float64(k-i))), guess(c.prompt, at[k], k, i),
+					at[k]*c.reads.ratio(k, i))
 			}
 			slope = unknownSlope * at[k]
 		} else {
@@ -308,7 +312,7 @@ func (c *curve) build(to *times, most float64) {
 	for k := last - 1; k >= 0; k-- {
 		at[k] = min(at[k], at[k+1])
 	}
-	to.n, to.slope, to.prompt = last+1, slope, c.prompt
+	to.n, to.slope, to.prompt, to.reads = last+1, slope, c.prompt, &c.reads
 }
 
 // remembers reports whether a length was measured not too long ago.

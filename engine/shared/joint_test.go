@@ -166,3 +166,28 @@ func TestClosedWhileDraftsWait(t *testing.T) {
 		}
 	})
 }
+
+// A pass of drafts that panics fails those in it, and nobody else: the next draft is computed.
+func TestPassOfDraftsThatPanics(t *testing.T) {
+	inDrafts(t, 2, func(d *drafting) {
+		takes := d.c.prepareDrafts
+		d.c.prepareDrafts = func(engine.Batch) time.Duration { panic("a fault") }
+		for _, e := range d.drafts {
+			e.Announce(true)
+		}
+		var wait sync.WaitGroup
+		for _, e := range d.drafts {
+			wait.Go(func() {
+				if _, err := e.Eval(context.Background(), []int32{1}, nil, engine.Last); !errors.Is(err, engine.ErrPanic) {
+					t.Errorf("%v", err)
+				}
+				e.Announce(false)
+			})
+		}
+		wait.Wait()
+		d.c.prepareDrafts = takes
+		if got := d.draft(0, 1, 0); len(got) == 0 || d.c.Stats().Panics != 1 || d.c.reserved != 0 || d.c.lent != 0 {
+			t.Errorf("afterwards: %d logits, %+v", len(got), d.c.Stats())
+		}
+	})
+}
