@@ -19,13 +19,16 @@ import (
 //	y = r + attention(a), r = g or norm(g);  y = y + ffn(norm(y))
 //	logits = output norm(y), of the tokens that the head knows; those of all others are -Inf
 //
+// EAGLE-3.1 (arXiv:2605.09992) has two more norms: of the target's states before fc, each by itself (fc_norm) or all as
+// one (norm_before_fc), and norm(y) in place of y as the g of the next step (norm_output).
+//
 // Shapes: D hidden size, T the target's, V vocabulary, W tokens that the head knows.
 type eagle struct {
 	Head
 	c *Config
 	tokenAndState
 	fc           linear     // [D][3T]
-	targetNorm   norm       // [3T]; none in some heads
+	targetNorm   norm       // of the three states, [T] each, or of all as one [3T]; none in some heads
 	normResidual bool       // r = norm(g)
 	attention    *attention // q [H*d][2D]; k, v [K*d][2D]
 	ffnNorm      norm
@@ -136,8 +139,20 @@ func (l *loader) eagle(model *Model) network {
 		return m
 	}
 	m.fc = l.matrix("fc.weight", d, m.targetSize)
-	if l.boolOr("norm_before_fc", false) {
+	together := l.boolOr("norm_before_fc", false)
+	switch each := "fc_norm.0.weight"; {
+	case together && l.holds(each):
+		l.fail("norm_before_fc", ErrValue, "true, and there is a norm for each state (%s)", each)
+	case together:
 		m.targetNorm = b.norm("enc.output_norm", m.targetSize)
+	case l.holds(each):
+		m.targetNorm = norm{kind: b.norms.kind, eps: c.Epsilon, w: ones(t), b: make([]float32, t)}
+		for i := range m.TargetLayers {
+			m.targetNorm.own = append(m.targetNorm.own, l.vector(fmt.Sprintf("fc_norm.%d.weight", i), t)...)
+		}
+	}
+	if l.boolOr("norm_output", false) {
+		m.Output = FinalNorm
 	}
 	n := l.block(0)
 	m.tokenNorm, m.stateNorm = b.norm(n+"attn_norm", d), b.norm(n+"attn_norm_2", d)

@@ -134,7 +134,11 @@ func statesFor(tb testing.TB, target, head *Model, ids []int32) []float32 {
 // TestEagleOneAnswer: promise P1 for heads, with and without norms, a vocabulary and weights of their own: states of
 // the target and of the head's own in chunks, batches of both and trees, on all kernels and threads.
 func TestEagleOneAnswer(t *testing.T) {
-	for name, e := range map[string]randommodel.Eagle{"plain": {}, "own": {Own: true, Norms: true}} {
+	for name, e := range map[string]randommodel.Eagle{"plain": {}, "own": {Own: true, Norms: true},
+		"each": {Each: true, Keys: map[string]gguf.Value{"norm_output": true}}} {
+		if name == "each" && !testkit.IsLong(t) {
+			continue
+		}
 		for _, weights := range []string{"f32", "q8_0"} {
 			var want, own []float32
 			for i, simd := range asm.Available() {
@@ -233,7 +237,7 @@ func TestEagleOptions(t *testing.T) {
 	}
 	seen := map[string]string{}
 	for name, e := range map[string]randommodel.Eagle{
-		"plain": {}, "own": {Own: true}, "both norms": {Norms: true},
+		"plain": {}, "own": {Own: true}, "both norms": {Norms: true}, "a norm for each": {Each: true},
 		"norm before residual": {Keys: map[string]gguf.Value{"norm_before_residual": true}},
 		"other layers":         {Keys: map[string]gguf.Value{"target_layers": []uint32{0, 1, 2}}},
 		"base":                 {Keys: map[string]gguf.Value{"rope.freq_base": float32(100)}},
@@ -244,6 +248,74 @@ func TestEagleOptions(t *testing.T) {
 			t.Errorf("%s and %s give the same logits", name, seen[key])
 		}
 		seen[key] = name
+	}
+}
+
+// TestEagleNorms: EAGLE-3.1's two norms. A head with a norm for each of the target's states is one without that is fed
+// the normalized states; one that gives what its output norm makes goes on from that.
+func TestEagleNorms(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{})
+	target := openDrawn(t, rt, randommodel.Llama(), Options{})
+	ids := randomTokens(9, 70, 1)
+	open := func(e randommodel.Eagle) (*Model, *reference) {
+		file := e.File(t)
+		m, err := openBytes(t, rt, file, "head.gguf", Options{Target: target})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m, newReference(t, file)
+	}
+	// normed are rows that are normalized with the weights of tensors, one after the other.
+	normed := func(r *reference, x []float32, names ...string) (y []float32) {
+		for i := 0; i < len(x); i += 64 {
+			var row []float64
+			for _, v := range x[i : i+64] {
+				row = append(row, float64(v))
+			}
+			for _, v := range r.normalize(row, r.t[names[i/64%len(names)]], nil) {
+				y = append(y, float32(v))
+			}
+		}
+		return y
+	}
+	text := func(m *Model, states []float32) (*Session, Result) {
+		s := newSession(t, m, SessionOptions{KV: "f32"})
+		g := Segment{Session: s, Tokens: ids, States: states, FromTarget: true, Logits: Last, Hidden: Last, Layers: []int{1}}
+		return s, forward(t, m, Batch{g})[0]
+	}
+	wide := func(x []float32) (y []float64) {
+		for _, v := range x {
+			y = append(y, float64(v))
+		}
+		return y
+	}
+	plain, _ := open(randommodel.Eagle{})
+	each, r := open(randommodel.Eagle{Each: true, Keys: map[string]gguf.Value{"norm_output": true}})
+	if plain.Head().Output != 1 || each.Head().Output != FinalNorm {
+		t.Errorf("the states of layers %d and %d go in with the next tokens", plain.Head().Output, each.Head().Output)
+	}
+	states := statesFor(t, target, plain, ids)
+	for i := range states {
+		states[i] *= 3 // far from normalized
+	}
+	s, got := text(each, states)
+	same, want := text(plain, normed(r, states, "fc_norm.0.weight", "fc_norm.1.weight", "fc_norm.2.weight"))
+	if worst := difference(t, got.Logits.Data, wide(want.Logits.Data)); !(worst < 1e-4) {
+		t.Errorf("a norm for each state: off by %g", worst)
+	}
+	y := normed(r, want.Hidden.Data, "output_norm.weight")
+	step := func(m *Model, s *Session, y []float32) Result {
+		g := Segment{Session: s, Tokens: []int32{5}, States: y, Logits: Last, Hidden: Last, Layers: []int{m.Head().Output}}
+		return forward(t, m, Batch{g})[0]
+	}
+	ahead := step(each, s, y)
+	next := step(plain, same, y)
+	if worst := difference(t, ahead.Logits.Data, wide(next.Logits.Data)); !(worst < 1e-4) {
+		t.Errorf("a step: off by %g", worst)
+	}
+	y = normed(r, next.Hidden.Data, "output_norm.weight")
+	if worst := difference(t, ahead.Hidden.Data, wide(y)); !(worst < 1e-4) {
+		t.Errorf("what a step gives the next one: off by %g", worst)
 	}
 }
 
@@ -274,10 +346,15 @@ func TestEagleRefused(t *testing.T) {
 		"unknown key":    {key("attention.sliding_window", uint32(9)), target, ErrUnsupported, "sliding_window"},
 		"no hidden size": {key("target_hidden_size", nil), target, gguf.ErrMissing, "target_hidden_size"},
 		"unknown tensor": {randommodel.Eagle{More: "blk.0.attn_q_norm.weight"}, target, ErrUnsupported, "attn_q_norm"},
-		"no fc":          {randommodel.Eagle{Without: "fc.weight"}, target, ErrMissing, "fc.weight"},
-		"d2t beyond":     {randommodel.Eagle{Own: true, D2T: append(make([]int64, 39), 70)}, target, ErrValue, "d2t"},
-		"d2t twice":      {randommodel.Eagle{Own: true, D2T: make([]int64, 40)}, target, ErrValue, "d2t"},
-		"d2t too short":  {randommodel.Eagle{Own: true, D2T: make([]int64, 39)}, target, ErrShape, "d2t"},
+		"two norms": {randommodel.Eagle{Each: true, Keys: map[string]gguf.Value{"norm_before_fc": true}}, target, ErrValue,
+			"norm_before_fc"},
+		"a norm lacks":  {randommodel.Eagle{Each: true, Without: "fc_norm.2.weight"}, target, ErrMissing, "fc_norm.2"},
+		"norm of a key": {key("norm_before_attention", true), target, ErrUnsupported, "norm_before_attention"},
+		"another norm":  {randommodel.Eagle{More: "fc_norm.3.weight"}, target, ErrUnsupported, "fc_norm.3"},
+		"no fc":         {randommodel.Eagle{Without: "fc.weight"}, target, ErrMissing, "fc.weight"},
+		"d2t beyond":    {randommodel.Eagle{Own: true, D2T: append(make([]int64, 39), 70)}, target, ErrValue, "d2t"},
+		"d2t twice":     {randommodel.Eagle{Own: true, D2T: make([]int64, 40)}, target, ErrValue, "d2t"},
+		"d2t too short": {randommodel.Eagle{Own: true, D2T: make([]int64, 39)}, target, ErrShape, "d2t"},
 		"d2t without output": {randommodel.Eagle{Own: true, Without: "output.weight"}, target,
 			ErrMissing, "output.weight"},
 		"own, without a target": {randommodel.Eagle{Own: true}, nil, nil, ""},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/engine/shared"
+	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/internal/randommodel"
 )
 
@@ -33,7 +34,8 @@ func openHeads(t *testing.T, rt *engine.Runtime) map[string][2]*engine.Model {
 	}
 	all := map[string][2]*engine.Model{}
 	for name, files := range map[string][2][]byte{
-		"eagle":      {randommodel.Llama().File(t), randommodel.Eagle{}.File(t)},
+		"eagle": {randommodel.Llama().File(t), // EAGLE-3.1
+			randommodel.Eagle{Each: true, Keys: map[string]gguf.Value{"norm_output": true}}.File(t)},
 		"dflash":     {randommodel.Llama().File(t), randommodel.DFlash{}.File(t)},
 		"mtp":        {recipe("qwen35", 1), nil},
 		"mtp blocks": {recipe("qwen35", 3), nil},

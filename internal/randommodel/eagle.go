@@ -2,6 +2,7 @@ package randommodel
 
 import (
 	"encoding/binary"
+	"fmt"
 	"io"
 	"math"
 	"testing"
@@ -13,6 +14,7 @@ import (
 type Eagle struct {
 	Own         bool                  // embedding and output matrix, 40 tokens of which it knows
 	Norms       bool                  // norm_before_fc and norm_before_residual
+	Each        bool                  // a norm for each of the target's states
 	Keys        map[string]gguf.Value // replaced, added; nil values are left out
 	D2T         []int64
 	Without     string
@@ -57,6 +59,9 @@ func (e Eagle) File(tb testing.TB) []byte {
 	matrix("fc.weight", d, 3*t)
 	if e.Norms {
 		add("enc.output_norm.weight", 1, 0.2, 3*t)
+	}
+	for i := 0; e.Each && i < 3; i++ {
+		add(fmt.Sprintf("fc_norm.%d.weight", i), 1, 0.3, t)
 	}
 	for _, name := range []string{"blk.0.attn_norm.weight", "blk.0.attn_norm_2.weight", "blk.0.ffn_norm.weight",
 		"output_norm.weight"} {
