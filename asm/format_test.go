@@ -67,13 +67,16 @@ func TestSums(t *testing.T) {
 
 // TestNotFinite: a block is refused exactly if the panel that is made of it has a weight that is not finite.
 func TestNotFinite(t *testing.T) {
-	r := newRand(31)
+	r, tries := newRand(31), 4000
+	if testing.Short() { // emulated
+		tries = 1000
+	}
 	for _, f := range Formats() {
 		if f == NVFP4 {
 			continue // is always finite
 		}
 		refused := 0
-		for try := range 4000 {
+		for try := range tries {
 			row := randomRow(r, f, 3*max(f.BlockWeights(), 4)) // 12 numbers, or 3 blocks
 			for range 1 + try%3 {
 				row[r.IntN(len(row))] = byte(r.Uint32()) | 0x7c
@@ -104,8 +107,8 @@ func TestNotFinite(t *testing.T) {
 				refused++
 			}
 		}
-		if refused < 200 || refused > 3800 {
-			t.Errorf("%v: %d of 4000 rows refused", f, refused)
+		if refused < tries/20 || refused > tries-tries/20 {
+			t.Errorf("%v: %d of %d rows refused", f, refused, tries)
 		}
 	}
 }

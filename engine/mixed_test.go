@@ -97,6 +97,12 @@ func TestMixedTypesOneAnswer(t *testing.T) {
 	}
 }
 
+// TestLongMixedTypesOneAnswer: every number of tokens at a time with every number of threads.
+func TestLongMixedTypesOneAnswer(t *testing.T) {
+	testkit.Long(t)
+	TestMixedTypesOneAnswer(t)
+}
+
 func oneMixedAnswer(t *testing.T, g mixedGolden, file string) {
 	t.Helper()
 	one := newRuntime(t, RuntimeOptions{SIMD: "scalar", Threads: 1})
@@ -112,7 +118,10 @@ func oneMixedAnswer(t *testing.T, g mixedGolden, file string) {
 	for _, name := range asm.Available() {
 		for _, threads := range []int{1, 2} {
 			m := openMixed(t, newRuntime(t, RuntimeOptions{SIMD: name, Threads: threads}), file, "")
-			for _, size := range []int{1, 3, 8, len(g.IDs)} {
+			for i, size := range []int{1, 3, 8, len(g.IDs)} {
+				if !testkit.IsLong(t) && i%2 != threads-1 { // every size, with one number of threads
+					continue
+				}
 				s := newSession(t, m, SessionOptions{})
 				var got []float32
 				for from := 0; from < len(g.IDs); from += size {

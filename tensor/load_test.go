@@ -150,14 +150,14 @@ func TestRow(t *testing.T) {
 
 // TestRead reads matrices of several reads' size, as they are and converted, from the middle of a file.
 func TestRead(t *testing.T) {
-	for _, threads := range []int{1, 5} {
-		rt := runtimeOf(t, threads)
-		for i, from := range asm.Formats() {
-			const rows, cols, off = 900, 1024, 77 // more than is read at a time, of every type
-			raw := rawRows(t, from, 6, rows, cols)
-			file := bytes.NewReader(append(make([]byte, off), raw...))
-			floats := make([]float32, rows*cols)
-			ok(t, Decode(from, floats, raw))
+	for i, from := range asm.Formats() {
+		const rows, cols, off = 900, 1024, 77 // more than is read at a time, of every type
+		raw := rawRows(t, from, 6, rows, cols)
+		file := bytes.NewReader(append(make([]byte, off), raw...))
+		floats := make([]float32, rows*cols)
+		ok(t, Decode(from, floats, raw))
+		for _, threads := range []int{1, 5} {
+			rt := runtimeOf(t, threads)
 			all := []Type{F32, F16, BF16, Q8_0, Q4_0}
 			to := []Type{from, all[i%len(all)], all[(i+2)%len(all)]} // rows are decoded, then encoded
 			switch {
