@@ -9,8 +9,8 @@ import (
 )
 
 // Perplexity measures how well a model predicts a sequence, as llama.cpp's perplexity tool does: the sequence is cut
-// into chunks of o.Context tokens, 4 at least, the rest is dropped; the first token of each chunk is replaced by BOS, if the
-// vocabulary asks for one; the predictions of the second half of each chunk count. The result is exp of the mean
+// into chunks of o.Context tokens, 4 at least, the rest is dropped; the first token of each chunk is replaced by BOS,
+// if the vocabulary asks for one; the predictions of the second half of each chunk count. The result is exp of the mean
 // negative log-likelihood. A sequence shorter than o.Context is one chunk; it needs three tokens for a prediction.
 func Perplexity(ctx context.Context, m *Model, ids []int32, o SessionOptions) (float64, error) {
 	window := o.Context

@@ -248,8 +248,8 @@ func (a *auto) draftTogether() bool {
 }
 
 // explore reports whether a token of each is to be drafted to learn what such a pass takes, which is longer than any
-// that was measured, since that gains if rows are as cheap as they can be; and what it loses if they are as expensive as
-// it seems.
+// that was measured, since that gains if rows are as cheap as they can be; and what it loses if they are as expensive
+// as it seems.
 func (a *auto) explore() (promises bool, loss float64) {
 	l, c, rows := &a.acceptance.lanes[0], a.target.Costs(), float64(2*a.sessions)
 	longest := float64(c.Longest())
@@ -281,8 +281,8 @@ func (a *auto) pricePlan(k int) {
 	}
 }
 
-// shareSteps sets the time of draft steps to each decoder's part of a pass with all of them, and reports whether that is
-// much less than they take at present.
+// shareSteps sets the time of draft steps to each decoder's part of a pass with all of them, and reports whether that
+// is much less than they take at present.
 func (a *auto) shareSteps() bool {
 	if a.drafting == nil {
 		return false

@@ -13,8 +13,8 @@ type CandidateSource interface {
 	Next(path []int32, branch int) (id int32, match int)
 }
 
-// Reading is a [CandidateSource] that also looks up in what the target's encoder has read. Read is told before Reset, for
-// each text; the tokens are valid during the call, nil: there is no encoder.
+// Reading is a [CandidateSource] that also looks up in what the target's encoder has read. Read is told before Reset,
+// for each text; the tokens are valid during the call, nil: there is no encoder.
 type Reading interface {
 	CandidateSource
 	Read(input []int32)

@@ -14,7 +14,8 @@ import (
 )
 
 // A settings file gives flags values: a key is a flag's name without its dashes, or its environment variable. What
-// stands before all sections and in [*] is for every command that has the flag; other sections are models of spec serve.
+// stands before all sections and in [*] is for every command that has the flag; other sections are models of spec
+// serve.
 
 // common are the flags that every command has.
 type common struct {

@@ -288,9 +288,12 @@ func TestOptions(t *testing.T) {
 	check("tokenize --ids --no-bos --parse-special", &tokenize{ids: true, noSpecial: true, parse: true})
 	check("verify a --json -m b -t 3", &verification{
 		modelFlags: modelFlags{model: "b", threads: 3}, receipt: "a", json: true})
-	check("perplexity", &perplexity{chunk: 512, chunks: -1, results: asText})
-	check("perplexity -f a -c 64 --chunks 3 -ngl 9", &perplexity{text: promptFlags{file: "a"}, chunk: 64, chunks: 3,
-		results: asText})
+	chunks := func(tokens int) modelFlags {
+		return modelFlags{sessions: engine.Sessions{Tokens: tokens, KV: "f16"}}
+	}
+	check("perplexity", &perplexity{modelFlags: chunks(512), chunk: 512, chunks: -1, results: asText})
+	check("perplexity -f a -c 64 --chunks 3 -ngl 9", &perplexity{modelFlags: chunks(64), text: promptFlags{file: "a"},
+		chunk: 64, chunks: 3, results: asText})
 	check("imatrix -f a -c 64 -o b", &importance{text: promptFlags{file: "a"}, chunk: 64, chunks: -1, out: "b"})
 	check("imatrix --in-file a --in-file b -o c", &importance{chunk: 512, chunks: -1, in: []string{"a", "b"}, out: "c"})
 	bench := newBenchmark()

@@ -54,8 +54,8 @@ func (c *Costs) LearnReads(reads []float64) {
 	c.curve.stale = true
 }
 
-// Reads is what a pass of so many rows reads as a multiple of one of one row: 1 but for mixtures of experts whose passes
-// told.
+// Reads is what a pass of so many rows reads as a multiple of one of one row: 1 but for mixtures of experts whose
+// passes told.
 func (c *Costs) Reads(rows int) float64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -119,8 +119,8 @@ func (e *ExitSession) Announce(will bool) {
 	}
 }
 
-// PassCosts fills seconds[i] with what Spent is expected to grow by in an Eval of i+1 tokens, when as many sessions share
-// the pass as did lately. It reports false while the target's session is alone, or nothing is known.
+// PassCosts fills seconds[i] with what Spent is expected to grow by in an Eval of i+1 tokens, when as many sessions
+// share the pass as did lately. It reports false while the target's session is alone, or nothing is known.
 func (e *ExitSession) PassCosts(seconds []float64) bool {
 	c := e.target.c
 	c.mu.Lock()

@@ -26,4 +26,4 @@ func SmallModel(tb testing.TB, rt *engine.Runtime, layers int) *engine.Model {
 }
 
 // SetPrepareDrafts is SetPrepare for passes of drafts by the model itself ([ExitSession]).
-func (c *Scheduler) SetPrepareDrafts(f func(engine.Batch) time.Duration) { c.prepareDrafts = f }
+func (c *Scheduler) SetPrepareDrafts(f func(engine.Batch) time.Duration) { c.joint.prepare = f }

@@ -22,6 +22,8 @@ type joint struct {
 	armed   bool   // the timer runs
 	since   moment // from then on
 	peers   float64
+	prepare func(engine.Batch) time.Duration // tests: as the Scheduler's
+
 	// of one pass
 	batch   engine.Batch
 	results []engine.Result
@@ -162,8 +164,8 @@ func (c *Scheduler) computeJoint() {
 		j.took = turn.Took
 		turn.End()
 	}()
-	if c.prepareDrafts != nil {
-		turn.Took = c.prepareDrafts(j.batch)
+	if j.prepare != nil {
+		turn.Took = j.prepare(j.batch)
 	}
 	j.results, j.err = turn.Forward(c.ctx, c.m, j.batch)
 }

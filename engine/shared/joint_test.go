@@ -26,7 +26,7 @@ func inDrafts(t *testing.T, n int, test func(d *drafting)) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &drafting{T: t, c: New(m, Options{Wait: 20 * time.Millisecond})}
 		defer d.c.Close()
-		d.c.prepareDrafts = func(b engine.Batch) time.Duration {
+		d.c.joint.prepare = func(b engine.Batch) time.Duration {
 			d.passes = append(d.passes, len(b))
 			time.Sleep(10 * time.Millisecond)
 			return 10 * time.Millisecond
@@ -170,8 +170,8 @@ func TestClosedWhileDraftsWait(t *testing.T) {
 // A pass of drafts that panics fails those in it, and nobody else: the next draft is computed.
 func TestPassOfDraftsThatPanics(t *testing.T) {
 	inDrafts(t, 2, func(d *drafting) {
-		takes := d.c.prepareDrafts
-		d.c.prepareDrafts = func(engine.Batch) time.Duration { panic("a fault") }
+		takes := d.c.joint.prepare
+		d.c.joint.prepare = func(engine.Batch) time.Duration { panic("a fault") }
 		for _, e := range d.drafts {
 			e.Announce(true)
 		}
@@ -185,7 +185,7 @@ func TestPassOfDraftsThatPanics(t *testing.T) {
 			})
 		}
 		wait.Wait()
-		d.c.prepareDrafts = takes
+		d.c.joint.prepare = takes
 		if got := d.draft(0, 1, 0); len(got) == 0 || d.c.Stats().Panics != 1 || d.c.reserved != 0 || d.c.lent != 0 {
 			t.Errorf("afterwards: %d logits, %+v", len(got), d.c.Stats())
 		}

@@ -49,18 +49,22 @@ type Scheduler struct {
 	batch    engine.Batch // of the pass that runs
 	taken    []*Session   // theirs
 	encoding *Session     // whose encoder input it computes beside them; nil: nobody's
-	order    []*Session   // of pending ones, while a pass is put together
-	wanted   []int32      // the tokens of one of them, likewise
-	steps    passSteps
-	cost     *costs.Costs // of passes of its sessions
-	worked   atomic.Int64 // nanoseconds of passes
-	panics   atomic.Int64
+	sorting
+	steps  passSteps
+	cost   *costs.Costs // of passes of its sessions
+	worked atomic.Int64 // nanoseconds of passes
+	panics atomic.Int64
 
 	stats      Stats
 	everywhere bool // sequences of the model can be cut back to any length: no windows, no recurrent layers, no head
 
-	prepare       func(engine.Batch) time.Duration // tests: called before each pass; what it takes longer for that
-	prepareDrafts func(engine.Batch) time.Duration // tests: likewise before those of drafts
+	prepare func(engine.Batch) time.Duration // tests: called before each pass; what it takes longer for that
+}
+
+// sorting is memory for putting a pass together.
+type sorting struct {
+	order  []*Session // pending ones
+	wanted []int32    // the tokens of one of them
 }
 
 // Options configure a [Scheduler]. The zero value is a good choice but for limits, of which it has none.
