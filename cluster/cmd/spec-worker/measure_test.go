@@ -27,13 +27,19 @@ import (
 // in this process), and the time on the clock that the queue's operations take of a request.
 //
 //	go test -run '^$' -bench Workers -benchtime 10x ./cmd/spec-worker
+//
+// SPEC_MODEL names another target for the embedded draft model, such as one that "spec synth target-1b" writes.
 func BenchmarkWorkers(b *testing.B) {
 	const threads, parallel, requests = 2, 8, 48
 	clock := time.Unix(1e9, 0)
 	url := natstest.Start(b, 0)
 	nc := natstest.Connect(b, url)
 	dir := b.TempDir()
-	flags := append(pair(), "-t", strconv.Itoa(threads), "-np", strconv.Itoa(parallel))
+	files := pair()
+	if m := os.Getenv("SPEC_MODEL"); m != "" {
+		files[1] = m
+	}
+	flags := append(slices.Clone(files), "-t", strconv.Itoa(threads), "-np", strconv.Itoa(parallel))
 	var c command
 	if err := c.parse(flags, os.Getenv, io.Discard); err != nil {
 		b.Fatal(err)
@@ -55,7 +61,7 @@ func BenchmarkWorkers(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			p := &process{t: b, name: name, args: append(pair(), "-t", strconv.Itoa(threads/n), "-np", strconv.Itoa(parallel/n),
+			p := &process{t: b, name: name, args: append(slices.Clone(files), "-t", strconv.Itoa(threads/n), "-np", strconv.Itoa(parallel/n),
 				"-nats", url, "-queue", name, "-metrics-listen", l.Addr().String())}
 			l.Close()
 			p.start()
