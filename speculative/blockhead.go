@@ -34,7 +34,7 @@ func (b *blockHead) logits(ctx context.Context, path []int32, written int, d *Dr
 	if b.lost || len(b.text) != written-1 {
 		return nil, nil
 	}
-	if depth >= b.rows.Rows() && depth < b.most {
+	if depth >= b.rows.Rows() {
 		if err := b.draft(ctx, path[written-1], depth, d); err != nil {
 			return nil, err
 		}

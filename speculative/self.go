@@ -123,7 +123,7 @@ func (s *selfSequence) begin(target Sequence) error {
 // sequence is s as the text's target has it: with shared passes, or not.
 func (s *selfSequence) sequence() Sequence {
 	if t, ok := s.target.(lending); ok {
-		return &sharedSelf{s, t}
+		return &sharedSelf{selfSequence: s, lender: t}
 	}
 	return s
 }
@@ -131,6 +131,7 @@ func (s *selfSequence) sequence() Sequence {
 // sharedSelf is a selfSequence whose passes are shared with those of other texts that draft at the same time.
 type sharedSelf struct {
 	*selfSequence
+	shared.Unread
 	lender lending
 }
 
@@ -186,20 +187,6 @@ func (s *sharedSelf) Load() shared.Load {
 
 // Reads is how much of the model's weights a pass of the draft form reads.
 func (s *sharedSelf) Reads() float64 { return s.m.PlanDraftForm().Reads }
-
-// Reusable is the whole text, Follow, Await and Resume do nothing: no text is read.
-func (s *sharedSelf) Reusable(text []int32) int { return len(text) }
-
-// Follow does nothing.
-func (s *sharedSelf) Follow(interface{ Announce(will bool) }) {}
-
-// Await does nothing.
-func (s *sharedSelf) Await(context.Context, []int32) {}
-
-// Resume does nothing.
-func (s *sharedSelf) Resume([]int32, []int32, func() ([]int32, []float32)) ([]int32, []float32) {
-	return nil, nil
-}
 
 // close drops what has been computed.
 func (s *selfSequence) close() {

@@ -20,6 +20,7 @@ import (
 // there is more. It belongs to the goroutine of its
 // session, and is closed with it.
 type ExitSession struct {
+	Unread
 	target  *Session
 	layers  int
 	form    *engine.DraftForm // nil: the model as it is
@@ -135,17 +136,20 @@ func (e *ExitSession) PassCosts(seconds []float64) bool {
 // Load is that of the target's session.
 func (e *ExitSession) Load() Load { return e.target.Load() }
 
+// Unread is the part of a sequence with shared passes that reads texts, of one that reads none.
+type Unread struct{}
+
 // Reusable is the whole text: nothing of it is computed again.
-func (e *ExitSession) Reusable(text []int32) int { return len(text) }
+func (Unread) Reusable(text []int32) int { return len(text) }
 
 // Follow has nothing to tell: nobody follows a draft.
-func (e *ExitSession) Follow(follower) {}
+func (Unread) Follow(follower) {}
 
-// Await has nothing to wait for, and Resume nothing to go on from: no text is read.
-func (e *ExitSession) Await(context.Context, []int32) {}
+// Await has nothing to wait for.
+func (Unread) Await(context.Context, []int32) {}
 
-// Resume is part of what sequences with shared passes have; see Await.
-func (e *ExitSession) Resume([]int32, []int32, func() ([]int32, []float32)) ([]int32, []float32) {
+// Resume has nothing to go on from.
+func (Unread) Resume([]int32, []int32, func() ([]int32, []float32)) ([]int32, []float32) {
 	return nil, nil
 }
 

@@ -25,6 +25,7 @@ type joint struct {
 	prepare func(engine.Batch) time.Duration // tests: as the Scheduler's
 
 	// of one pass
+	with    []*ExitSession
 	batch   engine.Batch
 	results []engine.Result
 	err     error
@@ -132,23 +133,20 @@ func (e *ExitSession) share() (engine.Result, error) {
 func (c *Scheduler) passJoint() {
 	j := &c.joint
 	first := j.asking[0]
-	var with []*ExitSession
 	j.asking = slices.DeleteFunc(j.asking, func(e *ExitSession) bool {
 		same := e.form == first.form && e.layers == first.layers
 		if same {
-			with = append(with, e)
+			j.with, j.batch = append(j.with, e), append(j.batch, e.ask.segment)
 		}
 		return same
 	})
-	j.batch = j.batch[:0]
-	for _, e := range with {
-		j.batch = append(j.batch, e.ask.segment)
-	}
 	c.mu.Unlock()
 	c.computeJoint()
 	c.mu.Lock()
-	c.settleJoint(with)
+	c.settleJoint()
+	clear(j.with)
 	clear(j.batch)
+	j.with, j.batch = j.with[:0], j.batch[:0]
 	j.results, j.err, j.running = nil, nil, false
 	c.kickJoint()
 }
@@ -172,8 +170,9 @@ func (c *Scheduler) computeJoint() {
 
 // settleJoint hands out what the pass gave and charges its time: each session pays an equal part of the pass's own time
 // and that of its rows.
-func (c *Scheduler) settleJoint(with []*ExitSession) {
+func (c *Scheduler) settleJoint() {
 	j := &c.joint
+	with := j.with
 	rows := 0
 	for i := range j.batch {
 		rows += len(j.batch[i].Tokens)

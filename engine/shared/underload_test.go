@@ -292,8 +292,7 @@ func TestLongAutoUnderScriptedLoad(t *testing.T) {
 }
 
 // Where a pass of twice as many rows is cheap, though its time rises in a step with the first row more, eight decoders
-// that draft together gain at least a tenth. A decoder by itself would not draft there: its row would cost more than
-// what it brings.
+// gain at least a tenth where drafts are accepted, and lose next to nothing where they are not.
 func TestAutoFillsCheapRows(t *testing.T) {
 	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 1}) // without workers, which do not belong to the bubble
 	if err != nil {
