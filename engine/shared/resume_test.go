@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/internal/randommodel"
@@ -135,4 +136,59 @@ func TestHeadsGoOnFromTheSameText(t *testing.T) {
 	if n := c.used.Load(); n != 0 {
 		t.Errorf("%d bytes are left", n)
 	}
+}
+
+// A sequence that is to read what an older one is reading goes on from that once it is read, also if it waited for its
+// place first, and passes do not wait for it meanwhile. It does not wait where it asks again itself.
+func TestAwaitOfOneThatWaitedForItsPlace(t *testing.T) {
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
+	target := smallLlama(t, rt, 512)
+	head := openFile(t, rt, randommodel.Eagle{}.File(t), engine.Options{Target: target})
+	text := randomTokens(61, 70, 4)
+	states := statesFor(t, target, head, text)
+	c := New(head, Options{CacheBytes: 1 << 30, Sessions: 2})
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second) // a wait without end is an error
+	defer cancel()
+	none := func() ([]int32, []float32) { return nil, nil }
+	begin := func() *Session {
+		s, err := c.NewSession(ctx, SessionOptions{})
+		if err != nil {
+			t.Error(err)
+		}
+		return s
+	}
+	older, other := begin(), begin()
+	older.Await(ctx, text)
+	older.Await(ctx, text)
+	older.Resume(text[:1], text[1:], none)
+	opened, read := make(chan *Session), make(chan *Session)
+	go func() {
+		s := begin()
+		opened <- s
+		s.Await(ctx, text)
+		s.Resume(text[:1], text[1:], none)
+		read <- s
+	}()
+	for c.Stats().Waiting == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	other.Close()
+	younger := <-opened
+	for expected := true; expected && ctx.Err() == nil; time.Sleep(time.Millisecond) {
+		c.mu.Lock()
+		expected = younger.expected()
+		c.mu.Unlock()
+	}
+	g := engine.Segment{Tokens: text[1:], States: states[:60*3*64], FromTarget: true, Logits: engine.Last}
+	if _, err := older.EvalSegment(ctx, g); err != nil {
+		t.Fatal(err)
+	}
+	older.Announce(false)
+	s := <-read
+	if err := ctx.Err(); err != nil || s.Reused() != 60 {
+		t.Errorf("%v; %d tokens of the other sequence", err, s.Reused())
+	}
+	s.Close()
+	older.Close()
 }

@@ -176,9 +176,14 @@ func (s *Session) Await(ctx context.Context, text []int32) {
 	if c.recomputes() || c.closed || s.usable() != nil || !c.shares(s) {
 		return
 	}
+	s.hasRead()
 	c.awaits++
 	s.text, s.order = append(s.text[:0], text...), c.awaits
 	for c.gains(s) && ctx.Err() == nil && !c.closed {
+		if s.state == announced { // as it is after it waited for its place: passes are not to wait for it
+			c.enter(s, idle)
+			c.changed()
+		}
 		c.mu.Unlock()
 		select {
 		case <-s.wake:
@@ -234,7 +239,7 @@ func (s *Session) hasRead() {
 // readers wakes the sessions that may wait for others' reading.
 func (c *Scheduler) readers() {
 	for _, o := range c.sessions {
-		if len(o.text) > 0 && o.state == idle {
+		if len(o.text) > 0 && !o.pending() {
 			o.tell()
 		}
 	}
