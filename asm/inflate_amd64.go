@@ -57,7 +57,9 @@ func inflatesAVX512(k *Kernels, vbmi bool) {
 	k.Weights[IQ2_S].Inflate = inflateOf(IQ2_S, iq2sInflateAVX512, &planesIQ2_S[0])
 	k.Weights[IQ2_XS].Inflate = inflateOf(IQ2_XS, iq2xsInflateAVX512, &planesIQ2_XS[0])
 	k.Weights[IQ2_XXS].Inflate = inflateOf(IQ2_XXS, iq2xxsInflateAVX512, &planesIQ2_XXS[0])
+	k.Weights[IQ1_M].Inflate = inflateOf(IQ1_M, iq1InflateAVX512, &planesIQ1[0])
 	k.Weights[TQ1_0].Inflate = inflateTernaryAVX512
+	k.Weights[IQ1_S].Inflate = inflateOf(IQ1_S, iq1InflateAVX512, &planesIQ1[0])
 	k.Weights[Q1_0].Inflate = narrowInflate(128, 4, func(nibbles, quants []byte) {
 		q1InflateAVX512(&nibbles[0], &quants[0])
 	})
@@ -80,6 +82,7 @@ var (
 	planesIQ2_XS  = planes(gridIQ2_XS[:], func(e uint16) uint16 { return e })
 	planesIQ2_S   = planes(gridIQ2_S[:], func(e uint16) uint16 { return e })
 	planesIQ3_XXS = planes(gridIQ3_XXS[:], bitsIQ3)
+	planesIQ1     = stepPlanes(gridIQ1[:])
 	planesTQ1_0   = planes(bytesTQ1_0(), digitsTQ1_0)
 )
 
@@ -89,6 +92,23 @@ func planes(entries []uint16, bits func(e uint16) uint16) []byte {
 	for i, e := range entries {
 		v := bits(e)
 		p[i], p[len(entries)+i] = byte(v), byte(v>>8)
+	}
+	return p
+}
+
+// stepPlanes are the lower bytes of ascending entries; then of each 16 of them the first and the last higher byte; then
+// the low 8 bits of the index before the step between those, or of the last index. There is one step at most.
+func stepPlanes(entries []uint16) []byte {
+	n := len(entries) / 16
+	p := make([]byte, len(entries)+3*n)
+	for i, e := range entries {
+		p[i] = byte(e)
+		first, last, step := p[len(entries):][:n], p[len(entries)+n:][:n], p[len(entries)+2*n:]
+		if high := byte(e >> 8); i%16 == 0 {
+			first[i/16], last[i/16], step[i/16] = high, high, byte(i)
+		} else if last[i/16] = high; high == first[i/16] {
+			step[i/16] = byte(i)
+		}
 	}
 	return p
 }

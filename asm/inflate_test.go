@@ -43,6 +43,43 @@ func TestInflate(t *testing.T) {
 	})
 }
 
+// TestInflateEveryEntry: every entry of a grid, with every sign that counts, in every row.
+func TestInflateEveryEntry(t *testing.T) {
+	eachSet(t, func(t *testing.T, k, scalar *Kernels) {
+		r := newRand(62)
+		for _, f := range Formats() {
+			if !f.Compact() || formats[f].table == nil {
+				continue
+			}
+			table := formats[f].table
+			l, most := table.grid.layout(table), 256<<table.grid.high
+			cols := most / 32 * SuperBlock
+			compact := make([]byte, f.PanelBytes(cols))
+			for i := range cols / SuperBlock {
+				for row := range PanelRows {
+					var b gridBlock
+					for j := range b.entry {
+						b.entry[j] = uint16((32*i + j + 7*row) % most)
+					}
+					for j := range b.signs {
+						b.signs[j] = byte(r.Uint32())
+						if table.grid.minus {
+							b.signs[j] &= 1
+						}
+					}
+					l.put(compact[i*l.size:][:l.size], &b, row)
+				}
+			}
+			want, got := make([]byte, f.ProductBytes(cols)), make([]byte, f.ProductBytes(cols))
+			scalar.Weights[f].Inflate(want, compact, cols)
+			k.Weights[f].Inflate(got, compact, cols)
+			if !bytes.Equal(got, want) {
+				t.Errorf("%v: not the scalar set's panel", f)
+			}
+		}
+	})
+}
+
 // BenchmarkInflate: a panel of 2048 columns, in the caches.
 func BenchmarkInflate(b *testing.B) {
 	for _, f := range Formats() {

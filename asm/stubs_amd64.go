@@ -763,6 +763,13 @@ func iq2sInflateAVX512(dst *byte, panel *byte, tables *byte, supers int, scales 
 //go:noescape
 func iq3xxsInflateAVX512(dst *byte, panel *byte, tables *byte, supers int, scales int)
 
+// iq1InflateAVX512 is
+//
+//	WeightKernels.Inflate of IQ1: of super-blocks, with scales bytes of s each
+//
+//go:noescape
+func iq1InflateAVX512(dst *byte, panel *byte, tables *byte, supers int, scales int)
+
 // tq1InflateAVX512 is
 //
 //	WeightKernels.Inflate of TQ1_0, of super-blocks

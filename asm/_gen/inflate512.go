@@ -13,11 +13,19 @@ import "fmt"
 //	DI super-blocks left  R9 scales left  R10 bytes of scales  R13 sub-blocks left
 //	Z0 entries  Z1 … Z4 pairs  Z5 … Z8 one weight's  Z9 … Z12 where pairs are  Z13, Z14 masks  Z15 each of 4 bits twice
 //	Z16 … Z31 tables  K1, K2, K3 bits 7, 8, 9 of entries
+//
+// A nibble of IQ1 is twice a digit and 6, less 1 for minus. Its 2,048 entries ascend, so digits 4 … 7 are a step
+// function of the index: of 16 entries in a row none has more than two values of them. Of each 16 a table has the first
+// and the last value, and the index before the step: 3 look-ups where digits 0 … 3 take 16.
+//
+//	Z3 bits 8 … 10 of entries and whether minus, of a row  Z9 … Z11 halves of the tables of 16 entries
+//	Z12 … Z15 masks and what is added  K4 bits 10 of entries  K5 entries behind the step
 type inflate512 struct {
 	name, doc string
-	sub       int // bytes of a sub-block
-	low       int // bytes of its entries
-	bits      int // of an entry
+	sub       int  // bytes of a sub-block
+	low       int  // bytes of its entries
+	bits      int  // of an entry
+	minus     bool // of IQ1: a sign takes 1 off 8 nibbles
 }
 
 var inflates512 = []*inflate512{
@@ -25,6 +33,7 @@ var inflates512 = []*inflate512{
 	{name: "iq2xs", doc: "IQ2_XS", sub: 128, low: 64, bits: 9},
 	{name: "iq2s", doc: "IQ2_S", sub: 144, low: 64, bits: 10},
 	{name: "iq3xxs", doc: "IQ3_XXS", sub: 192, low: 128, bits: 8},
+	{name: "iq1", doc: "IQ1", sub: 96, low: 64, bits: 11, minus: true},
 }
 
 // inflateKernels512 writes them all.
@@ -103,18 +112,14 @@ func (f *file) inflate512(v *inflate512) {
 	doc := fmt.Sprintf("WeightKernels.Inflate of %s: of super-blocks, with scales bytes of s each", v.doc)
 	f.function(v.name+"InflateAVX512", 0, "dst *byte, panel *byte, tables *byte, supers int, scales int", doc)
 	f.load("dst", "BX", "panel", "AX", "tables", "CX", "supers", "DI", "scales", "R10")
-	f.ins("VPBROADCASTQ", f.word(0xcccccccc), z(13))
-	f.ins("VPBROADCASTQ", f.word(0xf0f0f0f0), z(14))
-	var twice [16]int
-	for i := range twice {
-		for j := range 4 {
-			twice[i] |= i >> j & 1 * 3 << (2 * j)
-		}
+	if v.minus {
+		f.constantsIQ1()
+	} else {
+		f.constants512()
 	}
-	f.ins("VBROADCASTI32X4", f.lookup("twice", twice), z(15))
 	for i := range 16 {
 		switch n := v.pairs512(); {
-		case n == 8: // the second of each pair stays in memory
+		case n >= 8: // the second of each pair stays in memory
 			f.ins("VMOVDQU64", at("CX", 128*i), z(16+i))
 		case i < 4*n:
 			f.ins("VMOVDQU64", at("CX", 64*i), z(16+i))
@@ -128,13 +133,20 @@ func (f *file) inflate512(v *inflate512) {
 	}
 	f.label("sub")
 	f.prefetchCompact(0, v.sub)
-	if v.low == 64 {
+	switch {
+	case v.minus:
+		f.entriesIQ1(v)
+	case v.low == 64:
 		f.entries512(v)
-	} else {
+	default:
 		f.quads512()
 	}
 	for g := range 4 {
-		f.nibbles512of(v, g)
+		if v.minus {
+			f.nibblesIQ1(g)
+		} else {
+			f.nibbles512of(v, g)
+		}
 	}
 	f.ins("ADDQ", imm(v.sub), "AX")
 	f.ins("ADDQ", "$256", "BX")
@@ -155,6 +167,82 @@ func (f *file) inflate512(v *inflate512) {
 	f.ins("DECQ", "DI")
 	f.ins("JNZ", "super")
 	f.ret()
+}
+
+// constants512 are those of types with a sign per weight.
+func (f *file) constants512() {
+	f.ins("VPBROADCASTQ", f.word(0xcccccccc), z(13))
+	f.ins("VPBROADCASTQ", f.word(0xf0f0f0f0), z(14))
+	var twice [16]int
+	for i := range twice {
+		for j := range 4 {
+			twice[i] |= i >> j & 1 * 3 << (2 * j)
+		}
+	}
+	f.ins("VBROADCASTI32X4", f.lookup("twice", twice), z(15))
+}
+
+// tablesIQ1 is where the tables of 16 entries are: behind 2,048 bytes of digits 0 … 3.
+const tablesIQ1 = 2048
+
+func (f *file) constantsIQ1() {
+	for i, m := range []uint32{0x55555555, 0x66666666, 0xf0f0f0f0, 0x88888888} {
+		f.ins("VPBROADCASTQ", f.word(m), z(12+i))
+	}
+	for i := range 3 {
+		f.ins("VMOVDQU64", at("CX", tablesIQ1+128*i), z(9+i))
+	}
+}
+
+// entriesIQ1 makes Z1 and Z2 of 64 entries' digits 0 … 3 and 4 … 7, and Z4 and Z3 of what is 1 unless minus: bits 0
+// and 4 of each byte of a row, of entries 0 and 2, and of entries 1 and 3.
+func (f *file) entriesIQ1(v *inflate512) {
+	shifted := func(position, source string, reg int) {
+		f.ins("VPBROADCASTQ", position, z(8))
+		f.ins("VPMULTISHIFTQB", source, z(8), z(reg))
+	}
+	f.ins("VMOVDQU64", at("AX", 0), z(0))
+	f.ins("VPMOVB2M", z(0), "K1")
+	f.ins("VPMOVZXWD", at("AX", 64), z(3))
+	shifted(f.shifts(func(j int) int { return 4*j - 4 }), z(3), 5)
+	f.ins("VPADDB", z(5), z(5), z(6))
+	f.ins("VPMOVB2M", z(6), "K4")
+	for _, k := range []string{"K3", "K2"} {
+		f.ins("VPADDB", z(6), z(6), z(6))
+		f.ins("VPMOVB2M", z(6), k)
+	}
+	shifted(f.shifts(func(j int) int { return 8*j + 4 }), z(0), 2)
+	f.ins("VPTERNLOGD", "$0xB8", z(5), z(14), z(2)) // the mask chooses: which 16 entries, and a bit that look-ups ignore
+	f.ins("VMOVDQA64", z(2), z(5))
+	f.ins("VMOVDQA64", z(2), z(6))
+	for i, reg := range []int{2, 5, 6} {
+		f.ins("VPERMI2B", at("CX", tablesIQ1+128*i+64), z(9+i), z(reg))
+	}
+	f.ins("VPSUBB", z(0), z(6), z(6))
+	f.ins("VPMOVB2M", z(6), "K5")
+	f.ins("VMOVDQU8", z(5), "K5", z(2))
+	f.lookup512of(v, 1, 5, 0, v.pairs512())
+
+	f.ins("VPANDND", z(15), z(3), z(3))
+	shifted(f.shifts(func(int) int { return 3 }), z(3), 4)
+	shifted(f.shifts(func(int) int { return 7 }), z(3), 5)
+	shifted(f.shifts(func(int) int { return 11 }), z(3), 3)
+	f.ins("VPTERNLOGD", "$0xB8", z(5), z(14), z(4))
+	f.ins("VPTERNLOGD", "$0xE2", z(5), z(14), z(3))
+}
+
+// nibblesIQ1 writes 8 weights of each row: 4g … 4g+3 and 16+4g ….
+func (f *file) nibblesIQ1(g int) {
+	if g%2 == 0 { // else they are those of the group before
+		f.ins("VPBROADCASTQ", f.shifts(func(j int) int { return 4*g + 2*j - 1 }), z(5))
+		f.ins("VPBROADCASTQ", f.shifts(func(j int) int { return 4*g + 2*j + 11 }), z(6))
+	}
+	f.ins("VPMULTISHIFTQB", z(1+g%2), z(5), z(7))
+	f.ins("VPMULTISHIFTQB", z(1+g%2), z(6), z(8))
+	f.ins("VPTERNLOGD", "$0xB8", z(8), z(14), z(7))
+	f.ins("VPTERNLOGD", "$0xEA", z(4-g/2), z(13), z(7)) // twice the digits, and 1 unless minus
+	f.ins("VPADDB", z(12), z(7), z(7))
+	f.ins("VMOVDQU64", z(7), at("BX", 64*g))
 }
 
 // prefetchCompact prefetches the lines of n bytes of compact panels some way ahead: memory would be idle while a panel
@@ -235,7 +323,7 @@ func (f *file) signs512(position func(j int) int, reg, to int) {
 func (f *file) lookup512of(v *inflate512, reg, temp, from, n int) {
 	if n == 1 {
 		f.ins("VMOVDQA64", z(0), z(reg))
-		if v.pairs512() == 8 {
+		if v.pairs512() >= 8 {
 			f.ins("VPERMI2B", at("CX", 128*from+64), z(16+from), z(reg))
 		} else {
 			f.ins("VPERMI2B", z(17+2*from), z(16+2*from), z(reg))
@@ -244,7 +332,7 @@ func (f *file) lookup512of(v *inflate512, reg, temp, from, n int) {
 	}
 	f.lookup512of(v, reg, temp, from, n/2)
 	f.lookup512of(v, temp, temp+1, from+n/2, n/2)
-	mask := map[int]string{2: "K1", 4: "K2", 8: "K3"}[n]
+	mask := map[int]string{2: "K1", 4: "K2", 8: "K3", 16: "K4"}[n]
 	f.ins("VMOVDQU8", z(temp), mask, z(reg))
 }
 
