@@ -34,9 +34,9 @@ type gridBlock struct {
 	signs [32]byte   // of 8 weights each
 }
 
-// octets are the nibbles of a grid's entries of 8 digits, whose nibbles are of.
+// octets are the nibbles of a grid's entries of 8 digits, whose nibbles are of. Kernels may read the entry before the first.
 func octets(entries []uint16, of [4]byte) *[2048]uint64 {
-	t := new([2048]uint64)
+	t := (*[2048]uint64)(make([]uint64, 1+2048)[1:])
 	for i, e := range entries {
 		for j := range 8 {
 			t[i] |= uint64(of[e>>(2*j)&3]) << (8 * j)
@@ -45,9 +45,9 @@ func octets(entries []uint16, of [4]byte) *[2048]uint64 {
 	return t
 }
 
-// quads are the nibbles of a grid's entries of 4 digits.
+// quads are the nibbles of a grid's entries of 4 digits. Kernels may read 3 entries before the first.
 func quads(entries []uint16, of [8]byte) *[512]uint32 {
-	t := new([512]uint32)
+	t := (*[512]uint32)(make([]uint32, 3+512)[3:])
 	for i, e := range entries {
 		for j := range 4 {
 			t[i] |= uint32(of[e>>(3*j)&7]) << (8 * j)

@@ -7,7 +7,7 @@ import "fmt"
 // a time, r and r+4: 64 bits of nibbles are loaded for each entry, those of entries 2 and 3 shifted by 4.
 //
 //	AX the compact panel  BX the panel  CX the entries' nibbles  DX indices, then u  SI bits 8 of IQ2_XS
-//	DI super-blocks left  R8 an index  R9 scales left  R10 bytes of scales  R12 multipliers of IQ2_XS  R13 sub-blocks left
+//	DI super-blocks left  R8, R11 indices  R9 scales left  R10 bytes of scales  R12 multipliers of IQ2_XS  R13 sub-blocks left
 //	Y0 … Y3 rows 0 and 4, 1 and 5, 2 and 6, 3 and 7  Y13 what a sign changes  Y14 bits of signs  Y15 signs of 8 rows
 type inflate struct {
 	name  string
@@ -277,30 +277,38 @@ func (f *file) signPattern(v *inflate, i, part int) string {
 	return f.bytes256(fmt.Sprintf("signs%d%d", i, part), func(k int) int { return 4*i + 2*part + k/8%2 })
 }
 
-// inflateEntries loads 128 bits of nibbles of rows r and r+4; 4 registers are used.
+// inflateEntries loads 128 bits of nibbles of rows r and r+4; 2 registers are used. Loads are the limit: one has two
+// indices, and entries but the first are taken from 16 bytes that begin so far before them as they belong, so that an
+// instruction loads and blends them.
 func (f *file) inflateEntries(v *inflate, r, part, reg int) {
-	if !v.quads {
-		for k := range 4 { // entries of r, then of r+4
-			f.ins("MOVWLZX", at("DX", 8*(r+k/2*4)+4*part+k%2*2), "R8")
-			f.ins("VPBROADCASTQ", atx("CX", "R8", 8, 0), y(reg+k))
+	for row := range 2 {
+		if v.quads {
+			for k := 0; k < 4; k += 2 {
+				f.ins("MOVWLZX", at("AX", 8*(r+4*row)+4*part+k), "R8")
+				f.ins("MOVBLZX", "R8", "R11")
+				f.ins("SHRL", "$8", "R8")
+				f.inflateEntry("R11", 4, k, reg+row)
+				f.inflateEntry("R8", 4, k+1, reg+row)
+			}
+			continue
 		}
-		f.ins("VPBLENDD", "$0xCC", y(reg+1), y(reg), y(reg))
-		f.ins("VPBLENDD", "$0xCC", y(reg+3), y(reg+2), y(reg+2))
-		f.ins("VPBLENDD", "$0xF0", y(reg+2), y(reg), y(reg))
+		f.ins("MOVL", at("DX", 8*(r+4*row)+4*part), "R8")
+		f.ins("MOVWLZX", "R8", "R11")
+		f.ins("SHRL", "$16", "R8")
+		f.inflateEntry("R11", 8, 0, reg+row)
+		f.inflateEntry("R8", 8, 1, reg+row)
+	}
+	f.ins("VINSERTI128", "$1", x(reg+1), y(reg), y(reg))
+}
+
+// inflateEntry loads the entry of an index, of size bytes, as the k-th.
+func (f *file) inflateEntry(index string, size, k, reg int) {
+	if k == 0 {
+		f.ins(map[int]string{4: "VMOVD", 8: "VMOVQ"}[size], atx("CX", index, size, 0), x(reg))
 		return
 	}
-	for k := range 4 {
-		for row := range 2 {
-			f.ins("MOVBLZX", at("AX", 8*(r+4*row)+4*part+k), "R8")
-			f.ins("VPBROADCASTD", atx("CX", "R8", 4, 0), y(reg+1+row))
-		}
-		f.ins("VPBLENDD", "$0xF0", y(reg+2), y(reg+1), y(reg+1))
-		if k == 0 {
-			f.ins("VMOVDQA", y(reg+1), y(reg))
-		} else {
-			f.ins("VPBLENDD", fmt.Sprintf("$0x%02X", 0x11<<k), y(reg+1), y(reg), y(reg))
-		}
-	}
+	lanes := (1<<(size/4) - 1) << (size / 4 * k)
+	f.ins("VPBLENDD", imm(lanes), atx("CX", index, size, -size*k), x(reg), x(reg))
 }
 
 // inflateScales writes u, and copies d, of a super-block.

@@ -15,10 +15,7 @@ func (m *machine) get(o *operand, size int) uint64 {
 	case immediate:
 		return uint64(o.imm)
 	case general:
-		if size == 4 {
-			return uint64(uint32(m.g[o.reg]))
-		}
-		return m.g[o.reg]
+		return m.g[o.reg] & (uint64(1)<<(8*size) - 1)
 	case memory:
 		var b [8]byte
 		m.read(m.address(o), b[:size])
@@ -232,7 +229,7 @@ func (in *Instruction) resolve() error {
 		return nil
 	}
 	if width := map[string]int{"MOVBLZX": 1, "MOVWLZX": 2}[name]; width > 0 {
-		if !in.shape("mg") {
+		if !in.shape("mg", "gg") {
 			return errOperands
 		}
 		in.op = func(m *machine, in *Instruction) { m.set(&in.operands[1], 4, m.get(&in.operands[0], width)) }
