@@ -26,6 +26,7 @@ func neon() Kernels {
 	k.Weights[NVFP4].MatMul = k.Weights[F16].MatMul
 	k.Weights[BF16].MatMul = floatMatMul(bf16NEON, 32, 6)
 	integerNEON(&k)
+	inflatesNEON(&k)
 	shareQ4_0(&k)
 	k.SumSquares, k.RMSNorm, k.LayerNorm = sumSquaresNEON, rmsNormNEON, layerNormNEON
 	k.Add, k.Blend = addNEON, blendNEON

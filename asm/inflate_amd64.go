@@ -2,20 +2,6 @@
 
 package asm
 
-// inflateOf makes an Inflate of a kernel that gets a type's entries.
-func inflateOf[E any](f Format, kernel func(dst, panel *byte, entries *E, supers, scales int), entries *E) func(
-	dst, panel []byte, cols int) {
-	scales := formats[f].table.scales() / 2
-	return func(dst, panel []byte, cols int) {
-		supers := cols / SuperBlock
-		if supers == 0 {
-			return
-		}
-		_, _ = dst[supers*formats[f].productBytes-1], panel[supers*formats[f].panelBytes-1]
-		kernel(&dst[0], &panel[0], entries, supers, scales)
-	}
-}
-
 // inflateTernary is WeightKernels.Inflate of TQ1_0.
 func inflateTernary(dst, panel []byte, cols int) {
 	if supers := cols / SuperBlock; supers > 0 {
@@ -36,14 +22,13 @@ func inflateHalves(kernel func(dst, panel *byte, parts int)) func(dst, panel []b
 
 // inflatesAVX2 sets what turns compact panels into those of products.
 func inflatesAVX2(k *Kernels) {
-	octets := func(f Format) *uint64 { return &formats[f].table.grid.octets[0] }
-	k.Weights[IQ3_XXS].Inflate = inflateOf(IQ3_XXS, iq3xxsInflateAVX2, &formats[IQ3_XXS].table.grid.quads[0])
-	k.Weights[IQ2_S].Inflate = inflateOf(IQ2_S, iq2sInflateAVX2, octets(IQ2_S))
-	k.Weights[IQ2_XS].Inflate = inflateOf(IQ2_XS, iq2xsInflateAVX2, octets(IQ2_XS))
-	k.Weights[IQ2_XXS].Inflate = inflateOf(IQ2_XXS, iq2xxsInflateAVX2, octets(IQ2_XXS))
-	k.Weights[IQ1_M].Inflate = inflateOf(IQ1_M, iq1InflateAVX2, octets(IQ1_M))
+	k.Weights[IQ3_XXS].Inflate = inflateOf(IQ3_XXS, iq3xxsInflateAVX2, quadsOf(IQ3_XXS))
+	k.Weights[IQ2_S].Inflate = inflateOf(IQ2_S, iq2sInflateAVX2, octetsOf(IQ2_S))
+	k.Weights[IQ2_XS].Inflate = inflateOf(IQ2_XS, iq2xsInflateAVX2, octetsOf(IQ2_XS))
+	k.Weights[IQ2_XXS].Inflate = inflateOf(IQ2_XXS, iq2xxsInflateAVX2, octetsOf(IQ2_XXS))
+	k.Weights[IQ1_M].Inflate = inflateOf(IQ1_M, iq1InflateAVX2, octetsOf(IQ1_M))
 	k.Weights[TQ1_0].Inflate = inflateTernary
-	k.Weights[IQ1_S].Inflate = inflateOf(IQ1_S, iq1InflateAVX2, octets(IQ1_S))
+	k.Weights[IQ1_S].Inflate = inflateOf(IQ1_S, iq1InflateAVX2, octetsOf(IQ1_S))
 	k.Weights[NVFP4].Inflate = inflateHalves(nvfp4InflateAVX2)
 }
 

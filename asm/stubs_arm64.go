@@ -466,6 +466,41 @@ func ropeHalvesNEON(x, cos, sin []float32)
 //go:noescape
 func ropeInterleavedNEON(x, cos, sin []float32, whole int)
 
+// iq2xxsInflateNEON is
+//
+//	WeightKernels.Inflate of IQ2_XXS: of super-blocks, with scales bytes of s each
+//
+//go:noescape
+func iq2xxsInflateNEON(dst *byte, panel *byte, octets *uint64, supers int, scales int)
+
+// iq2xsInflateNEON is
+//
+//	WeightKernels.Inflate of IQ2_XS: of super-blocks, with scales bytes of s each
+//
+//go:noescape
+func iq2xsInflateNEON(dst *byte, panel *byte, octets *uint64, supers int, scales int)
+
+// iq2sInflateNEON is
+//
+//	WeightKernels.Inflate of IQ2_S: of super-blocks, with scales bytes of s each
+//
+//go:noescape
+func iq2sInflateNEON(dst *byte, panel *byte, octets *uint64, supers int, scales int)
+
+// iq1InflateNEON is
+//
+//	WeightKernels.Inflate of IQ1: of super-blocks, with scales bytes of s each
+//
+//go:noescape
+func iq1InflateNEON(dst *byte, panel *byte, octets *uint64, supers int, scales int)
+
+// iq3xxsInflateNEON is
+//
+//	WeightKernels.Inflate of IQ3_XXS: of super-blocks, with scales bytes of s each
+//
+//go:noescape
+func iq3xxsInflateNEON(dst *byte, panel *byte, quads *uint32, supers int, scales int)
+
 // quantizeNEON is
 //
 //	for b < blocks:

@@ -7,6 +7,7 @@ var outputsARM64 = []output{
 	{"matmulfloat_neon_arm64.s", neon(neonMatMulFloat)},
 	{"exp_neon_arm64.s", neon(neonExponentials)},
 	{"norm_neon_arm64.s", neon(neonNorms)},
+	{"inflate_neon_arm64.s", neon(neonInflate)},
 	{"quantize_neon_arm64.s", neon(neonQuantize)},
 	{"gumbel_neon_arm64.s", neon(neonGumbel)},
 	{"scores_neon_arm64.s", neon(neonScores)},

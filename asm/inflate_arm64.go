@@ -1,0 +1,13 @@
+//go:build !purego
+
+package asm
+
+// inflatesNEON sets what turns compact panels into those of products.
+func inflatesNEON(k *Kernels) {
+	k.Weights[IQ3_XXS].Inflate = inflateOf(IQ3_XXS, iq3xxsInflateNEON, quadsOf(IQ3_XXS))
+	k.Weights[IQ2_S].Inflate = inflateOf(IQ2_S, iq2sInflateNEON, octetsOf(IQ2_S))
+	k.Weights[IQ2_XS].Inflate = inflateOf(IQ2_XS, iq2xsInflateNEON, octetsOf(IQ2_XS))
+	k.Weights[IQ2_XXS].Inflate = inflateOf(IQ2_XXS, iq2xxsInflateNEON, octetsOf(IQ2_XXS))
+	k.Weights[IQ1_M].Inflate = inflateOf(IQ1_M, iq1InflateNEON, octetsOf(IQ1_M))
+	k.Weights[IQ1_S].Inflate = inflateOf(IQ1_S, iq1InflateNEON, octetsOf(IQ1_S))
+}
