@@ -84,8 +84,11 @@ func expSum512(s []float32) (float32, float32) {
 	return m[0], l[0]
 }
 
-// expSumRows makes an ExpSums of a kernel, which gets few rows at a time: their elements are read twice.
-func expSumRows(kernel func(s []float32, stride, n int, m, l []float32)) func([]float32, int, int, []float32, []float32) {
+// expSums is [AttentionKernels].ExpSums, all maxima first.
+type expSums func(s []float32, stride, n int, m, l []float32)
+
+// expSumRows gives a kernel few rows at a time: their elements are read twice.
+func expSumRows(kernel expSums) expSums {
 	const most = 8
 	return func(s []float32, stride, n int, m, l []float32) {
 		for r := 0; r < len(m); r += most {
