@@ -62,7 +62,8 @@ func avx2() Kernels {
 	k.Weights[F32].Pass, k.Weights[F16].Pass, k.Weights[BF16].Pass = 6, 6, 6
 	k.SumSquares, k.RMSNorm, k.LayerNorm = sumSquaresAVX2, rmsNormAVX2, layerNormAVX2
 	k.Add, k.Blend = addAVX2, blendAVX2
-	k.Exp, k.ExpSum, k.SiLUMul, k.SigmoidMul, k.GELU = expAVX2, expSumAVX2, siluMulAVX2, sigmoidMulAVX2, geluAVX2
+	k.Exp, k.ExpSum, k.SiLUMul, k.SigmoidMul, k.GELU = expAVX2, expSum256, siluMulAVX2, sigmoidMulAVX2, geluAVX2
+	k.ExpSums = expSumRows(expSumsAVX2)
 	k.GELUErf = geluErfAVX2
 	k.RopeHalves, k.RopeInterleaved = ropeHalvesAVX2, ropeInterleaved256
 	k.Quantize, k.EncodeF16, k.DecodeF16 = quantize256, encodeF16x8, decodeF16x8
@@ -113,7 +114,8 @@ func avx512(vbmi bool) Kernels {
 	for f := range k.Weights {
 		k.Weights[f].Pass = 0
 	}
-	k.Exp, k.ExpSum, k.SiLUMul, k.SigmoidMul, k.GELU = expAVX512, expSumAVX512, siluMulAVX512, sigmoidMulAVX512, geluAVX512
+	k.Exp, k.ExpSum, k.SiLUMul, k.SigmoidMul, k.GELU = expAVX512, expSum512, siluMulAVX512, sigmoidMulAVX512, geluAVX512
+	k.ExpSums = expSumRows(expSumsAVX512)
 	k.GELUErf = geluErfAVX512
 	k.ReadSum = readSumAVX512
 	k.DeltaScan, k.Mamba2Scan = deltaScanOf(deltaScanAVX2, deltaScanAVX512, 4),
@@ -122,10 +124,10 @@ func avx512(vbmi bool) Kernels {
 	k.Scores[KVF32] = scoresOf(scoresF32AVX512, KVF32, 8)
 	k.Scores[KVQ8_0] = scoresOf(scoresQ8AVX512, KVQ8_0, 8)
 	k.Scores[KVQ4_0] = scoresOf(scoresQ4AVX512, KVQ4_0, 8)
-	k.Values[KVF16] = valuesOf(valuesF16AVX512, KVF16, 6)
-	k.Values[KVF32] = valuesOf(valuesF32AVX512, KVF32, 6)
-	k.Values[KVQ8_0] = valuesOf(valuesQ8AVX512, KVQ8_0, 6)
-	k.Values[KVQ4_0] = valuesOf(valuesQ4AVX512, KVQ4_0, 6)
+	k.Values[KVF16] = valuesOf(valuesF16AVX512, KVF16, 8)
+	k.Values[KVF32] = valuesOf(valuesF32AVX512, KVF32, 8)
+	k.Values[KVQ8_0] = valuesOf(valuesQ8AVX512, KVQ8_0, 8)
+	k.Values[KVQ4_0] = valuesOf(valuesQ4AVX512, KVQ4_0, 8)
 	return k
 }
 

@@ -31,6 +31,7 @@ func neon() Kernels {
 	k.SumSquares, k.RMSNorm, k.LayerNorm = sumSquaresNEON, rmsNormNEON, layerNormNEON
 	k.Add, k.Blend = addNEON, blendNEON
 	k.Exp, k.ExpSum, k.SiLUMul, k.SigmoidMul, k.GELU = expNEON, expSumNEON, siluMulNEON, sigmoidMulNEON, geluNEON
+	k.ExpSums = expSumsOf(expSumNEON)
 	k.GELUErf = geluErfNEON
 	k.RopeHalves, k.RopeInterleaved = ropeHalvesNEON, ropeInterleavedARM64
 	k.Quantize, k.EncodeF16, k.DecodeF16 = quantizeARM64, encodeF16ARM64, decodeF16ARM64

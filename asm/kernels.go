@@ -170,6 +170,8 @@ type AttentionKernels struct {
 	// ExpSum is the numerator and denominator of a softmax: m = the greatest s[i] that is not NaN, plus 0 (-Inf if there
 	// is none); s[i] = Weight32(s[i]-m); l = lanes(s).
 	ExpSum func(s []float32) (m, l float32)
+	// ExpSums: for r < len(m): m[r], l[r] = ExpSum(s[r*stride:][:n]).
+	ExpSums func(s []float32, stride, n int, m, l []float32)
 
 	// KeyPage is StoreK with KVF32 for several keys of dim dimensions: position j of the page gets x[j*stride:][:dim], for
 	// j < n.

@@ -81,7 +81,7 @@ func TestCompleteSets(t *testing.T) {
 func TestKernelsAllocateNothing(t *testing.T) {
 	eachSet(t, func(t *testing.T, k, _ *Kernels) {
 		var x Tile
-		out, page := make([]float32, Page*2), make([]byte, KPageBytes(KVF32, 64))
+		out, page, sums := make([]float32, Page*2), make([]byte, KPageBytes(KVF32, 64)), make([]float32, 4)
 		for _, f := range Formats() {
 			panel := make([]byte, f.ProductBytes(256))
 			if n := testing.AllocsPerRun(2, func() {
@@ -100,6 +100,8 @@ func TestKernelsAllocateNothing(t *testing.T) {
 				k.Scores[kv](out, out[:64], page, 64, 1, 9, 1)
 				k.Values[kv](out[:64], out[Page:], page, 64, 1, 0, 9)
 				k.Gumbel(out, 1, Key(1, 2, 3))
+				k.ExpSum(out)
+				k.ExpSums(out, Page, 9, sums[:2], sums[2:])
 			}); n != 0 {
 				t.Errorf("attention over %v allocates %v times", kv, n)
 			}

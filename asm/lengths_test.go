@@ -2,6 +2,8 @@ package asm
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"testing"
 )
 
@@ -66,6 +68,46 @@ func TestMatMulLongColumns(t *testing.T) {
 			copy(got, start)
 			k.Weights[f].MatMul(panel, x, got, stride, anyPrefetch(r))
 			wantSame(t, fmt.Sprint(name, " ", f), got, want)
+		}
+	}
+}
+
+// Softmaxes of several rows are those of each row, and what lies between the rows stays.
+func TestExpSumsEveryShape(t *testing.T) {
+	scalar := Scalar()
+	r := newRand(22)
+	nan, inf := float32(math.NaN()), float32(math.Inf(-1))
+	for i := range 80 {
+		rows, n := i%19, i*29%(Page+1)
+		stride := n + i%3
+		from := make([]float32, max(0, rows-1)*stride+n)
+		normal(r, from, 40)
+		if n > 2 && rows > 2 {
+			from[n/2], from[stride], from[stride+1] = nan, inf, float32(math.Copysign(0, -1))
+			for j := range n {
+				from[2*stride+j] = inf // a row without a number
+			}
+		}
+		want, wantM, wantL := slices.Clone(from), make([]float32, rows), make([]float32, rows)
+		scalar.ExpSums(want, stride, n, wantM, wantL)
+		for row := range rows {
+			one := slices.Clone(from[row*stride:][:n])
+			m, l := scalar.ExpSum(one)
+			wantSame(t, "a row alone", []float32{wantM[row], wantL[row]}, []float32{m, l})
+			wantSame(t, "a row alone", want[row*stride:][:n], one)
+		}
+		for _, name := range vectorSets()[1:] {
+			set, err := Select(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, m, l := tail[float32](t, len(from)), tail[float32](t, rows), tail[float32](t, rows)
+			copy(s, from)
+			set.ExpSums(s, stride, n, m, l)
+			what := fmt.Sprintf("%s, %d rows of %d, stride %d", name, rows, n, stride)
+			wantSame(t, what, s, want)
+			wantSame(t, what, m, wantM)
+			wantSame(t, what, l, wantL)
 		}
 	}
 }

@@ -12,7 +12,7 @@ func Scalar() Kernels {
 			SiLUMul: siluMul, SigmoidMul: sigmoidMul, GELU: gelu, GELUErf: geluErf, Exp: exp,
 		},
 		AttentionKernels: AttentionKernels{
-			RopeInterleaved: ropeInterleaved, RopeHalves: ropeHalves, ExpSum: expSum,
+			RopeInterleaved: ropeInterleaved, RopeHalves: ropeHalves, ExpSum: expSum, ExpSums: expSumsOf(expSum),
 			KeyPage: keyPage, ValuePage: valuePage,
 			Scores: [kvCount]func(out, q []float32, k []byte, dim, rows, keys int, scale float32){
 				KVF16: scoresF16, KVF32: scoresF32, KVQ8_0: scoresQ8_0, KVQ4_0: scoresQ4_0,

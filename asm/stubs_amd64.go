@@ -1024,14 +1024,15 @@ func geluAVX512(dst, x []float32)
 //go:noescape
 func geluErfAVX512(dst, x []float32)
 
-// expSumAVX512 is
+// expSumsAVX512 is
 //
-//	m = max of s, NaN ignored, -Inf if there is none; m += 0
-//	for i: s[i] = Weight32(s[i]-m)
-//	l = lanes(s)
+//	for r < len(m): t = s[r*stride:][:n]
+//	m[r] = max of t, NaN ignored, -Inf if there is none; m[r] += 0
+//	for i: t[i] = Weight32(t[i]-m[r])
+//	l[r] = lanes(t)
 //
 //go:noescape
-func expSumAVX512(s []float32) (m, l float32)
+func expSumsAVX512(s []float32, stride, n int, m, l []float32)
 
 // expAVX2 is
 //
@@ -1068,14 +1069,15 @@ func geluAVX2(dst, x []float32)
 //go:noescape
 func geluErfAVX2(dst, x []float32)
 
-// expSumAVX2 is
+// expSumsAVX2 is
 //
-//	m = max of s, NaN ignored, -Inf if there is none; m += 0
-//	for i: s[i] = Weight32(s[i]-m)
-//	l = lanes(s)
+//	for r < len(m): t = s[r*stride:][:n]
+//	m[r] = max of t, NaN ignored, -Inf if there is none; m[r] += 0
+//	for i: t[i] = Weight32(t[i]-m[r])
+//	l[r] = lanes(t)
 //
 //go:noescape
-func expSumAVX2(s []float32) (m, l float32)
+func expSumsAVX2(s []float32, stride, n int, m, l []float32)
 
 // maximumAVX2 is
 //

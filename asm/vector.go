@@ -158,6 +158,16 @@ func expSum(s []float32) (m, l float32) {
 	return m, sum(s)
 }
 
+// expSumsOf is [AttentionKernels].ExpSums, row by row.
+func expSumsOf(one func(s []float32) (m, l float32)) func(s []float32, stride, n int, m, l []float32) {
+	return func(s []float32, stride, n int, m, l []float32) {
+		l = l[:len(m)]
+		for r := range m {
+			m[r], l[r] = one(s[r*stride:][:n])
+		}
+	}
+}
+
 func argMax(x []float32) int {
 	best := 0
 	for i, e := range x {

@@ -71,3 +71,30 @@ func maxHash256(n int, first uint32, key uint64) uint32 {
 func gumbel256(dst []float32, first uint32, key uint64) {
 	gumbelAVX2(dst, first, uint32(key), uint32(key>>32))
 }
+
+func expSum256(s []float32) (float32, float32) {
+	var m, l [1]float32
+	expSumsAVX2(s, 0, len(s), m[:], l[:])
+	return m[0], l[0]
+}
+
+func expSum512(s []float32) (float32, float32) {
+	var m, l [1]float32
+	expSumsAVX512(s, 0, len(s), m[:], l[:])
+	return m[0], l[0]
+}
+
+// expSums is [AttentionKernels].ExpSums, all maxima first.
+type expSums func(s []float32, stride, n int, m, l []float32)
+
+// expSumRows gives a kernel few rows at a time: their elements are read twice.
+func expSumRows(kernel expSums) expSums {
+	const most = 8
+	return func(s []float32, stride, n int, m, l []float32) {
+		for r := 0; r < len(m); r += most {
+			rows := min(most, len(m)-r)
+			_ = s[(r+rows-1)*stride:][:n]
+			kernel(s[r*stride:], stride, n, m[r:][:rows], l[r:][:rows])
+		}
+	}
+}

@@ -354,18 +354,25 @@ func (j *attendJob) chunk(w *attendScratch, s *segment, head, c int) bool {
 	safepoint()
 	values, kernel := s.KV.values(c, j.o.Layer, head), j.k.Values[kind]
 	done := lowest // keys whose values have been added for all tokens from here on that see them
-	for t, token := range w.tokens {
-		from, to := token.s.visible(token.t, j.o.Window, c)
+	for t, n := 0, 0; t < len(w.tokens); t += n {
+		from, to := w.tokens[t].s.visible(w.tokens[t].t, j.o.Window, c)
+		for n = 1; t+n < len(w.tokens); n++ { // those that see the same
+			if a, b := w.tokens[t+n].s.visible(w.tokens[t+n].t, j.o.Window, c); a != from || b != to {
+				break
+			}
+		}
 		if from >= to {
 			continue
 		}
-		for r := t * j.group; r < (t+1)*j.group; r++ {
-			scores := w.scores[r*asm.Page:][from:to]
-			if j.o.adjusts() {
-				j.o.adjust(scores, head*j.group+r-t*j.group, token.s.position(token.t), c*asm.Page+from)
+		row, end := t*j.group, (t+n)*j.group
+		if j.o.adjusts() {
+			for r := row; r < end; r++ {
+				token := w.tokens[r/j.group]
+				j.o.adjust(w.scores[r*asm.Page:][from:to], head*j.group+r%j.group, token.s.position(token.t), c*asm.Page+from)
 			}
-			w.part.m[r], w.part.l[r] = j.k.ExpSum(scores)
 		}
+		j.k.ExpSums(w.scores[row*asm.Page+from:], asm.Page, to-from, w.part.m[row:end], w.part.l[row:end])
+		safepoint()
 	}
 	for t, token := range w.tokens {
 		from, to := token.s.visible(token.t, j.o.Window, c)

@@ -10,9 +10,12 @@ import (
 )
 
 const (
-	hugePage   = 2 << 20
-	arenaBytes = 32 << 20 // what an arena maps at least
-	heapBytes  = hugePage / 16
+	hugePage  = 2 << 20
+	heapBytes = hugePage / 16
+
+	// arenaBytes is what an arena maps at least. Only what is written to takes memory. At the end of a mapping part of a
+	// huge page has no owner: so several matrices of a large model share a mapping.
+	arenaBytes = 128 << 20
 )
 
 // allocate returns n zero bytes, 64-byte aligned, and what releases them (nil: the garbage collector does). Large

@@ -158,22 +158,32 @@ func (j *textJob) attendGroup(w *textScratch, t Text, head, base, first, g, n in
 	safepoint()
 	part := attendParts{w.part.m[:rows], w.part.l[:rows], w.part.o[:rows*j.values]}
 	part.clear()
-	for i := range n {
-		pos := first + g + i
-		from, to := j.o.sees(pos, t.Tokens)
-		from, to = max(from-base, low), min(to-base, high)
-		for r := i * j.group; r < (i+1)*j.group; r++ {
+	sees := func(i int) (from, to int) {
+		from, to = j.o.sees(first+g+i, t.Tokens)
+		return max(from-base, low), min(to-base, high)
+	}
+	for i, same := 0, 0; i < n; i += same {
+		from, to := sees(i)
+		for same = 1; i+same < n; same++ { // queries that see the same
+			if a, b := sees(i + same); a != from || b != to {
+				break
+			}
+		}
+		row, end := i*j.group, (i+same)*j.group
+		for r := row; r < end; r++ {
 			all := w.scores[r*asm.Page:][:high]
 			if from >= to {
 				clear(all[low:])
 				continue
 			}
 			if j.o.adjusts() {
-				j.o.adjust(all[from:to], head*j.group+r-i*j.group, pos, base+from)
+				j.o.adjust(all[from:to], head*j.group+r%j.group, first+g+r/j.group, base+from)
 			}
-			part.m[r], part.l[r] = j.k.ExpSum(all[from:to])
 			clear(all[low:from]) // what another query of the group sees has no weight
 			clear(all[to:])
+		}
+		if from < to {
+			j.k.ExpSums(w.scores[row*asm.Page+from:], asm.Page, to-from, part.m[row:end], part.l[row:end])
 		}
 	}
 	j.k.Values[asm.KVF32](part.o, w.scores, w.v, j.values, rows, low, high)

@@ -1,6 +1,9 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // The kernels of attention work on one page of one head: 256 positions. kvFormats are the storage types of its numbers.
 var kvFormats = []struct {
@@ -12,6 +15,50 @@ const page = 256
 
 // scaled reports whether a format has scales.
 func scaled(format string) bool { return format == "Q8" || format == "Q4" }
+
+// Registers of 512 bits that turn the nibbles of Q4 into numbers: the numbers as float32, which a permutation looks up; and 15 in each
+// lane, and 2^23+8 as float32, whose lowest bits are 8: a nibble without its sign, xor these bits, is 2^23 + 8 + its number.
+const nibbleTable, nibbleMask, nibbleBias = 29, 30, 31
+
+// nibbleConstants loads them.
+func (f *file) nibbleConstants(s isa, format string) {
+	if format != "Q4" || s.halves == 2 {
+		return
+	}
+	var numbers []uint32
+	for i := range 16 {
+		numbers = append(numbers, math.Float32bits(float32(i&7-i&8)))
+	}
+	f.ins("VMOVUPS", f.once("nibbles", numbers...), z(nibbleTable))
+	f.ins("VBROADCASTSS", f.lanes256(15), z(nibbleMask))
+	f.ins("VBROADCASTSS", f.lanes256(0x4b000008), z(nibbleBias))
+}
+
+// lowNibbles loads the numbers of the low nibbles of 16 bytes into register reg, and the high nibbles into register high. table is a
+// register to look up in, or 0. A look-up takes fewer instructions, but on Zen 5 from the units that multiply.
+func (f *file) lowNibbles(mem string, table, reg, high int) {
+	if table > 0 {
+		f.ins("VPMOVZXBD", mem, z(high))
+		f.ins("VPERMPS", z(table), z(high), z(reg)) // by 4 bits of each lane
+		f.ins("VPSRLD", "$4", z(high), z(high))
+		return
+	}
+	const andXor = "$0x6A"
+	f.ins("VPMOVZXBD", mem, z(reg))
+	f.ins("VPSRLD", "$4", z(reg), z(high))
+	f.ins("VPTERNLOGD", andXor, z(nibbleBias), z(nibbleMask), z(reg))
+	f.ins("VSUBPS", z(nibbleBias), z(reg), z(reg))
+}
+
+// highNibbles turns what lowNibbles left in high into numbers in reg.
+func (f *file) highNibbles(table, reg, high int) {
+	if table > 0 {
+		f.ins("VPERMPS", z(table), z(high), z(reg))
+		return
+	}
+	f.ins("VPXORD", z(nibbleBias), z(high), z(reg))
+	f.ins("VSUBPS", z(nibbleBias), z(reg), z(reg))
+}
 
 // loadKV loads numbers of the cache into one register as float32; integers are multiplied with the register scale. Of Q4 they are
 // the low or the high nibbles.
@@ -40,7 +87,7 @@ func (f *file) loadKV(s isa, format, mem string, reg, scale int, high bool) {
 //	AX CX BX advance along a column of keys: one row of the page per dimension; DX dimensions left  R13 of this group of 32
 func scoresKernel(f *file, s isa) {
 	// wide[n] is how many blocks of 16 keys are multiplied at once with n rows: enough sums to hide the latency of the additions.
-	wide := []int{0, 4, 4, 2, 2, 2, 2, 2, 2}
+	wide := []int{0, 4, 4, 4, 4, 2, 2, 2, 2}
 	if s.halves == 2 {
 		wide = []int{0, 2, 2, 1, 1, 1, 1}
 	}
@@ -48,6 +95,7 @@ func scoresKernel(f *file, s isa) {
 		f.function("scores"+kv.name+s.name, 0, "out, q *float32, k, scales *byte, dim, n, rows, blocks int, scale float32", scoresDoc)
 		f.load("k", "SI", "scales", "DI", "q", "R8", "out", "R10", "dim", "R12", "n", "AX", "rows", "R9", "blocks", "R11")
 		f.ins("SHLQ", "$2", "R9")
+		f.nibbleConstants(s, kv.name)
 		f.dispatch("AX", len(wide)-1)
 		for n := len(wide) - 1; n > 0; n-- {
 			f.label(fmt.Sprintf("t%d", n))
@@ -67,7 +115,12 @@ func (f *file) scoresColumns(s isa, format string, bytes, n, w int, here, next s
 	acc := func(r, v int) int { return r*vectors + v }
 	key := n * vectors
 	query := key + vectors
-	scale := query + 1 // of integers
+	scale := query + 1         // of integers
+	nibbles := scale + vectors // the high ones, with 512 bits
+	table := 0
+	if n <= 2 {
+		table = nibbleTable
+	}
 	quant, dims := scaled(format), 1
 	if format == "Q4" {
 		dims = 2 // in a row of the page, which has bytes of all positions
@@ -106,7 +159,17 @@ func (f *file) scoresColumns(s isa, format string, bytes, n, w int, here, next s
 				sc = scale
 				f.ins("VCVTPH2PS", at("BX", 16*v), y(sc))
 			}
-			f.loadKV(s, format, at("AX", v*s.lanes()*bytes), key+v, sc, d == 1)
+			mem := at("AX", v*s.lanes()*bytes)
+			if format == "Q4" && s.halves == 1 {
+				if d == 0 {
+					f.lowNibbles(mem, table, key+v, nibbles+v)
+				} else {
+					f.highNibbles(table, key+v, nibbles+v)
+				}
+				f.ins("VMULPS", z(sc), z(key+v), z(key+v))
+				continue
+			}
+			f.loadKV(s, format, mem, key+v, sc, d == 1)
 		}
 		for r := range n {
 			f.ins("VBROADCASTSS", at("CX", 4*r), s.reg(query))
@@ -147,12 +210,14 @@ func (f *file) scoresColumns(s isa, format string, bytes, n, w int, here, next s
 //	R13 bytes of a value  R14 bytes of its scales  R15 what to add to DI after a single block: 0, then 2, …
 //	AX CX BX advance along a column of values: one row of the page per position; DX positions left
 func valuesKernel(f *file, s isa) {
-	// wide[n] is how many blocks of 16 dimensions are added at once for n rows.
-	wide := []int{0, 4, 4, 4, 4, 4, 4}
-	if s.halves == 2 {
-		wide = []int{0, 4, 2, 1, 1}
-	}
 	for _, kv := range kvFormats {
+		// wide[n] is how many blocks of 16 dimensions are added at once for n rows.
+		wide := []int{0, 4, 4, 4, 4, 4, 4, 2, 2}
+		if s.halves == 2 {
+			wide = []int{0, 4, 2, 1, 1}
+		} else if scaled(kv.name) {
+			wide[6] = 2 // registers for the scales
+		}
 		f.function("values"+kv.name+s.name, 0, "o, p *float32, v, scales *byte, dim, n, count, blocks int", valuesDoc)
 		f.load("v", "SI", "scales", "DI", "p", "R8", "o", "R10", "dim", "R9", "n", "AX", "count", "R12", "blocks", "R11")
 		f.ins("LEAQ", "31(R9)", "R14")
@@ -173,6 +238,7 @@ func valuesKernel(f *file, s isa) {
 		}
 		f.ins("SHLQ", "$2", "R9")
 		f.ins("XORQ", "R15", "R15")
+		f.nibbleConstants(s, kv.name)
 		f.dispatch("AX", len(wide)-1)
 		for n := len(wide) - 1; n > 0; n-- {
 			f.label(fmt.Sprintf("t%d", n))
@@ -198,7 +264,8 @@ func (f *file) valuesColumns(s isa, format string, bytes, n, w int, here, next, 
 	vectors := w * s.halves
 	acc := func(r, v int) int { return r*vectors + v }
 	value, prob := n*vectors, n*vectors+1 // one value and n probabilities
-	scale := prob + n
+	scale := prob + n                     // of integers; with 512 bits and 4 blocks also the next register
+	nibbles := scale + 2
 	outs := func(op func(r, v int, mem string)) {
 		f.ins("MOVQ", "R10", "AX")
 		for r := range n {
@@ -226,8 +293,39 @@ func (f *file) valuesColumns(s isa, format string, bytes, n, w int, here, next, 
 	for r := range n {
 		f.ins("VBROADCASTSS", at("CX", 4*page*r), s.reg(prob+r))
 	}
+	if scaled(format) && s.halves == 1 {
+		f.valueScales(w, scale)
+		if format == "Q4" && n <= 4 { // what is looked up is the value
+			for i := range (w + 1) / 2 {
+				f.ins("VMULPS", z(scale+i), z(nibbleTable), z(scale+i))
+			}
+		}
+	}
 	for v := range vectors {
-		if scaled(format) && v%(2*s.halves) == 0 {
+		if s.halves == 1 && format == "Q4" {
+			table := 0
+			if n <= 4 {
+				table = scale + v/2 // of values
+			}
+			switch {
+			case v%2 == 1:
+				f.highNibbles(table, value, nibbles)
+			case high:
+				f.ins("VPMOVZXBD", at("AX", 0), z(nibbles))
+				f.ins("VPSRLD", "$4", z(nibbles), z(nibbles))
+				f.highNibbles(table, value, nibbles)
+			default:
+				f.lowNibbles(at("AX", v/2*16), table, value, nibbles)
+			}
+			if table == 0 {
+				f.ins("VMULPS", z(scale+v/2), z(value), z(value))
+			}
+			for r := range n {
+				f.ins("VFMADD231PS", z(prob+r), z(value), z(acc(r, v)))
+			}
+			continue
+		}
+		if scaled(format) && s.halves == 2 && v%(2*s.halves) == 0 {
 			f.ins("VPBROADCASTW", at("BX", v/s.halves), s.half(scale))
 			f.ins("VCVTPH2PS", s.half(scale), s.reg(scale))
 		}
@@ -236,7 +334,11 @@ func (f *file) valuesColumns(s isa, format string, bytes, n, w int, here, next, 
 			block := v / s.halves
 			mem, odd = at("AX", block/2*16+v%s.halves*8), high || block%2 == 1
 		}
-		f.loadKV(s, format, mem, value, scale, odd)
+		sc := scale
+		if s.halves == 1 {
+			sc += v / 2
+		}
+		f.loadKV(s, format, mem, value, sc, odd)
 		for r := range n {
 			f.ins("VFMADD231PS", s.reg(prob+r), s.reg(value), s.reg(acc(r, v)))
 		}
@@ -264,4 +366,18 @@ func (f *file) valuesColumns(s isa, format string, bytes, n, w int, here, next, 
 	}
 	f.ins("SUBQ", imm(w), "R11")
 	f.ins("JMP", then)
+}
+
+// valueScales loads the scales of w blocks of a position at BX into registers from scale on, one for two blocks.
+func (f *file) valueScales(w, scale int) {
+	if w < 4 {
+		f.ins("VPBROADCASTW", at("BX", 0), y(scale))
+		f.ins("VCVTPH2PS", y(scale), z(scale))
+		return
+	}
+	const even, odd = "$0xA0", "$0xF5" // lanes of either kind, twice each
+	f.ins("VPBROADCASTD", at("BX", 0), y(scale))
+	f.ins("VCVTPH2PS", y(scale), z(scale))
+	f.ins("VPERMILPS", odd, z(scale), z(scale+1))
+	f.ins("VPERMILPS", even, z(scale), z(scale))
 }

@@ -12,6 +12,7 @@ type vectors struct {
 	*file
 	isa
 	constants map[string]string // float32 or integer bits: the names of constants
+	held      map[string]int    // constants that lie in registers
 	tail      bool
 }
 
@@ -48,7 +49,11 @@ func (v *vectors) operand(o any, half int) string {
 // do writes an instruction for all lanes. Operands are virtual registers, constants (only as the first operand) or immediates.
 func (v *vectors) do(op string, operands ...any) {
 	if c, ok := operands[0].(string); ok && v.constants[c] != "" && v.halves == 1 {
-		op += ".BCST"
+		if reg, ok := v.held[c]; ok {
+			operands = append([]any{reg}, operands[1:]...)
+		} else {
+			op += ".BCST"
+		}
 	}
 	for h := range v.halves {
 		var list []string
@@ -61,12 +66,31 @@ func (v *vectors) do(op string, operands ...any) {
 
 // set fills a virtual register with a constant.
 func (v *vectors) set(name string, reg int) {
+	if from, ok := v.held[name]; ok {
+		v.do("VMOVAPS", from, reg)
+		return
+	}
 	for h := range v.halves {
 		v.ins("VBROADCASTSS", v.constants[name], v.operand(reg, h))
 	}
 }
 
-// fill broadcasts the float32 in an X register to a virtual register.
+// hold keeps constants in registers from 16 on, with 512 bits, until release.
+func (v *vectors) hold(names ...string) {
+	if v.halves == 2 {
+		return
+	}
+	held := map[string]int{}
+	for i, name := range names {
+		v.set(name, 16+i)
+		held[name] = 16 + i
+	}
+	v.held = held
+}
+
+func (v *vectors) release() { v.held = nil }
+
+// fill broadcasts a float32 in an X register or memory to a virtual register.
 func (v *vectors) fill(from string, reg int) {
 	for h := range v.halves {
 		v.ins("VBROADCASTSS", from, v.operand(reg, h))
@@ -207,7 +231,7 @@ func (v *vectors) weight(a, z, n, p int) {
 	}
 }
 
-// expFrom is exp of an argument that is limited to the constant least, "": that is not below it already.
+// expFrom is exp of an argument that is limited to the constant least, or of one between expNormal and 0 if that is "".
 func (v *vectors) expFrom(least string, a, z, n, p int, most float64) {
 	const clamp = 6
 	if least != "" {
@@ -226,6 +250,15 @@ func (v *vectors) expFrom(least string, a, z, n, p int, most float64) {
 	v.set("exp0", p)
 	for i := 1; i <= 5; i++ {
 		v.do("VFMADD213PS", fmt.Sprintf("exp%d", i), a, p)
+	}
+	if least == "" && v.halves == 2 { // 2^n is normal
+		v.do("VMULPS", a, a, n)
+		v.do("VFMADD213PS", a, n, p)
+		v.do("VADDPS", "one", p, p)
+		v.do("VPSLLD", "$23", z, z) // only n's bits stay
+		v.do("VPADDD", "one", z, z)
+		v.do("VMULPS", z, p, p)
+		return
 	}
 	if v.halves == 1 { // p * 2^n, rounded once
 		v.do("VMULPS", a, a, z)
@@ -361,15 +394,34 @@ func exponentials(f *file, s isa) {
 	})
 	v.ret()
 
-	v.function("expSum"+s.name, 0, "s []float32 -> m, l float32",
-		"m = max of s, NaN ignored, -Inf if there is none; m += 0\nfor i: s[i] = Weight32(s[i]-m)\nl = lanes(s)")
-	v.maximum("s")
+	// All maxima come first: a row's exponentials wait for its maximum, and that for its elements one after another.
+	v.function("expSums"+s.name, 0, "s []float32, stride, n int, m, l []float32",
+		"for r < len(m): t = s[r*stride:][:n]\nm[r] = max of t, NaN ignored, -Inf if there is none; m[r] += 0\n"+
+			"for i: t[i] = Weight32(t[i]-m[r])\nl[r] = lanes(t)")
+	v.file.load("s_base", "SI", "stride", "R11", "n", "R12", "m_base", "R8", "l_base", "R9", "m_len", "R10")
+	v.ins("SHLQ", "$2", "R11")
+	v.ins("TESTQ", "R10", "R10")
+	v.ins("JEQ", "done")
+	v.ins("MOVQ", "SI", "BX")
+	v.ins("MOVQ", "R10", "CX")
+	v.label("maxima")
+	v.ins("MOVQ", "BX", "AX")
+	v.ins("MOVQ", "R12", "DI")
+	v.maximum()
 	v.ins("VXORPS", x(1), x(1), x(1))
 	v.ins("VADDSS", x(1), x(0), x(0))
-	v.ins("VMOVSS", x(0), v.arg("m"))
-	v.fill(x(0), 4)
+	v.ins("VMOVSS", x(0), at("R8", 0))
+	v.ins("ADDQ", "R11", "BX")
+	v.ins("ADDQ", "$4", "R8")
+	v.ins("DECQ", "CX")
+	v.ins("JNZ", "maxima")
+	v.file.load("m_base", "R8")
+	v.hold("expNormal", "roundMagic", "log2E", "minusLn2Hi", "minusLn2Lo", "exp0", "exp1", "exp2", "exp3", "exp4", "exp5", "one")
+	v.label("sums")
+	v.fill(at("R8", 0), 4)
 	v.clear(5)
-	v.file.load("s_base", "AX", "s_len", "DI")
+	v.ins("MOVQ", "SI", "AX")
+	v.ins("MOVQ", "R12", "DI")
 	v.loop("exp", "DI", []string{"AX"}, func() {
 		v.load("AX", 0)
 		v.do("VSUBPS", 4, 0, 0)
@@ -378,24 +430,52 @@ func exponentials(f *file, s isa) {
 		v.only(3)
 		v.do("VADDPS", 3, 5, 5)
 	})
+	v.release()
 	v.do("VMOVAPS", 5, 0)
 	v.reduce("VADDPS")
-	v.ins("VMOVSS", x(0), v.arg("l"))
+	v.ins("VMOVSS", x(0), at("R9", 0))
+	v.ins("ADDQ", "R11", "SI")
+	v.ins("ADDQ", "$4", "R8")
+	v.ins("ADDQ", "$4", "R9")
+	v.ins("DECQ", "R10")
+	v.ins("JNZ", "sums")
+	v.label("done")
 	v.ret()
 
 	if s.halves == 1 {
 		return // ArgMax is the 256-bit one in all sets
 	}
 	v.function("maximum"+s.name, 0, "x []float32 -> m float32", "m = max of x, NaN ignored, -Inf if there is none")
-	v.maximum("x")
+	v.file.load("x_base", "AX", "x_len", "DI")
+	v.maximum()
 	v.ins("VMOVSS", x(0), v.arg("m"))
 	v.ret()
 }
 
-// maximum leaves the greatest element of a slice that is not NaN, or -Inf, in X0.
-func (v *vectors) maximum(slice string) {
-	v.file.load(slice+"_base", "AX", slice+"_len", "DI")
+// maximum leaves the greatest of DI elements at AX that is not NaN, or -Inf, in X0.
+func (v *vectors) maximum() {
 	v.set("minusInf", 0)
+	most := []int{0, 2, 3, 4} // of every fourth 16 elements: a maximum waits for the one before it
+	for _, m := range most[1:] {
+		v.do("VMOVAPS", 0, m)
+	}
+	v.ins("SUBQ", "$64", "DI")
+	v.ins("JLT", "maxFew")
+	v.label("maxMany")
+	for i, m := range most {
+		for h := range v.halves {
+			v.ins("VMOVUPS", at("AX", 64*i+h*v.size()), v.operand(1, h))
+		}
+		v.max(1, m)
+	}
+	v.ins("ADDQ", "$256", "AX")
+	v.ins("SUBQ", "$64", "DI")
+	v.ins("JGE", "maxMany")
+	for _, m := range most[1:] {
+		v.max(m, 0)
+	}
+	v.label("maxFew")
+	v.ins("ADDQ", "$64", "DI")
 	v.loop("max", "DI", []string{"AX"}, func() {
 		v.load("AX", 1)
 		v.max(1, 0)
