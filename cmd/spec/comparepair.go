@@ -206,7 +206,8 @@ func (t *team) make(name string, n int) (d speculative.Drafter, err error) {
 		return nil, flagError(err)
 	}
 	if needs&speculative.NeedsForm != 0 {
-		form, err := parts.Target.NewDraftForm(context.Background(), engine.DraftFormOptions{Tokens: t.vocab, Text: speculative.DraftText})
+		form, err := parts.Target.NewDraftForm(context.Background(), engine.DraftFormOptions{Tokens: t.vocab,
+			Text: speculative.DraftText})
 		if err != nil {
 			return nil, err
 		}
