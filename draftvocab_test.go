@@ -28,22 +28,23 @@ func TestDraftVocab(t *testing.T) {
 		"alone": {Options{Speculation: speculative.Choice{Drafter: "tree", Schedule: "constant"}, Parallel: 1}, true},
 		"self":  {Options{Speculation: speculative.Choice{Drafter: "self", Schedule: "constant"}}, false},
 	} {
-		for _, tokens := range [][]int32{nil, some} {
-			c.o.DraftVocab = tokens
+		for i, tokens := range [][]int32{nil, some, some} {
+			c.o.DraftVocab, c.o.DraftText = tokens, i-2 // without those of the text at first
+			text := []int{0, -1, 512}[i]
 			m, err := New(p, c.o)
 			if err != nil {
 				t.Fatal(name, err)
 			}
 			before := m.Bytes() - p.Target.Bytes() - p.Draft.Bytes()
-			if rows := p.Draft.DraftVocabBytes(len(tokens)); before != rows || (rows > 0) != (tokens != nil) {
+			if rows := p.Draft.DraftVocabBytes(len(tokens), text); before != rows || (rows > 0) != (tokens != nil) {
 				t.Errorf("%s, %d tokens: %d bytes, %d expected", name, len(tokens), before, rows)
 			}
-			one := r
+			one, others := r, 0 // drafted tokens that are not in the list
 			one.Trace = func(r *speculative.Round) {
 				for _, id := range r.Draft.Tokens {
 					if r.Draft.Source == speculative.SourceDraft && tokens != nil && c.o.Speculation.Drafter != "tree" &&
 						!slices.Contains(tokens, id) {
-						t.Errorf("%s: token %d was drafted", name, id)
+						others++
 					}
 				}
 			}
@@ -56,6 +57,9 @@ func TestDraftVocab(t *testing.T) {
 			}
 			if a[0].Text != want || a[0].Stats.Drafted == 0 {
 				t.Errorf("%s, %d tokens: %+v, %q, want %q", name, len(tokens), a[0].Stats, a[0].Text, want)
+			}
+			if (others > 0) != (text > 0) && c.o.Speculation.Drafter != "tree" {
+				t.Errorf("%s, %d tokens of the text: %d that are not in the list were drafted", name, text, others)
 			}
 			m.Close()
 		}
@@ -75,7 +79,7 @@ func TestDraftVocab(t *testing.T) {
 		}
 		return low.Need
 	}
-	if more := least(300) - least(0); more != p.Draft.DraftVocabBytes(300) {
+	if more := least(300) - least(0); more != p.Draft.DraftVocabBytes(300, 512) {
 		t.Errorf("a draft vocabulary is planned with %d bytes", more)
 	}
 }

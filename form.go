@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ type draftForm struct {
 	model  *engine.Model
 	most   int64   // bytes; 0: there is none
 	tokens []int32 // of the draft vocabulary; nil: all
+	text   int     // tokens of a text beside them
 
 	made   atomic.Pointer[engine.DraftForm]
 	begun  atomic.Bool // start has been called
@@ -30,6 +32,7 @@ type draftForm struct {
 // of says whose it is, and how much it may take.
 func (d *draftForm) of(m *engine.Model, o Options) error {
 	d.model, d.most, d.tokens = m, o.Memory.DraftForm, o.DraftVocab
+	d.text = draftText(o.DraftText)
 	if err := checkVocab(d.tokens, m.Config().Vocab); err != nil {
 		return err
 	}
@@ -91,7 +94,7 @@ func (d *draftForm) make(ctx context.Context) error {
 	if d.get() != nil {
 		return nil
 	}
-	f, err := d.model.NewDraftForm(ctx, engine.DraftFormOptions{Most: d.most, Tokens: d.tokens})
+	f, err := d.model.NewDraftForm(ctx, engine.DraftFormOptions{Most: d.most, Tokens: d.tokens, Text: d.text})
 	if err == nil {
 		d.made.Store(f)
 	}
@@ -106,6 +109,9 @@ func (d *draftForm) close() {
 	}
 	d.get().Close()
 }
+
+// draftText is how many tokens of a text [Options].DraftText says.
+func draftText(n int) int { return max(cmp.Or(n, speculative.DraftText), 0) }
 
 // checkVocab refuses a draft vocabulary that a model with so many tokens cannot have.
 func checkVocab(tokens []int32, vocab int) error {

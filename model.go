@@ -57,6 +57,9 @@ type Options struct {
 	// the output matrix alone, and proposes none of the others. nil: all. The text is the same. Draft heads that know some
 	// tokens alone keep their own list.
 	DraftVocab []int32
+	// DraftText is how many tokens of a text itself drafts may have beside DraftVocab, as engine.DraftFormOptions has it.
+	// 0: speculative.DraftText, negative: none.
+	DraftText int
 
 	// Experience is what was learned of passes and acceptance, for all requests; nil: the model's own.
 	Experience *speculative.Experience
@@ -323,7 +326,7 @@ func (m *Model) newDraft(model *engine.Model) (*draft, error) {
 		return nil, fmt.Errorf("%w: %s: a draft head, which needs its cache: not with NoCache", ErrOptions, model.Name())
 	case d.foreign == nil:
 		var err error
-		if d.form, err = model.NewDraftVocab(context.Background(), m.form.tokens); err != nil {
+		if d.form, err = model.NewDraftVocab(context.Background(), m.form.tokens, m.form.text); err != nil {
 			return nil, err
 		}
 	}

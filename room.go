@@ -17,6 +17,7 @@ type Room struct {
 	// room besides all that may be kept.
 	DraftForm  bool
 	DraftVocab int   // tokens of Options.DraftVocab; 0: all
+	DraftText  int   // Options.DraftText
 	Kept       int64 // most of finished sequences; 0: see MostKept, math.MaxInt64: what is left, negative: none
 }
 
@@ -61,7 +62,7 @@ func (r Room) Divide(target, draft *engine.Model) (m Memory, err error) {
 		}
 		all += draft.Bytes() + draftKV
 		if r.DraftVocab > 0 {
-			all += draft.DraftVocabBytes(r.DraftVocab)
+			all += draft.DraftVocabBytes(r.DraftVocab, draftText(r.DraftText))
 		}
 	}
 	form := target.PlanDraftForm().Bytes

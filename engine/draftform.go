@@ -24,7 +24,10 @@ type DraftForm struct {
 	m       *Model
 	instead map[*tensor.Matrix]*tensor.Matrix // of the model's matrices, those that it has otherwise
 	outputs map[*tensor.Matrix]*outputRows    // of its output matrices, the rows of tokens
+	texts   map[*tensor.Matrix]*textRows      // of its output matrices, the rows of tokens of texts
 	tokens  []int32                           // ascending; nil: all
+	listed  []uint64                          // a bit for each token that is in tokens
+	text    int                               // the most tokens of a text that have logits beside them
 	bytes   int64
 	closed  bool // guarded by the runtime's lock
 	costs   passCosts
@@ -37,6 +40,11 @@ type DraftFormOptions struct {
 	// Tokens are the draft vocabulary, each once, in any order: the only tokens that have logits, bit for bit those that
 	// all of them would have. Those of all others are -Inf. nil: all tokens.
 	Tokens []int32
+
+	// Text is how many tokens of a session's own text have logits beside Tokens, bit for bit those that all of them would
+	// have: the first ones up to a position that Tokens does not have. 0: none; nor have sessions that look at another's
+	// cache, or models whose output matrix is read from disk. It is not used without Tokens.
+	Text int
 
 	// SameBits leaves the matrices in their bits: the form has Tokens and no other difference. Its sessions have the
 	// keys, values and states of the model's.
@@ -154,17 +162,29 @@ func DescribeDraftForm(f *gguf.File, weights string) (p DraftFormPlan, err error
 	}), nil
 }
 
-// DraftVocabBytes is what the rows of a draft vocabulary of n tokens take; 0: the model can have none, or has all its
-// tokens then. Draft heads that know some tokens alone have one of their own, and encoders no output.
-func (m *Model) DraftVocabBytes(n int) (bytes int64) {
+// DraftVocabBytes is what the rows of a draft vocabulary of n tokens take at most, with the room for those of a text
+// ([DraftFormOptions].Text); 0: the model can have none, or has all its tokens then. Draft heads that know some tokens
+// alone have one of their own, and encoders no output.
+func (m *Model) DraftVocabBytes(n, text int) (bytes int64) {
 	seen := map[*tensor.Matrix]bool{}
 	for _, o := range m.net.outputs() {
 		if !seen[o.w] && n < m.config.Vocab {
 			seen[o.w] = true
 			bytes += shape{o.w.Type(), n, o.w.Cols()}.bytes()
+			if k := m.textSlots(n, text); k > 0 {
+				bytes += shape{o.w.Type(), k, o.w.Cols()}.bytes()
+			}
 		}
 	}
 	return bytes
+}
+
+// textSlots is how many rows of an output matrix there is room for beside those of n tokens.
+func (m *Model) textSlots(n, text int) int {
+	if h := m.Head(); n == 0 || h != nil && h.SharesCache {
+		return 0
+	}
+	return min(text, m.config.Vocab-n)
 }
 
 // NewDraftForm makes a draft form of the model. Fewer bits are of models in memory. Where nothing of it would be
@@ -174,13 +194,14 @@ func (m *Model) NewDraftForm(ctx context.Context, o DraftFormOptions) (*DraftFor
 	if m.closed.Load() || m.rt.closed.Load() {
 		return nil, fmt.Errorf("%s: %w", m.name, ErrClosed)
 	}
-	f := &DraftForm{m: m, instead: map[*tensor.Matrix]*tensor.Matrix{}, outputs: map[*tensor.Matrix]*outputRows{}}
+	f := &DraftForm{m: m, instead: map[*tensor.Matrix]*tensor.Matrix{}, outputs: map[*tensor.Matrix]*outputRows{},
+		texts: map[*tensor.Matrix]*textRows{}}
 	if err := f.list(o.Tokens); err != nil {
 		return nil, fmt.Errorf("%s: its draft vocabulary: %w", m.name, err)
 	}
 	need := int64(0)
 	if f.tokens != nil {
-		need = m.DraftVocabBytes(len(f.tokens))
+		need = m.DraftVocabBytes(len(f.tokens), o.Text)
 	}
 	if !o.SameBits {
 		plan := m.PlanDraftForm()
@@ -196,7 +217,7 @@ func (m *Model) NewDraftForm(ctx context.Context, o DraftFormOptions) (*DraftFor
 		return nil, fmt.Errorf("%s: its draft form takes %s, there is room for %s: %w", m.name, units.Bytes(need),
 			units.Bytes(o.Most), tensor.ErrMemory)
 	}
-	err := f.gather(ctx, o.SameBits)
+	err := f.gather(ctx, o)
 	if err == nil && !o.SameBits {
 		err = f.recode(ctx)
 	}
@@ -207,16 +228,16 @@ func (m *Model) NewDraftForm(ctx context.Context, o DraftFormOptions) (*DraftFor
 	return f, nil
 }
 
-// NewDraftVocab is a form of a draft model, or draft head, with the tokens of a draft vocabulary of its target and no
-// other difference. Tokens that it does not have are left out. It is nil where none are left, or all, and for draft
-// heads that have a list of their own.
-func (m *Model) NewDraftVocab(ctx context.Context, tokens []int32) (*DraftForm, error) {
+// NewDraftVocab is a form of a draft model, or draft head, with the tokens of a draft vocabulary of its target, and up
+// to text tokens of a text itself ([DraftFormOptions].Text), and no other difference. Tokens that it does not have are
+// left out. It is nil where none are left, or all, and for draft heads that have a list of their own.
+func (m *Model) NewDraftVocab(ctx context.Context, tokens []int32, text int) (*DraftForm, error) {
 	vocab := m.config.Vocab
 	tokens = slices.DeleteFunc(slices.Clone(tokens), func(id int32) bool { return int(id) >= vocab })
-	if n := len(tokens); n == 0 || m.DraftVocabBytes(n) == 0 {
+	if n := len(tokens); n == 0 || m.DraftVocabBytes(n, 0) == 0 {
 		return nil, nil
 	}
-	return m.NewDraftForm(ctx, DraftFormOptions{Tokens: tokens, SameBits: true})
+	return m.NewDraftForm(ctx, DraftFormOptions{Tokens: tokens, Text: text, SameBits: true})
 }
 
 // list makes tokens the form's; nil and a list of all are none.
@@ -237,13 +258,16 @@ func (f *DraftForm) list(tokens []int32) error {
 		return fmt.Errorf("%w: no tokens", ErrVocabulary)
 	}
 	if len(list) < f.m.config.Vocab {
-		f.tokens = list
+		f.tokens, f.listed = list, make([]uint64, (f.m.config.Vocab+63)/64)
+		for _, id := range list {
+			f.listed[id/64] |= 1 << (id % 64)
+		}
 	}
 	return nil
 }
 
 // gather takes the rows of the form's tokens out of the output matrices.
-func (f *DraftForm) gather(ctx context.Context, sameBits bool) error {
+func (f *DraftForm) gather(ctx context.Context, how DraftFormOptions) error {
 	if f.tokens == nil {
 		return nil
 	}
@@ -258,7 +282,7 @@ func (f *DraftForm) gather(ctx context.Context, sameBits bool) error {
 		rows := &outputRows{w: w, ids: f.tokens}
 		f.outputs[o.w] = rows
 		to, ok := tensor.Fitting(draftFormType, w.Cols())
-		if !sameBits && ok && to.RowBytes(w.Cols()) < w.Type().RowBytes(w.Cols()) {
+		if !how.SameBits && ok && to.RowBytes(w.Cols()) < w.Type().RowBytes(w.Cols()) {
 			form, err := tensor.Recode(ctx, f.m.rt.t, w, to)
 			if err == nil {
 				rows.w = form
@@ -273,6 +297,14 @@ func (f *DraftForm) gather(ctx context.Context, sameBits bool) error {
 			}
 		}
 		f.bytes += rows.w.Bytes()
+		if k := f.m.textSlots(len(f.tokens), how.Text); k > 0 && !panels.OnDisk(o.w) {
+			t, err := f.newTextRows(ctx, o, k, rows.w.Type())
+			if err != nil {
+				return err
+			}
+			f.texts[o.w], f.text = t, k
+			f.bytes += t.w.Bytes()
+		}
 	}
 	return nil
 }
@@ -346,6 +378,9 @@ func (f *DraftForm) Close() {
 	for _, rows := range f.outputs {
 		rows.w.Close()
 	}
+	for _, t := range f.texts {
+		t.close()
+	}
 }
 
 // of is the matrix that takes the place of w.
@@ -375,6 +410,10 @@ func (s *Session) DraftAt(n int, f *DraftForm) (*Session, error) {
 	d, err := s.ForkAt(n)
 	if err == nil {
 		d.form, d.costs = f, s.m.costsOf(f, d.layers)
+		if f != nil && f.text > 0 { // the next draft has no more to read than what is new
+			s.text.follow(f, s.tokens)
+			d.text = s.text.upTo(n)
+		}
 	}
 	return d, err
 }

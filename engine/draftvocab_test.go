@@ -23,7 +23,7 @@ func newDraftVocab(t testing.TB, m *Model, tokens ...int32) *DraftForm {
 		t.Fatal(err)
 	}
 	t.Cleanup(f.Close)
-	if need := m.DraftVocabBytes(len(tokens)); f.Bytes() != need || need == 0 || !f.SameBits() {
+	if need := m.DraftVocabBytes(len(tokens), 0); f.Bytes() != need || need == 0 || !f.SameBits() {
 		t.Errorf("%s: %d bytes of a draft vocabulary, %d expected", m.name, f.Bytes(), need)
 	}
 	return f
@@ -286,13 +286,13 @@ func TestDraftVocabRefused(t *testing.T) {
 		want   []int32
 	}{{target, nil, nil}, {target, seq(0, 70), nil}, {head, seq(0, 9), nil}, {target, seq(71, 80), nil},
 		{target, []int32{80, 5, 3}, []int32{3, 5}}} {
-		f, err := c.m.NewDraftVocab(context.Background(), c.tokens)
+		f, err := c.m.NewDraftVocab(context.Background(), c.tokens, 0)
 		if err != nil || !slices.Equal(f.Tokens(), c.want) || (f == nil) != (c.want == nil) {
 			t.Errorf("of %v: %v, %v, want %v", c.tokens, f.Tokens(), err, c.want)
 		}
 		f.Close()
 	}
-	if n := head.DraftVocabBytes(9); n != 0 {
+	if n := head.DraftVocabBytes(9, 0); n != 0 {
 		t.Errorf("a head with a list of its own has %d bytes of another", n)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -25,6 +25,7 @@ type lowRanks struct {
 	x        []float32 // [rows][cols], where rows are not neighbours
 	low      []float32 // [rows][r] of one part after the other
 	out      []float32 // [rows][rows of B]
+	some     []float32 // [rows][W] of it, where a product is with rows of a matrix alone
 	in       tensor.Input
 	products []tensor.Product
 }
@@ -124,7 +125,7 @@ func (p *pass) adaptRows(set *AdapterSet, x []float32, cols int, products []prod
 		}
 		out, rows := products[a.product].out, products[a.product].rows
 		if rows != nil {
-			y, width = rows.of(y, width), len(rows.ids)
+			y, width = rows.of(&l.some, y, width), len(rows.ids)
 		}
 		if run {
 			p.add(out[first*width:(first+n)*width], y)

@@ -178,10 +178,10 @@ func PlanMemory(f *gguf.File, o Options, sessions Sessions) (*MemoryPlan, error)
 	beside := sessions.Bytes(d) + sessions.Beside
 	switch {
 	case o.Target != nil:
-		beside += m.DraftVocabBytes(sessions.DraftVocab)
+		beside += m.DraftVocabBytes(sessions.DraftVocab, sessions.DraftText)
 	case sessions.DraftVocab > 0 && sessions.Heads && m.HasMTP():
 		if _, _, heads, err := weightless(f, Options{MTP: true, Target: m}); err == nil {
-			beside += heads.DraftVocabBytes(sessions.DraftVocab)
+			beside += heads.DraftVocabBytes(sessions.DraftVocab, sessions.DraftText)
 		}
 	}
 	if o.Target != nil { // a draft's passes have few rows of logits
@@ -200,14 +200,14 @@ func PlanMemory(f *gguf.File, o Options, sessions Sessions) (*MemoryPlan, error)
 	return plan, err
 }
 
-// DraftVocabBytes is what the rows of a draft vocabulary of n tokens of a file's model take in memory. It fails as
+// DraftVocabBytes is [Model.DraftVocabBytes] of a file's model. It fails as
 // [PlanMemory] does; draft heads cannot be loaded without their target.
-func DraftVocabBytes(f *gguf.File, n int) (int64, error) {
+func DraftVocabBytes(f *gguf.File, n, text int) (int64, error) {
 	_, _, m, err := weightless(f, Options{})
 	if err != nil {
 		return 0, err
 	}
-	return m.DraftVocabBytes(n), nil
+	return m.DraftVocabBytes(n, text), nil
 }
 
 // weightless is a file's model without weights: its matrices are views that nothing brings into memory, which have

@@ -21,26 +21,27 @@ type output struct {
 type outputRows struct {
 	w   *tensor.Matrix // [W][cols]
 	b   []float32      // [W]; nil: no bias
-	ids []int32        // [W] the tokens, ascending
+	ids []int32        // [W] the tokens
 }
 
-// of takes the rows' numbers of y [n][width], and moves them to its beginning, [n][W].
-func (r *outputRows) of(y []float32, width int) []float32 {
-	w := len(r.ids)
-	for i := range len(y) / width {
+// of takes the rows' numbers of y [n][width] into to, [n][W].
+func (r *outputRows) of(to *[]float32, y []float32, width int) []float32 {
+	w, n := len(r.ids), len(y)/width
+	some := sized(to, n*w)
+	for i := range n {
 		row := y[i*width : (i+1)*width]
 		for j, id := range r.ids {
-			y[i*w+j] = row[id] // id >= j
+			some[i*w+j] = row[id]
 		}
 	}
-	return y[:len(y)/width*w]
+	return some
 }
 
 // masks reports whether logits of the round may be -Inf.
 func (p *pass) masks() bool { return p.masked || p.form != nil && p.form.tokens != nil }
 
 // output computes the logits out [n][V] of the normalized x [n][cols]. Those of tokens without a row, in the matrix or
-// in the round's draft form, are -Inf.
+// in the round's draft form, are -Inf, but for tokens of the text where the form takes some.
 func (p *pass) output(out, x []float32, cols int, o output) {
 	rows, ids := p.form.rowsOf(o.w), o.ids
 	if rows != nil {
@@ -68,5 +69,8 @@ func (p *pass) output(out, x []float32, cols int, o output) {
 		for j, id := range ids {
 			to[id] = row[j]
 		}
+	}
+	if rows != nil {
+		p.textLogits(out, x, cols, o)
 	}
 }

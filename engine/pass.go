@@ -104,8 +104,9 @@ type pass struct {
 
 	activations
 	adapted  lowRanks // what the adapters of the rows add
-	watch    *watch   // of the only segment's session; nil: none
-	depth    []int32  // scratch of depths
+	own      ownText
+	watch    *watch  // of the only segment's session; nil: none
+	depth    []int32 // scratch of depths
 	in       tensor.Input
 	products []tensor.Product
 	held     panels.Held // the matrices from disk that a product uses at present

@@ -57,6 +57,7 @@ type Session struct {
 	adapters AdapterSet
 	form     *DraftForm // whose matrices take the place of the model's; nil: none do
 	watch    *watch     // of what goes into the matrices; nil: nobody asked
+	text     textTokens // for draft forms
 
 	lender  *Session      // whose keys and values the passes look at; nil: they have their own
 	input   *input        // of the encoder; nil: none yet, or no encoder
@@ -224,6 +225,7 @@ func (s *Session) Truncate(n int) error {
 	}
 	s.valid = min(s.valid, n)
 	s.tokens = s.tokens[:n]
+	s.text.cut(n)
 	s.fed = min(s.fed, n)
 	s.nodes, s.parents = s.nodes[:0], s.parents[:0]
 	return nil
@@ -291,7 +293,7 @@ func (s *Session) ExitAt(n, layers int) (*Session, error) {
 	}
 	f := &Session{m: s.m, kv: make([]*tensor.KV, len(s.kv)), layers: layers, context: s.context, noCache: s.noCache,
 		tokens: slices.Clone(s.tokens[:n]), fed: min(s.fed, n), storage: s.storage, adapters: s.adapters, lender: s.lender,
-		input: in, form: s.form, costs: s.m.costsOf(s.form, layers)}
+		input: in, form: s.form, text: s.text.upTo(n), costs: s.m.costsOf(s.form, layers)}
 	if !s.noCache {
 		f.valid = s.Restorable(n)
 	}

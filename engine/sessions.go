@@ -10,6 +10,7 @@ type Sessions struct {
 	Rows       int    // of logits that a pass has of each, at most
 	Heads      bool   // the MTP blocks of the model's own file draft for them
 	DraftVocab int    // tokens of the draft vocabulary of what drafts, which has rows for them; 0: none
+	DraftText  int    // tokens of a text that it has rows for beside them
 	// KVBytes, if it is not 0, is what keys, values and states of all of them may take: those of the model, and as much
 	// of its heads.
 	KVBytes int64

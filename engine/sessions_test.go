@@ -77,15 +77,15 @@ func TestPlanCountsTheDraftVocabulary(t *testing.T) {
 	}
 	target, head := openMTP(t, rt, data, Options{})
 	beside := func(o Options, heads bool, tokens int) int64 {
-		plan, err := PlanMemory(f, o, Sessions{Heads: heads, DraftVocab: tokens})
+		plan, err := PlanMemory(f, o, Sessions{Heads: heads, DraftVocab: tokens, DraftText: 16})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return plan.Sessions
 	}
 	const tokens = 48
-	rows := head.DraftVocabBytes(tokens)
-	if ofTarget, err := DraftVocabBytes(f, tokens); err != nil || ofTarget == 0 || rows != 2*ofTarget {
+	rows := head.DraftVocabBytes(tokens, 16)
+	if ofTarget, err := DraftVocabBytes(f, tokens, 16); err != nil || ofTarget == 0 || rows != 2*ofTarget {
 		t.Fatalf("the blocks' rows have %d bytes, the target's %d: %v", rows, ofTarget, err)
 	}
 	vocab := target.Config().Vocab

@@ -7,6 +7,9 @@ import (
 	"github.com/specgo/spec/bpe"
 )
 
+// DraftText is how many tokens of a text itself drafts may have beside those of a draft vocabulary, unless it is said.
+const DraftText = 512
+
 // DraftVocab lists, ascending, n tokens of a vocabulary that texts are likely to need, for [engine.DraftFormOptions].
 // First come those that end texts, then the control and added tokens of conversations, which take at most half of the
 // list; then those of texts, the most frequent first: counts has how often each is there, nil is no texts; then those

@@ -35,7 +35,11 @@ func TestDraftVocabLeavesTheText(t *testing.T) {
 			lists = lists[2:]
 		}
 		for _, tokens := range lists {
-			form, err := draft.NewDraftForm(context.Background(), engine.DraftFormOptions{Tokens: tokens, SameBits: name != "self"})
+			f := engine.DraftFormOptions{Tokens: tokens, SameBits: name != "self"}
+			if len(tokens) != 1 {
+				f.Text = 6 // with tokens of the text itself
+			}
+			form, err := draft.NewDraftForm(context.Background(), f)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -75,10 +79,17 @@ func TestDraftVocabLeavesTheText(t *testing.T) {
 					if tree && (name == "self" || c.v != nil) {
 						continue
 					}
+					known := slices.Clone(tokens)
+					if f.Text > 0 {
+						known = append(known, prompt...)
+					}
 					o.Trace = func(r *Round) {
 						for j, id := range r.Draft.Tokens {
-							if r.Draft.Sources[j] == SourceDraft && !slices.Contains(tokens, id) {
+							if r.Draft.Sources[j] == SourceDraft && !slices.Contains(known, id) {
 								t.Errorf("%s: %d was drafted", what, id)
+							}
+							if f.Text > 0 { // what is forced is text, too
+								known = append(known, id, r.Next)
 							}
 						}
 					}

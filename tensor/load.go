@@ -122,6 +122,23 @@ func Gather(ctx context.Context, rt *Runtime, m *Matrix, rows []int32) (*Matrix,
 	return to, nil
 }
 
+// CopyRow makes row i of m the bytes of row r of another matrix of the same type and width. No product with m may be
+// under way.
+func (m *Matrix) CopyRow(i int, from *Matrix, r int) error {
+	switch {
+	case m.t != from.t || m.cols != from.cols:
+		return shapeError("a row of %d, %v, for one of %d, %v", from.cols, from.t, m.cols, m.t)
+	case i < 0 || i >= m.rows || r < 0 || r >= from.rows:
+		return shapeError("row %d of %d for row %d of %d", r, from.rows, i, m.rows)
+	case m.memory.data == nil || from.memory.data == nil:
+		return fmt.Errorf("matrix: %w", ErrClosed)
+	}
+	asm.CopyRow(m.t, m.panelData(i/asm.PanelRows, 1), i%asm.PanelRows, from.panelData(r/asm.PanelRows, 1),
+		r%asm.PanelRows, m.cols)
+	runtime.KeepAlive(from)
+	return nil
+}
+
 // gather fills panel p with rows of another matrix.
 func (m *Matrix) gather(p int, from *Matrix, rows []int32) {
 	to := m.panelData(p, 1)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -362,6 +363,13 @@ func TestGather(t *testing.T) {
 			if got.Rows() != len(list) || got.Type() != f || !bytes.Equal(got.Panels(), want.Panels()) {
 				t.Errorf("%v, rows %v: other panels", f, list)
 			}
+			for i := range list { // the other way round, row by row
+				ok(t, got.CopyRow(i, m, int(list[len(list)-1-i])))
+			}
+			slices.Reverse(list)
+			if want, err = Gather(context.Background(), rt, m, list); err != nil || !bytes.Equal(got.Panels(), want.Panels()) {
+				t.Errorf("%v, rows %v copied: other panels, %v", f, list, err)
+			}
 		}
 	}
 	m, err := Pack(rt, Q8_0, 20, 32, rawRows(t, Q8_0, 5, 20, 32))
@@ -372,8 +380,21 @@ func TestGather(t *testing.T) {
 	if _, err := Gather(context.Background(), rt, m, nil); !errors.Is(err, ErrShape) {
 		t.Errorf("no rows: %v", err)
 	}
+	other, err := Pack(rt, Q8_0, 20, 64, rawRows(t, Q8_0, 5, 20, 64))
+	ok(t, err)
+	for _, c := range []struct {
+		from  *Matrix
+		i, at int
+	}{{m, 20, 0}, {m, 0, 20}, {m, -1, 0}, {m, 0, -1}, {other, 0, 0}} {
+		if err := m.CopyRow(c.i, c.from, c.at); !errors.Is(err, ErrShape) {
+			t.Errorf("row %d for row %d: %v", c.at, c.i, err)
+		}
+	}
 	m.Close()
 	if _, err := Gather(context.Background(), rt, m, []int32{3}); !errors.Is(err, ErrClosed) {
 		t.Errorf("a closed matrix: %v", err)
+	}
+	if err := m.CopyRow(0, m, 1); !errors.Is(err, ErrClosed) {
+		t.Errorf("a row of a closed matrix: %v", err)
 	}
 }

@@ -250,7 +250,7 @@ func (b *benchmark) run(ctx context.Context, p *program) error {
 	}
 	defer m.Close()
 	defer draft.Close()
-	b.o.Draft = draft
+	b.o.Draft, b.o.DraftText = draft, speculative.DraftText
 	origin, stop, err := b.prepare(ctx, p, rt, m, file)
 	if err != nil {
 		return err

@@ -34,7 +34,7 @@ func (c *comparison) pair(ctx context.Context, p *program, rt *engine.Runtime, p
 		}
 	}()
 	c.beside, c.sessions = c.drafts, engine.Sessions{Tokens: c.context, Rows: treeRows, Heads: true,
-		DraftVocab: c.vocab.tokens}
+		DraftVocab: c.vocab.tokens, DraftText: speculative.DraftText}
 	target, err := c.target(ctx, p, rt)
 	if err != nil {
 		return nil, "", err
@@ -81,7 +81,7 @@ func (c *comparison) pair(ctx context.Context, p *program, rt *engine.Runtime, p
 			return nil, "", err
 		}
 		models = append(models, head)
-		form, err := head.NewDraftVocab(ctx, team.vocab)
+		form, err := head.NewDraftVocab(ctx, team.vocab, speculative.DraftText)
 		if err != nil {
 			return nil, "", err
 		}
@@ -109,7 +109,7 @@ func (c *comparison) pair(ctx context.Context, p *program, rt *engine.Runtime, p
 			o.Target = session
 		}
 		if vocabulary(target, draft) == nil {
-			if o.Form, err = draft.NewDraftVocab(ctx, team.vocab); err != nil {
+			if o.Form, err = draft.NewDraftVocab(ctx, team.vocab, speculative.DraftText); err != nil {
 				return nil, "", err
 			}
 		}
@@ -206,7 +206,8 @@ func (t *team) make(name string, n int) (d speculative.Drafter, err error) {
 		return nil, flagError(err)
 	}
 	if needs&speculative.NeedsForm != 0 {
-		form, err := parts.Target.NewDraftForm(context.Background(), engine.DraftFormOptions{Tokens: t.vocab})
+		form, err := parts.Target.NewDraftForm(context.Background(), engine.DraftFormOptions{Tokens: t.vocab,
+			Text: speculative.DraftText})
 		if err != nil {
 			return nil, err
 		}

@@ -26,7 +26,8 @@ func (v *draftVocab) rows() []flag {
 // row is --draft-vocab.
 func (v *draftVocab) row() flag {
 	return intFlag("--draft-vocab", &v.tokens, 0, math.MaxInt32, "draft models, draft heads and --drafter self draft so "+
-		"many tokens of the vocabulary, the likely ones, and read no more of the output matrix").or("0: all")
+		"many tokens of the vocabulary, the likely ones, and those of the text, and read no more of the output matrix").
+		or("0: all")
 }
 
 // fromRow is --draft-vocab-from.

@@ -154,7 +154,7 @@ func draftFileBytes(file string, vocab int) int64 {
 		return 0
 	}
 	defer f.Close()
-	rows, err := engine.DraftVocabBytes(f, vocab)
+	rows, err := engine.DraftVocabBytes(f, vocab, speculative.DraftText)
 	if err != nil {
 		rows = 0 // a draft head: those that draft with few tokens have a list of their own
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/specgo/spec/chat"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/internal/terminal"
+	"github.com/specgo/spec/speculative"
 	"github.com/specgo/spec/testdata"
 )
 
@@ -39,6 +40,7 @@ func (s *serving) load(ctx context.Context, p *program, rt *engine.Runtime, f se
 	}
 	flags.loaded = flags.adapters.bytes()
 	flags.sessions.Heads, flags.sessions.DraftVocab = !s.targetOnly && f.draft == "", s.vocab.tokens
+	flags.sessions.DraftText = speculative.DraftText
 	defer func() { err = s.memoryError(err) }()
 	target, err := flags.open(ctx, p, rt, f.target, "target", testdata.Target())
 	if err != nil {

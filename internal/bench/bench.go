@@ -33,6 +33,7 @@ type Options struct {
 
 	Draft      *engine.Model // the draft model or head whose steps are measured too; nil: none
 	DraftVocab int           // tokens whose logits they are, the first ones; 0: all
+	DraftText  int           // tokens of its own text beside them, at most
 
 	Text []int32 // tokens of prompts, from its beginning to its end and again; nil: random ones
 

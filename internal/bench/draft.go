@@ -29,7 +29,7 @@ func (r *runner) draft() ([]Row, error) {
 	for i := range tokens {
 		tokens[i] = int32(i)
 	}
-	form, err := m.NewDraftVocab(r.ctx, tokens)
+	form, err := m.NewDraftVocab(r.ctx, tokens, r.o.DraftText)
 	if err != nil {
 		return nil, err
 	}
