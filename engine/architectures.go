@@ -55,6 +55,7 @@ var kinds = map[string]kind{
 	"command-r":      decoderOf(commandR),
 	"deepseek":       decoderOf(deepseek),
 	"deepseek2":      ofValues(decoderOf(deepseek2, KindMTP)),
+	"deepseek32":     ofValues(decoderOf(deepseek32, KindMTP)),
 	"dots1":          decoderOf(dots1),
 	"ernie4_5":       decoderOf(ernie45),
 	"ernie4_5-moe":   decoderOf(ernie45MoE),
@@ -68,6 +69,7 @@ var kinds = map[string]kind{
 	"gemma3":         decoderOf(gemma3),
 	"gemma3n":        {is: KindModel, layers: (*loader).layerCount, build: (*loader).gemma3n},
 	"gemma4":         decoderOf(gemma4, KindAssistant),
+	"glm-dsa":        ofValues(decoderOf(glmDSA, KindMTP)),
 	"glm4":           decoderOf(glm4),
 	"glm4moe":        decoderOf(glm4MoE),
 	"gpt-oss":        decoderOf(gptOSS),
@@ -137,9 +139,6 @@ var kinds = map[string]kind{
 	"dflash":           {is: KindBlock, layers: (*loader).layerCount, build: (*loader).blockHead},
 	"dflash2":          {is: KindBlock, refused: "a DFlash 2 head, which has convolutions and a selector of candidates"},
 
-	"deepseek32": {is: KindModel, refused: indexed},
-	"glm-dsa":    {is: KindModel, refused: indexed},
-
 	"bert":            encoderOf(bert),
 	"eurobert":        encoderOf(euroBERT),
 	"gemma-embedding": encoderOf(gemmaEmbedding),
@@ -154,9 +153,6 @@ var kinds = map[string]kind{
 	"clip":          {is: KindProjector},
 	"controlvector": {is: KindControl},
 }
-
-// indexed is why the models of DeepSeek V3.2's kind are refused.
-const indexed = "attention to the positions that an index chooses for each token is not implemented"
 
 // Architectures lists the names of general.architecture that [Open] knows, in alphabetical order. Draft heads are not
 // among them.

@@ -248,6 +248,12 @@ func askedModels() map[string]askedFor {
 			"attention.value_length_mla": uint32(20)})
 		return keys
 	}
+	indexed := func(keys modelKeys) modelKeys { // the other engine wants an index head of twice the numbers that are rotated
+		maps.Copy(keys, latent(modelKeys{"attention.q_lora_rank": uint32(40), "attention.indexer.key_length": uint32(64)}))
+		keys["rope.dimension_count"], keys["attention.key_length"] = uint32(32), uint32(56)
+		keys["attention.key_length_mla"] = uint32(48)
+		return keys
+	}
 	ssm := func(keys modelKeys) modelKeys {
 		all := modelKeys{"ssm.conv_kernel": uint32(4), "ssm.inner_size": uint32(96), "ssm.state_size": uint32(16),
 			"ssm.time_step_rank": uint32(6), "ssm.group_count": uint32(2)}
@@ -355,6 +361,14 @@ func askedModels() map[string]askedFor {
 				"attention.q_lora_rank": uint32(40),
 				"rope.dimension_count":  uint32(8)})),
 			also: []string{"blk.*.attn_kv_b.weight"}},
+		"deepseek32": {arch: "deepseek32", keys: yarn(
+			routed(indexed(modelKeys{"attention.indexer.head_count": uint32(12), "attention.indexer.top_k": uint32(9),
+				"rope.scaling.yarn_log_multiplier": float32(0.07)}))),
+			also: []string{choice1}},
+		"glm-dsa": {arch: "glm-dsa", keys: routed(indexed(modelKeys{"expert_gating_func": nil,
+			"attention.indexer.head_count": uint32(10), "attention.indexer.top_k": uint32(7),
+			"attention.indexer.types": []bool{true, false, true, false}})),
+			also: []string{choice1, choice2}},
 		"mistral4": {arch: "mistral4", keys: yarn(
 			routed(latent(modelKeys{"attention.q_lora_rank": uint32(40), "leading_dense_block_count": uint32(0),
 				"expert_gating_func": uint32(1), "rope.scaling.yarn_log_multiplier": float32(0.05),

@@ -120,6 +120,9 @@ func (rt *Runtime) Attention(out, q []float32, o AttentionOptions, segs []Attent
 	if err := checkSegments(segs, o.Layer, len(q)/width); err != nil {
 		return err
 	}
+	if err := o.Only.fits(o.Window, len(q)/width, segs); err != nil {
+		return err
+	}
 	if n := len(o.Bias); n != 0 && (n%o.Heads != 0 || n/o.Heads%2 == 0) {
 		return shapeError("%d biases for %d query heads", n, o.Heads)
 	}
@@ -338,15 +341,16 @@ func (j *attendJob) chunk(w *attendScratch, s *segment, head, c int) bool {
 	}
 	// Here positions are slots.
 	rows, keys, lowest := len(w.tokens)*j.group, 0, asm.Page
-	same := true // all tokens that see something begin at the same key
+	same, seen := true, false // all tokens that see something begin at the same key; one sees something
 	for _, token := range w.tokens {
 		from, to := token.s.visible(token.t, j.o.Window, c)
 		if from < to {
 			same = same && (keys == 0 || from == lowest)
 			keys, lowest = max(keys, to), min(lowest, from)
+			seen = seen || j.sees(token, c, to)
 		}
 	}
-	if keys == 0 {
+	if !seen {
 		return false
 	}
 	kind := s.KV.shape.Type
@@ -359,10 +363,18 @@ func (j *attendJob) chunk(w *attendScratch, s *segment, head, c int) bool {
 		if from >= to {
 			continue
 		}
+		none := !j.sees(token, c, to)
 		for r := t * j.group; r < (t+1)*j.group; r++ {
 			scores := w.scores[r*asm.Page:][from:to]
+			if none { // the values are added to it with those that see them
+				clear(scores)
+				continue
+			}
 			if j.o.adjusts() {
 				j.o.adjust(scores, head*j.group+r-t*j.group, token.s.position(token.t), c*asm.Page+from)
+			}
+			if j.o.Only != nil {
+				j.o.Only.hide(scores, token.s.Row+token.t, c)
 			}
 			w.part.m[r], w.part.l[r] = j.k.ExpSum(scores)
 		}
@@ -385,6 +397,12 @@ func (j *attendJob) chunk(w *attendScratch, s *segment, head, c int) bool {
 	return true
 }
 
+// sees reports whether a token sees any of the first n positions of chunk c, which it could see. With a choice there is
+// no window.
+func (j *attendJob) sees(token unitToken, c, n int) bool {
+	return j.o.Only == nil || j.o.Only.any(token.s.Row+token.t, c, n)
+}
+
 // treeChunk is chunk for a tree and a chunk that may hold positions of its tokens: they lie in slots between those of
 // other branches. The scores of all slots are computed per page, and each token picks those of its path, by position.
 func (j *attendJob) treeChunk(w *attendScratch, s *segment, head, c int) bool {
@@ -399,7 +417,7 @@ func (j *attendJob) treeChunk(w *attendScratch, s *segment, head, c int) bool {
 	seen := false
 	for t, token := range w.tokens {
 		keys := j.locate(w, s, c, token.t)
-		if keys == 0 {
+		if keys == 0 || !j.sees(token, c, keys) {
 			continue
 		}
 		seen = true
@@ -412,6 +430,9 @@ func (j *attendJob) treeChunk(w *attendScratch, s *segment, head, c int) bool {
 				pos := s.position(token.t)
 				from, _ := visible(pos, j.o.Window, c)
 				j.o.adjust(line, head*j.group+r-t*j.group, pos, c*asm.Page+from)
+			}
+			if j.o.Only != nil {
+				j.o.Only.hide(line, s.Row+token.t, c)
 			}
 			w.part.m[r], w.part.l[r] = j.k.ExpSum(line)
 			for _, p := range w.spans {
