@@ -84,3 +84,17 @@ func miniCPM3(l *loader, c *Config) family {
 	}
 	return f
 }
+
+// plm is PLM 1.8B (arXiv:2503.12167): latent attention, and a feed-forward without a gate.
+func plm(l *loader, c *Config) family {
+	f := family{
+		norms: normParts{kind: rmsNorm{}},
+		rope:  ropeParts{pairing: pairs},
+		feed:  feedParts{activation: reluSquared},
+	}
+	s := l.latentSizes(c)
+	f.attention.own = func(b *build, i int) mixer {
+		return b.latentAttention(i, s, headScale(s.nope+s.rot), b.ropes.full)
+	}
+	return f
+}
