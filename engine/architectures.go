@@ -39,6 +39,15 @@ func ofSparse(k kind) kind {
 	return k
 }
 
+// lacking is the kind of models that other engines run and that cannot be read: what is missing.
+func lacking(what string) kind { return kind{is: KindModel, refused: what} }
+
+// diffusion is the kind of models that do not write one token after the other.
+const diffusion = "a diffusion model, which fills in masks instead of writing one token after the other"
+
+// pictures are models whose files hold what reads pictures into their blocks.
+const pictures = "a model that reads pictures"
+
 // kinds are the architectures that there are, by general.architecture.
 var kinds = map[string]kind{
 	"afmoe":          decoderOf(afmoe),
@@ -50,11 +59,14 @@ var kinds = map[string]kind{
 	"bloom":          decoderOf(bloom),
 	"chatglm":        decoderOf(chatGLM),
 	"codegen":        decoderOf(gptJ),
+	"dbrx":           decoderOf(dbrx),
+	"deci":           ofSparse(decoderOf(deci)),
 	"cohere2":        decoderOf(cohere2),
 	"cohere2moe":     decoderOf(cohere2MoE),
 	"command-r":      decoderOf(commandR),
 	"deepseek":       decoderOf(deepseek),
 	"deepseek2":      ofValues(decoderOf(deepseek2, KindMTP)),
+	"deepseek32":     ofValues(decoderOf(deepseek32, KindMTP)),
 	"dots1":          decoderOf(dots1),
 	"ernie4_5":       decoderOf(ernie45),
 	"ernie4_5-moe":   decoderOf(ernie45MoE),
@@ -68,6 +80,7 @@ var kinds = map[string]kind{
 	"gemma3":         decoderOf(gemma3),
 	"gemma3n":        {is: KindModel, layers: (*loader).layerCount, build: (*loader).gemma3n},
 	"gemma4":         decoderOf(gemma4, KindAssistant),
+	"glm-dsa":        ofValues(decoderOf(glmDSA, KindMTP)),
 	"glm4":           decoderOf(glm4),
 	"glm4moe":        decoderOf(glm4MoE),
 	"gpt-oss":        decoderOf(gptOSS),
@@ -81,6 +94,7 @@ var kinds = map[string]kind{
 	"hunyuan-moe":    decoderOf(hunyuanMoE),
 	"hy_v3":          decoderOf(hyV3, KindMTP),
 	"internlm2":      decoderOf(internLM2),
+	"jais":           decoderOf(jais),
 	"jamba":          decoderOf(jamba),
 	"kimi-linear":    ofValues(decoderOf(kimiLinear)),
 	"laguna":         decoderOf(laguna),
@@ -106,10 +120,15 @@ var kinds = map[string]kind{
 	"olmo":           decoderOf(olmo),
 	"olmo2":          decoderOf(olmo2),
 	"olmoe":          decoderOf(olmoE),
+	"openelm":        decoderOf(openELM),
 	"opt":            decoderOf(opt),
+	"orion":          decoderOf(orion),
 	"pangu-embedded": decoderOf(panguEmbedded),
 	"phi2":           decoderOf(phi2),
 	"phi3":           decoderOf(phi3),
+	"plamo":          decoderOf(plamo),
+	"plm":            ofValues(decoderOf(plm)),
+	"qwen":           decoderOf(qwen1),
 	"qwen2":          decoderOf(qwen2),
 	"qwen2moe":       decoderOf(qwen2MoE),
 	"qwen2vl":        decoderOf(qwen2VL),
@@ -120,6 +139,7 @@ var kinds = map[string]kind{
 	"qwen3next":      decoderOf(qwen3Next, KindMTP),
 	"qwen3vl":        decoderOf(qwen3VL),
 	"qwen3vlmoe":     decoderOf(qwen3VLMoE),
+	"refact":         decoderOf(refact),
 	"rwkv7":          ofSparse(decoderOf(rwkv7)),
 	"seed_oss":       decoderOf(seedOSS),
 	"smallthinker":   decoderOf(smallThinker),
@@ -128,6 +148,7 @@ var kinds = map[string]kind{
 	"starcoder":      decoderOf(starcoder),
 	"starcoder2":     decoderOf(starcoder2),
 	"step35":         ofRawStates(decoderOf(step35, KindMTP)),
+	"xverse":         decoderOf(xverse),
 
 	"t5":        {is: KindEncoderDecoder, layers: (*loader).t5Layers, build: (*loader).t5},
 	"t5encoder": {is: KindEncoder, layers: (*loader).t5EncoderLayers, build: (*loader).t5},
@@ -136,9 +157,6 @@ var kinds = map[string]kind{
 	"gemma4-assistant": {is: KindAssistant, layers: (*loader).assistantLayers, build: (*loader).assistant},
 	"dflash":           {is: KindBlock, layers: (*loader).layerCount, build: (*loader).blockHead},
 	"dflash2":          {is: KindBlock, refused: "a DFlash 2 head, which has convolutions and a selector of candidates"},
-
-	"deepseek32": {is: KindModel, refused: indexed},
-	"glm-dsa":    {is: KindModel, refused: indexed},
 
 	"bert":            encoderOf(bert),
 	"eurobert":        encoderOf(euroBERT),
@@ -150,13 +168,39 @@ var kinds = map[string]kind{
 	"nomic-bert":      encoderOf(nomicBERT),
 	"nomic-bert-moe":  encoderOf(nomicBERTMoE),
 
+	// These are refused, with the part that is missing.
+	"arctic":           lacking("experts that read another input than the feed-forward beside them"),
+	"arwkv7":           lacking("the recurrence of RWKV-7 in Qwen's blocks"),
+	"baichuan":         lacking("positions that depend on the number of blocks"),
+	"chameleon":        lacking("a model that reads and writes pictures as tokens"),
+	"codeshell":        lacking("it has been compared with no other engine"),
+	"cogvlm":           lacking("weights of their own for the tokens of pictures"),
+	"deepseek2-ocr":    lacking(pictures),
+	"deepseek4":        lacking("hyper-connections, and attention to keys and values that are compressed by blocks"),
+	"dream":            lacking(diffusion),
+	"grok":             lacking("capped scores of experts, and scales that old files do not say"),
+	"grovemoe":         lacking("experts that several others share"),
+	"hunyuan_vl":       lacking(pictures),
+	"jais2":            lacking("it has been compared with no other engine"),
+	"llada":            lacking(diffusion),
+	"llada-moe":        lacking(diffusion),
+	"llama-embed":      lacking("an encoder of Llama's blocks"),
+	"minimax-m3":       lacking("attention to the blocks that an index chooses for each token"),
+	"paddleocr":        lacking(pictures),
+	"phimoe":           lacking("the reference engine computes another model than the published one: other norms, another router"),
+	"plamo2":           lacking("its tokenizer, and Mamba layers of a form of their own"),
+	"plamo3":           lacking("its tokenizer"),
+	"qwen3tts":         lacking("a model that writes sound"),
+	"rnd1":             lacking(diffusion),
+	"rwkv6":            lacking("the recurrence of RWKV-6"),
+	"rwkv6qwen2":       lacking("the recurrence of RWKV-6 in Qwen's blocks"),
+	"talkie":           lacking("norms without weights, and one factor for each head"),
+	"wavtokenizer-dec": lacking("a model that writes sound"),
+
 	// These are not read. They are here because a file of theirs is told apart from a model.
 	"clip":          {is: KindProjector},
 	"controlvector": {is: KindControl},
 }
-
-// indexed is why the models of DeepSeek V3.2's kind are refused.
-const indexed = "attention to the positions that an index chooses for each token is not implemented"
 
 // Architectures lists the names of general.architecture that [Open] knows, in alphabetical order. Draft heads are not
 // among them.
@@ -169,6 +213,9 @@ func Architectures() []string {
 		}
 	})
 }
+
+// Refused says what is missing to read files of an architecture that is known and refused; "" of all others.
+func Refused(architecture string) string { return kinds[architecture].refused }
 
 // KindOf is the kind of a file, as its architecture and its keys tell it. One of an unknown architecture counts as a
 // model.

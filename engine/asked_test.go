@@ -248,6 +248,12 @@ func askedModels() map[string]askedFor {
 			"attention.value_length_mla": uint32(20)})
 		return keys
 	}
+	indexed := func(keys modelKeys) modelKeys { // the other engine wants an index head of twice the numbers that are rotated
+		maps.Copy(keys, latent(modelKeys{"attention.q_lora_rank": uint32(40), "attention.indexer.key_length": uint32(64)}))
+		keys["rope.dimension_count"], keys["attention.key_length"] = uint32(32), uint32(56)
+		keys["attention.key_length_mla"] = uint32(48)
+		return keys
+	}
 	ssm := func(keys modelKeys) modelKeys {
 		all := modelKeys{"ssm.conv_kernel": uint32(4), "ssm.inner_size": uint32(96), "ssm.state_size": uint32(16),
 			"ssm.time_step_rank": uint32(6), "ssm.group_count": uint32(2)}
@@ -355,6 +361,42 @@ func askedModels() map[string]askedFor {
 				"attention.q_lora_rank": uint32(40),
 				"rope.dimension_count":  uint32(8)})),
 			also: []string{"blk.*.attn_kv_b.weight"}},
+		"deepseek32": {arch: "deepseek32", keys: yarn(
+			routed(indexed(modelKeys{"attention.indexer.head_count": uint32(12), "attention.indexer.top_k": uint32(9),
+				"rope.scaling.yarn_log_multiplier": float32(0.07)}))),
+			also: []string{choice1}},
+		"glm-dsa": {arch: "glm-dsa", keys: routed(indexed(modelKeys{"expert_gating_func": nil,
+			"attention.indexer.head_count": uint32(10), "attention.indexer.top_k": uint32(7),
+			"attention.indexer.types": []bool{true, false, true, false}})),
+			also: []string{choice1, choice2}},
+		"xverse": {arch: "xverse"},
+		"orion": {arch: "orion", keys: modelKeys{"attention.layer_norm_rms_epsilon": nil,
+			"attention.layer_norm_epsilon": float32(1e-5)},
+			also: []string{"output_norm.bias", "blk.*.attn_norm.bias", "blk.*.ffn_norm.bias"}},
+		"refact": {arch: "refact", keys: modelKeys{"attention.head_count": uint32(6), "attention.head_count_kv": uint32(1),
+			"attention.key_length": uint32(16), "attention.value_length": uint32(16)}},
+		"qwen": {arch: "qwen", keys: modelKeys{"attention.head_count_kv": uint32(4)},
+			also: []string{"blk.*.attn_qkv.weight", "blk.*.attn_qkv.bias"}},
+		"dbrx": {arch: "dbrx", keys: modelKeys{"attention.layer_norm_rms_epsilon": nil, "expert_count": uint32(8),
+			"expert_used_count": uint32(3), "attention.layer_norm_epsilon": float32(1e-5), "attention.clamp_kqv": float32(0.8)},
+			also: []string{"blk.*.attn_qkv.weight"}},
+		"deci": {arch: "deci", layers: 5, keys: modelKeys{"attention.head_count": []uint32{4, 0, 4, 4, 4},
+			"attention.head_count_kv": []uint32{2, 0, 0, 4, 1}, "feed_forward_length": []uint32{96, 64, 128, 32, 96},
+			"attention.key_length": uint32(16), "attention.value_length": uint32(16)},
+			also: []string{"rope_freqs.weight"}},
+		"jais": {arch: "jais", keys: modelKeys{"attention.layer_norm_rms_epsilon": nil,
+			"attention.layer_norm_epsilon": float32(1e-5), "attention.max_alibi_bias": float32(8),
+			"attention.head_count_kv": uint32(4)},
+			also: []string{"blk.*.attn_qkv.weight", "blk.*.attn_qkv.bias", "blk.*.attn_output.bias", "blk.*.ffn_up.bias",
+				"blk.*.ffn_gate.bias", "blk.*.ffn_down.bias", "output_norm.bias", "blk.*.attn_norm.bias", "blk.*.ffn_norm.bias"}},
+		"openelm": {arch: "openelm", keys: modelKeys{"attention.head_count": []uint32{4, 2, 6, 4},
+			"attention.head_count_kv": []uint32{2, 1, 3, 4}, "feed_forward_length": []uint32{96, 64, 128, 32},
+			"attention.key_length": uint32(16), "attention.value_length": uint32(16)},
+			also: []string{"blk.*.attn_qkv.weight"}},
+		"plamo": {arch: "plamo"},
+		"plm": {arch: "plm", keys: modelKeys{"attention.head_count_kv": uint32(4), "attention.key_length": uint32(24),
+			"attention.value_length": uint32(20), "attention.kv_lora_rank": uint32(24), "rope.dimension_count": uint32(8)},
+			also: []string{"blk.*.attn_kv_b.weight", "blk.*.attn_q.weight"}},
 		"mistral4": {arch: "mistral4", keys: yarn(
 			routed(latent(modelKeys{"attention.q_lora_rank": uint32(40), "leading_dense_block_count": uint32(0),
 				"expert_gating_func": uint32(1), "rope.scaling.yarn_log_multiplier": float32(0.05),

@@ -62,13 +62,16 @@ func (b *build) called(name string) string {
 func (b *build) decoderBlock(i int) block {
 	n, d, f := b.block(i), b.c.HiddenSize, &b.norms
 	block := block{parallel: f.parallel, residualScale: b.scales.residual}
+	if b.mixer != nil {
+		block.mixer = b.mixer(b, i)
+	}
 	attnNorm, ffnNorm := n+b.called("attn_norm"), n+b.called("ffn_norm")
 	switch f.at {
 	case atInputs, atBoth:
-		if !f.lacking || i > 0 || b.holds(attnNorm+".weight") {
+		if _, none := block.mixer.(noMixer); !none && (!f.lacking || i > 0 || b.holds(attnNorm+".weight")) {
 			block.attnNorm = b.norm(attnNorm, d)
 		}
-		if !f.parallel || b.holds(ffnNorm+".weight") {
+		if b.ffn[i] > 0 && (!f.parallel || b.holds(ffnNorm+".weight")) {
 			block.ffnNorm = b.norm(ffnNorm, d)
 		}
 		if second := n + "attn_norm_2"; f.parallel && b.holds(second+".weight") {
@@ -82,9 +85,6 @@ func (b *build) decoderBlock(i int) block {
 	if f.at == atOutputs || f.at == atBoth {
 		block.attnPostNorm, block.ffnPostNorm = b.norm(n+"post_attention_norm", d), b.norm(n+"post_ffw_norm", d)
 	}
-	if b.mixer != nil {
-		block.mixer = b.mixer(b, i)
-	}
 	switch {
 	case block.mixer != nil:
 	case b.family.attention.own != nil:
@@ -95,7 +95,7 @@ func (b *build) decoderBlock(i int) block {
 	if b.end != nil {
 		block.end = b.end(b, i)
 	}
-	if f.at == atMixer {
+	if f.at == atMixer || b.ffn[i] == 0 {
 		block.apart = true
 		return block
 	}

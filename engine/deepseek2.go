@@ -8,20 +8,33 @@ import (
 
 // deepseek2 is DeepSeek V2 and V3 (arXiv:2412.19437), R1, Kimi K2, GLM-4.7 Flash and Mistral Large 3: latent attention,
 // and groups of experts behind plain layers.
-func deepseek2(l *loader, c *Config) family { return latentFamily(l, c, false) }
+func deepseek2(l *loader, c *Config) family {
+	form := latentForm{absent: gateSoftmax}
+	if blocks := l.integer("block_count"); c.Vocab == 154880 && (blocks == 47 || blocks == 48) {
+		form.absent = gateSigmoid // GLM-4.7 Flash, whose files do not say so
+	}
+	return latentFamily(l, c, form)
+}
 
 // mistral4 is Mistral Small 4: deepseek2 with another magnitude of the angles.
-func mistral4(l *loader, c *Config) family { return latentFamily(l, c, true) }
+func mistral4(l *loader, c *Config) family {
+	return latentFamily(l, c, latentForm{absent: gateSoftmax, reduced: true})
+}
 
-func latentFamily(l *loader, c *Config, reduced bool) family {
-	width, absent := l.integerOr("expert_feed_forward_length", c.FeedForward), gateSoftmax
-	if blocks := l.integer("block_count"); c.Vocab == 154880 && (blocks == 47 || blocks == 48) {
-		absent = gateSigmoid // GLM-4.7 Flash, whose files do not say so
-	}
+// latentForm is what families with latent attention and experts differ in.
+type latentForm struct {
+	absent  gating   // where a file does not say it; 0: it must
+	reduced bool     // the magnitude of the angles, by YaRN's multiplier: see latentScaling
+	plain   bool     // there is no such multiplier
+	indexed *indexed // layers look at the positions that an index chooses; nil: at all
+}
+
+func latentFamily(l *loader, c *Config, form latentForm) family {
+	width := l.integerOr("expert_feed_forward_length", c.FeedForward)
 	f := family{
 		norms: normParts{kind: rmsNorm{}},
 		rope:  ropeParts{pairing: pairs},
-		feed: feedParts{gate: gated, experts: l.experts(c, l.byKeys(absent, expertOptions{
+		feed: feedParts{gate: gated, experts: l.experts(c, l.byKeys(form.absent, expertOptions{
 			width: width, dense: l.leadingDense(),
 		}))},
 	}
@@ -29,7 +42,10 @@ func latentFamily(l *loader, c *Config, reduced bool) family {
 		l.ignoreKeys("expert_") // they say nothing
 	}
 	s := l.latentSizes(c)
-	multiplier := l.floatOr("rope.scaling.yarn_log_multiplier", 0) / 0.1
+	multiplier := float32(0)
+	if !form.plain {
+		multiplier = l.floatOr("rope.scaling.yarn_log_multiplier", 0) / 0.1
+	}
 	sharper, length := l.floatOr("attention.temperature_scale", 0), l.integerOr("attention.temperature_length", 0)
 	if l.ok() && sharper != 0 && length < 1 {
 		l.fail("attention.temperature_length", ErrValue, "%d", length)
@@ -38,9 +54,12 @@ func latentFamily(l *loader, c *Config, reduced bool) family {
 	var scale float32
 	f.attention.own = func(b *build, i int) mixer {
 		if angles == nil {
-			angles, scale = b.latentScaling(s, multiplier, reduced)
+			angles, scale = b.latentScaling(s, multiplier, form.reduced)
 		}
 		a := b.latentAttention(i, s, scale, angles)
+		if form.indexed != nil {
+			a.index, a.only = b.index(i, s, form.indexed, angles), b.first == 0
+		}
 		if sharper != 0 {
 			a.temper = func(p *pass, q []float32) { p.temper(q, sharper, length) }
 		}
@@ -58,6 +77,20 @@ func miniCPM3(l *loader, c *Config) family {
 		scales: scaleParts{
 			embedding: 12, residual: float32(1.4 / math.Sqrt(float64(c.Layers))), logit: 256 / float32(c.HiddenSize),
 		},
+	}
+	s := l.latentSizes(c)
+	f.attention.own = func(b *build, i int) mixer {
+		return b.latentAttention(i, s, headScale(s.nope+s.rot), b.ropes.full)
+	}
+	return f
+}
+
+// plm is PLM 1.8B (arXiv:2503.12167): latent attention, and a feed-forward without a gate.
+func plm(l *loader, c *Config) family {
+	f := family{
+		norms: normParts{kind: rmsNorm{}},
+		rope:  ropeParts{pairing: pairs},
+		feed:  feedParts{activation: reluSquared},
 	}
 	s := l.latentSizes(c)
 	f.attention.own = func(b *build, i int) mixer {

@@ -76,8 +76,10 @@ func (w *gemma4Windows) rotate(b *build) {
 }
 
 // windows is attention.sliding_window_pattern with one bool per block, or a number that is not 0, which must be there.
-func (l *loader) windows() func(layer int) bool {
-	const key = "attention.sliding_window_pattern"
+func (l *loader) windows() func(layer int) bool { return l.flags("attention.sliding_window_pattern") }
+
+// flags is a hyperparameter of such a form.
+func (l *loader) flags(key string) func(layer int) bool {
 	l.keys[key] = true
 	v, _ := l.f.Value(l.arch + "." + key)
 	list, _ := v.([]bool)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"os"
 	"regexp"
 	"slices"
@@ -100,4 +101,30 @@ func architectureTable() string {
 // TestArchitecturesAreDocumented: README's table of what runs is what the table of kinds says: SPEC_UPDATE=1 writes it.
 func TestArchitecturesAreDocumented(t *testing.T) {
 	testkit.Printed(t, "README.md", "architectures", architectureTable())
+}
+
+// TestArchitecturesOfOthers: every architecture that llama.cpp of August 2026 names is read, or refused with what is
+// missing to read it; a draft head, a projector and the like are told apart.
+func TestArchitecturesOfOthers(t *testing.T) {
+	const names = `afmoe apertus arcee arctic arwkv7 baichuan bailingmoe bailingmoe2 bert bitnet bloom chameleon chatglm
+		clip codeshell cogvlm cohere2 cohere2moe command-r dbrx deci deepseek deepseek2 deepseek2-ocr deepseek32 deepseek4
+		dflash dots1 dream eagle3 ernie4_5 ernie4_5-moe eurobert exaone exaone-moe exaone4 falcon falcon-h1 gemma
+		gemma-embedding gemma2 gemma3 gemma3n gemma4 gemma4-assistant glm-dsa glm4 glm4moe gpt-oss gpt2 gptj gptneox granite
+		granitehybrid granitemoe grok grovemoe hunyuan-dense hunyuan-moe hunyuan_vl hy_v3 internlm2 jais jais2 jamba
+		jina-bert-v2 jina-bert-v3 kimi-linear laguna lfm2 lfm2moe llada llada-moe llama llama-embed llama4 maincoder mamba
+		mamba2 mellum mimo2 minicpm minicpm3 minimax-m2 minimax-m3 mistral3 mistral4 modern-bert mpt nanbeige nemotron
+		nemotron_h nemotron_h_moe neo-bert nomic-bert nomic-bert-moe olmo olmo2 olmoe openelm orion paddleocr pangu-embedded
+		phi2 phi3 phimoe plamo plamo2 plamo3 plm qwen qwen2 qwen2moe qwen2vl qwen3 qwen35 qwen35moe qwen3moe qwen3next
+		qwen3tts qwen3vl qwen3vlmoe refact rnd1 rwkv6 rwkv6qwen2 rwkv7 seed_oss smallthinker smollm3 stablelm starcoder
+		starcoder2 step35 t5 t5encoder talkie wavtokenizer-dec xverse`
+	for _, name := range strings.Fields(names) {
+		k, ok := kinds[name]
+		if !ok || k.build == nil && k.refused == "" && k.is != KindProjector {
+			t.Errorf("%s is neither read nor refused by a reason", name)
+		}
+		_, err := Describe(headerOf(t, []gguf.KV{{Key: "general.architecture", Value: name}}, nil, "x.gguf"))
+		if why := Refused(name); why != "" && !strings.Contains(fmt.Sprint(err), why) {
+			t.Errorf("%s: %v does not say why", name, err)
+		}
+	}
 }

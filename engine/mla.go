@@ -31,6 +31,8 @@ type latentAttention struct {
 	rope   *tensor.RopeTable // nil: not rotated
 	style  tensor.RopeStyle
 	temper func(p *pass, q []float32) // makes queries sharper; nil: nothing
+	index  *index                     // chooses the positions of this layer and those after it; nil: none does here
+	only   bool                       // it looks at the chosen positions alone
 	cache  int
 	scores tensor.AttentionOptions
 }
@@ -98,6 +100,9 @@ func (l *latentAttention) forward(p *pass, c *Config, y, h []float32) {
 		p.matmul(h, c.HiddenSize, l.qa.times(a), l.kva.times(kv))
 		p.norm(a, a, l.qaNorm)
 		p.matmul(a, l.qRank, l.q.times(q))
+		if l.index != nil {
+			l.index.choose(p, h, a)
+		}
 	} else {
 		p.matmul(h, c.HiddenSize, l.q.times(q), l.kva.times(kv))
 	}
@@ -141,7 +146,7 @@ func (l *latentAttention) absorbed(p *pass, y, q, kv, latent []float32) {
 		l.temper(p, queries)
 	}
 	a, out := p.matrix(&p.a, l.heads*l.rank), p.matrix(&p.q, l.heads*l.values)
-	p.attend(a, l.cache, l.scores, queries, kv, latent)
+	p.attend(a, l.cache, l.options(p), queries, kv, latent)
 	l.perHead(p, out, l.values, a, l.rank, l.vb)
 	p.matmul(out, l.heads*l.values, l.o.times(y))
 }
@@ -170,7 +175,7 @@ func (l *latentAttention) expanded(p *pass, y, q, kv, latent []float32) {
 		l.temper(p, q)
 	}
 	a := p.matrix(&p.a, l.heads*l.values)
-	p.attend(a, l.cache, l.scores, q, k, v)
+	p.attend(a, l.cache, l.options(p), q, k, v)
 	p.matmul(a, l.heads*l.values, l.o.times(y))
 }
 
@@ -198,6 +203,15 @@ func (l *latentAttention) remember(p *pass, h []float32) {
 	}
 	k, v := l.expand(p, kv, latent, l.nope+l.rot, l.rank+l.rot, l.nope+l.values)
 	p.remember(l.cache, l.scores.Layer, k, v)
+}
+
+// options are those of attention to the positions that the rows of the round look at.
+func (l *latentAttention) options(p *pass) tensor.AttentionOptions {
+	o := l.scores
+	if l.only {
+		o.Only = &p.choice
+	}
+	return o
 }
 
 // columns copies n of width numbers of every row of x, from one on, to the rows of dst [rows][n].

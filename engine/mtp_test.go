@@ -16,12 +16,15 @@ import (
 // pieces, with other kernels.
 func TestMTPGolden(t *testing.T) {
 	for _, name := range []string{"", "-deepseek2", "-hy-v3", "-mimo2", "-qwen35moe", "-qwen3next", "-step35"} {
-		t.Run("mtp"+name, func(t *testing.T) { draftsLike(t, readDraftGolden(t, "draft-mtp"+name+".json")) })
+		t.Run("mtp"+name, func(t *testing.T) {
+			g := readDraftGolden(t, "draft-mtp"+name+".json")
+			draftsLike(t, testkit.Shared(t, "families/models/"+g.Target), g)
+		})
 	}
 }
 
 // draftsLike compares the MTP block of a model's file with a golden.
-func draftsLike(t *testing.T, g draftGolden) {
+func draftsLike(t *testing.T, file string, g draftGolden) {
 	t.Helper()
 	if len(g.Fed) != 4 || len(g.Logits) != 4 || len(g.Chain) != 5 {
 		t.Fatal("the golden is not what it should be")
@@ -31,7 +34,7 @@ func draftsLike(t *testing.T, g draftGolden) {
 	for _, simd := range []string{"", "scalar"} {
 		rt := newRuntime(t, RuntimeOptions{SIMD: simd})
 		open := func(o Options) *Model {
-			m, err := Open(ctx, rt, testkit.Shared(t, "families/models/"+g.Target), o)
+			m, err := Open(ctx, rt, file, o)
 			if err != nil {
 				t.Fatal(err)
 			}

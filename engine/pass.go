@@ -75,11 +75,12 @@ type asked struct {
 // activations are the scratch memory of the networks, which say their shapes.
 type activations struct {
 	x, h, y, q, k, v, a, gate, up, wide []float32
-	other                               []float32 // of a mixer beside attention
-	inputs                              []float32 // [rows][layers][P] of a layer besides the residual stream
-	factors                             []float32 // [rows]
-	logits                              []float32 // [rows][vocabulary] where several sessions share a reading of the head
-	routing                             routing   // of experts
+	other                               []float32     // of a mixer beside attention
+	inputs                              []float32     // [rows][layers][P] of a layer besides the residual stream
+	factors                             []float32     // [rows]
+	logits                              []float32     // [rows][vocabulary] where several sessions share a reading of the head
+	routing                             routing       // of experts
+	choice                              tensor.Choice // the positions that attention looks at, where an index chooses them
 }
 
 // pass is one Forward in progress: the chunks that remain, the round of rows that goes through the

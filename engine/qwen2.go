@@ -1,5 +1,19 @@
 package engine
 
+// qwen1 is Qwen 1. Its files say the size of gate and up together.
+func qwen1(l *loader, c *Config) family {
+	for i, n := range l.ffn {
+		if l.ok() && n%2 != 0 {
+			l.fail("feed_forward_length", ErrValue, "%d, of gate and up together", n)
+		}
+		l.ffn[i] = n / 2
+	}
+	c.FeedForward /= 2
+	f := qwen2(l, c)
+	f.ends = endParts{output: outputRequired}
+	return f
+}
+
 // qwen2 is Qwen 1.5 to 2.5.
 func qwen2(*loader, *Config) family {
 	return family{

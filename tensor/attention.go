@@ -120,6 +120,9 @@ func (rt *Runtime) Attention(out, q []float32, o AttentionOptions, segs []Attent
 	if err := checkSegments(segs, o.Layer, len(q)/width); err != nil {
 		return err
 	}
+	if err := o.Only.fits(o.Window, len(q)/width, segs); err != nil {
+		return err
+	}
 	if n := len(o.Bias); n != 0 && (n%o.Heads != 0 || n/o.Heads%2 == 0) {
 		return shapeError("%d biases for %d query heads", n, o.Heads)
 	}
@@ -338,15 +341,16 @@ func (j *attendJob) chunk(w *attendScratch, s *segment, head, c int) bool {
 	}
 	// Here positions are slots.
 	rows, keys, lowest := len(w.tokens)*j.group, 0, asm.Page
-	same := true // all tokens that see something begin at the same key
+	same, seen := true, false // all tokens that see something begin at the same key; one sees something
 	for _, token := range w.tokens {
 		from, to := token.s.visible(token.t, j.o.Window, c)
 		if from < to {
 			same = same && (keys == 0 || from == lowest)
 			keys, lowest = max(keys, to), min(lowest, from)
+			seen = seen || j.sees(token, c, to)
 		}
 	}
-	if keys == 0 {
+	if !seen {
 		return false
 	}
 	kind := s.KV.shape.Type
@@ -356,7 +360,7 @@ func (j *attendJob) chunk(w *attendScratch, s *segment, head, c int) bool {
 	done := lowest // keys whose values have been added for all tokens from here on that see them
 	for t, n := 0, 0; t < len(w.tokens); t += n {
 		from, to := w.tokens[t].s.visible(w.tokens[t].t, j.o.Window, c)
-		for n = 1; t+n < len(w.tokens); n++ { // those that see the same
+		for n = 1; t+n < len(w.tokens) && j.o.Only == nil; n++ { // those that see the same
 			if a, b := w.tokens[t+n].s.visible(w.tokens[t+n].t, j.o.Window, c); a != from || b != to {
 				break
 			}
@@ -365,10 +369,17 @@ func (j *attendJob) chunk(w *attendScratch, s *segment, head, c int) bool {
 			continue
 		}
 		row, end := t*j.group, (t+n)*j.group
-		if j.o.adjusts() {
+		if !j.sees(w.tokens[t], c, to) { // the values are added to it with those that see them
 			for r := row; r < end; r++ {
-				token := w.tokens[r/j.group]
-				j.o.adjust(w.scores[r*asm.Page:][from:to], head*j.group+r%j.group, token.s.position(token.t), c*asm.Page+from)
+				clear(w.scores[r*asm.Page:][from:to])
+			}
+			continue
+		}
+		for r := row; r < end && (j.o.adjusts() || j.o.Only != nil); r++ {
+			token, scores := w.tokens[r/j.group], w.scores[r*asm.Page:][from:to]
+			j.o.adjust(scores, head*j.group+r%j.group, token.s.position(token.t), c*asm.Page+from)
+			if j.o.Only != nil {
+				j.o.Only.hide(scores, token.s.Row+token.t, c)
 			}
 		}
 		j.k.ExpSums(w.scores[row*asm.Page+from:], asm.Page, to-from, w.part.m[row:end], w.part.l[row:end])
@@ -392,6 +403,12 @@ func (j *attendJob) chunk(w *attendScratch, s *segment, head, c int) bool {
 	return true
 }
 
+// sees reports whether a token sees any of the first n positions of chunk c, which it could see. With a choice there is
+// no window.
+func (j *attendJob) sees(token unitToken, c, n int) bool {
+	return j.o.Only == nil || j.o.Only.any(token.s.Row+token.t, c, n)
+}
+
 // treeChunk is chunk for a tree and a chunk that may hold positions of its tokens: they lie in slots between those of
 // other branches. The scores of all slots are computed per page, and each token picks those of its path, by position.
 func (j *attendJob) treeChunk(w *attendScratch, s *segment, head, c int) bool {
@@ -406,7 +423,7 @@ func (j *attendJob) treeChunk(w *attendScratch, s *segment, head, c int) bool {
 	seen := false
 	for t, token := range w.tokens {
 		keys := j.locate(w, s, c, token.t)
-		if keys == 0 {
+		if keys == 0 || !j.sees(token, c, keys) {
 			continue
 		}
 		seen = true
@@ -419,6 +436,9 @@ func (j *attendJob) treeChunk(w *attendScratch, s *segment, head, c int) bool {
 				pos := s.position(token.t)
 				from, _ := visible(pos, j.o.Window, c)
 				j.o.adjust(line, head*j.group+r-t*j.group, pos, c*asm.Page+from)
+			}
+			if j.o.Only != nil {
+				j.o.Only.hide(line, s.Row+token.t, c)
 			}
 			w.part.m[r], w.part.l[r] = j.k.ExpSum(line)
 			for _, p := range w.spans {

@@ -23,6 +23,10 @@ type AttentionOptions struct {
 	// Sinks, one per query head, are scores of a further key whose value is zero (gpt-oss). nil: none.
 	Sinks []float32
 
+	// Only says which of the positions that it could see a token sees, as [Runtime.Choose] has filled it for the same
+	// rows; without a window. nil: all.
+	Only *Choice
+
 	// Of [Runtime.AttendTexts] only: a token sees its whole text, or, where Reach is not 0, those up to so many positions
 	// away on either side. ALiBi counts distances to both sides.
 	Both  bool

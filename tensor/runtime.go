@@ -49,6 +49,7 @@ type Runtime struct {
 	vector   vectorJob
 	rope     ropeJob
 	attend   attendJob
+	choose   chooseJob
 	texts    textJob
 	store    storeJob
 	element  elementJob
@@ -89,6 +90,7 @@ func newRuntime(k asm.Kernels, where placement) (*Runtime, error) {
 	rt.vector.init(rt)
 	rt.rope.init(rt)
 	rt.attend.init(rt)
+	rt.choose.init(rt)
 	rt.texts.init(rt)
 	rt.store.init(rt)
 	rt.element.init(rt)

@@ -60,6 +60,8 @@ func (rt *Runtime) AttendTexts(out, q, k, v []float32, heads int, o AttentionOpt
 		return shapeError("%d sinks for %d query heads", len(o.Sinks), o.Heads)
 	case len(o.Bias) != 0 || o.Both && o.Window != 0 || o.Reach < 0 || o.Reach > 0 && !o.Both:
 		return shapeError("%d biases, a window of %d, a reach of %d", len(o.Bias), o.Window, o.Reach)
+	case o.Only != nil:
+		return shapeError("a choice of positions, of whole texts")
 	}
 	rt.mu.Lock()
 	defer rt.mu.Unlock()

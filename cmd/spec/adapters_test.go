@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	library "github.com/specgo/spec"
+	"github.com/specgo/spec/internal/plan"
 	"github.com/specgo/spec/internal/randommodel"
 	"github.com/specgo/spec/testdata"
 )
@@ -66,6 +67,28 @@ func TestGenerateWithAdapter(t *testing.T) {
 	if _, errs, code := spec(t, "", "generate", "--lora", receipt, "-p", "x"); code == exitDone ||
 		!strings.Contains(errs, "receipt.json") {
 		t.Errorf("not an adapter: exit %d: %s", code, errs)
+	}
+}
+
+// plan measures a target with adapters: how often the draft model agrees with it is another number.
+func TestPlanWithAdapter(t *testing.T) {
+	base, err := io.ReadAll(testdata.Target())
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "lora.gguf")
+	if err := os.WriteFile(file, randommodel.Adapter{Seed: 3, Spread: 0.3}.File(t, base), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	acceptance := func(more ...string) float64 {
+		return decode[plan.Prediction](t, done(t, "", append([]string{"plan", "--seconds", "0.1", "-p", ring, "--temp", "0", "-n",
+			"16", "--json"}, more...)...)).Acceptance
+	}
+	if plain, adapted := acceptance(), acceptance("--lora", file); plain == adapted {
+		t.Errorf("%v of the drafts are accepted, with the adapter too", plain)
+	}
+	if _, errs, code := spec(t, "", "plan", "--fleet", "--lora", file); code != exitUsage || !strings.Contains(errs, "--lora") {
+		t.Errorf("exit %d: %s", code, errs)
 	}
 }
 

@@ -59,7 +59,7 @@ func newPlanning() *planning {
 func (x *planning) flags() []group {
 	c := &x.config
 	return []group{
-		{"model", append(x.modelFlags.rows(),
+		{"model", append(append(x.modelFlags.rows(), x.adapters.rows()...),
 			draftRows("the draft model", "the draft model", func(file string) { x.draft = file })...)},
 		{"cache", append([]flag{contextRow(&c.Context, "context in tokens")}, x.cache.rows()...)},
 		{"prompt", append(x.text.rows("a prompt", "three, built in"),
@@ -76,6 +76,9 @@ func (x *planning) flags() []group {
 func (x *planning) check() error {
 	if err := x.checkFleet(); err != nil {
 		return err
+	}
+	if x.fleet.on && len(x.adapters.adapters) > 0 {
+		return usagef("--fleet excludes --lora and --lora-scaled: it measures passes of the model alone")
 	}
 	if holds(x.model, engine.KindEncoder) {
 		return usagef("-m %s: an encoder, which writes no text to draft; spec bench measures it", x.model)
@@ -116,6 +119,13 @@ func (x *planning) run(ctx context.Context, p *program) error {
 		return err
 	}
 	if c.KV, err = x.cache.kvType(); err != nil {
+		return err
+	}
+	adapters, err := x.adapters.open(ctx, c.Target)
+	if err != nil {
+		return err
+	}
+	if c.Adapters, err = engine.NewAdapterSet(adapters...); err != nil {
 		return err
 	}
 	switch {

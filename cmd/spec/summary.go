@@ -271,6 +271,8 @@ func (s *summary) refusal(f *gguf.File) string {
 		return aboutAdapter(f)
 	case s.Kind != engine.KindModel && s.Kind != engine.KindEncoderDecoder && !reads(s.Kind, s.Architecture):
 		return fmt.Sprintf("it is not a language model: %s", s.Kind)
+	case engine.Refused(s.Architecture) != "":
+		return fmt.Sprintf("architecture %q is not supported: %s", s.Architecture, engine.Refused(s.Architecture))
 	case !slices.Contains(engine.Architectures(), s.Architecture):
 		return fmt.Sprintf("architecture %q is not supported (known: %s)", s.Architecture,
 			strings.Join(engine.Architectures(), ", "))

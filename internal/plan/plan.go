@@ -46,7 +46,8 @@ type Config struct {
 	Tokens        int // generated after each, at most, and asked about
 	Context       int // of the sessions; 0: the model's
 	KV            string
-	Seconds       float64 // of measuring, about
+	Adapters      engine.AdapterSet // of the target's sessions
+	Seconds       float64           // of measuring, about
 
 	Progress func(share float64) // told after each round how much of the measuring is done, 0 to 1; may be nil
 }
@@ -216,7 +217,7 @@ func (c *Config) progress(spent float64) {
 // farther measures passes that verify more than Longest tokens, as long as they take little more than a plain one.
 // Its tokens differ: with equal ones a mixture of experts would read fewer experts than a text does.
 func (c Config) farther(ctx context.Context, verify *[Farthest + 1][]float64, over func() bool) error {
-	target, err := c.Target.NewSession(engine.SessionOptions{Context: c.Context, KV: c.KV})
+	target, err := c.Target.NewSession(engine.SessionOptions{Context: c.Context, KV: c.KV, Adapters: c.Adapters})
 	if err != nil {
 		return err
 	}
@@ -259,7 +260,7 @@ func (c Config) farther(ctx context.Context, verify *[Farthest + 1][]float64, ov
 func (c Config) measure(ctx context.Context, prompt []int32, turn int, more func(*speculative.Round) bool) (
 	sample, error) {
 	var s sample
-	target, err := c.Target.NewSession(engine.SessionOptions{Context: c.Context, KV: c.KV})
+	target, err := c.Target.NewSession(engine.SessionOptions{Context: c.Context, KV: c.KV, Adapters: c.Adapters})
 	if err != nil {
 		return s, err
 	}
