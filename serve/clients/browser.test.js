@@ -103,6 +103,7 @@ test("a conversation in the browser", inBrowser, async (t) => {
     await check("the panel");
     if (shots) {
       const pictured = await open(context, server.url, { width, height, scheme, panel: width > 680 });
+      await pictured.$eval("#panel", (e) => { if (!e.hidden && innerWidth < 680) document.querySelector("#panel-close").click(); });
       await ask(pictured, shown);
       if (width > 680) await ended(pictured, () => pictured.click("#measure"));
       await pictured.evaluate(() => document.activeElement.blur());
