@@ -3,6 +3,7 @@ package spec
 import (
 	"crypto/rand"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/specgo/spec/chat"
@@ -180,7 +181,12 @@ func (r *reader) end(err error, early bool) Event {
 		e.Token.Text = r.lines.held
 	}
 	if r.parser != nil {
-		r.read(append(r.parser.Push(e.Token.Text), r.parser.Close()...), &e)
+		r.read(r.parser.Push(e.Token.Text), &e)
+		rest := r.parser.Close()
+		if r.calls == 0 && r.t.callsConstraint().required { // what was held back until it would be a call is the beginning of one
+			rest = slices.DeleteFunc(rest, func(e chat.Event) bool { return e.Kind == chat.ContentEvent })
+		}
+		r.read(rest, &e)
 	} else {
 		e.Text = e.Token.Text
 	}

@@ -338,6 +338,10 @@ func (p *Parser) content() bool {
 	if p.closed && p.trim && p.calls > 0 && p.cutIn(p.syntax.allMarks()...) {
 		p.buf = "" // a mark behind a call was cut off
 	}
+	if n := p.halfMark(); n > 0 {
+		p.text(ContentEvent, p.buf[:len(p.buf)-n])
+		return p.cutCall()
+	}
 	again := p.syntax.thinksAgain && p.f.ThinkStart != ""
 	if again {
 		marks = append(marks, p.f.ThinkStart, p.f.ThinkEnd)
@@ -393,6 +397,20 @@ func (p *Parser) cutCall() bool {
 func (p *Parser) cutIn(marks ...string) bool {
 	rest := strings.TrimSpace(p.buf)
 	return p.closed && slices.ContainsFunc(marks, func(m string) bool { return strings.HasPrefix(m, rest) })
+}
+
+// halfMark is how many bytes at the answer's end begin a mark of a call, at least half of it. Fewer are content: "<" and
+// "fun" are the ends of other texts too.
+func (p *Parser) halfMark() int {
+	if !p.closed || len(p.o.Tools) == 0 {
+		return 0
+	}
+	n := held(p.buf, p.syntax.open)
+	tail := p.buf[len(p.buf)-n:]
+	if slices.ContainsFunc(p.syntax.open, func(m string) bool { return strings.HasPrefix(m, tail) && 2*n >= len(m) }) {
+		return n
+	}
+	return 0
 }
 
 // cutName reports whether an answer ended in a call's name: what there is begins that of an offered tool.

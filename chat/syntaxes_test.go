@@ -1,6 +1,8 @@
 package chat
 
 import (
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -117,29 +119,34 @@ var moreAnswers = []parserCase{
 		"content: \"<|channel|>analysis<|message|>hm<|end|>Hi.\""},
 }
 
-// Every mark of a call, cut anywhere, is no content: a call was begun.
+// A call that is cut anywhere behind half of its first mark is no content: a call was begun.
 func TestCutCallsAreReported(t *testing.T) {
 	for _, x := range toolTexts {
 		s := x.format.Syntax.of()
 		if s.bare || s.channels || s.name == SyntaxFunctionary32 {
 			continue // no mark says that a call begins
 		}
-		mark := 0
-		for _, m := range s.open {
-			if len(x.text) >= len(m) && x.text[:len(m)] == m {
-				mark = len(m)
-			}
+		begun := func(n int) bool {
+			return slices.ContainsFunc(s.open, func(m string) bool {
+				return strings.HasPrefix(x.text[:n], m) || strings.HasPrefix(m, x.text[:n]) && 2*n >= len(m)
+			})
 		}
-		for end := mark; end < len(x.text); end++ {
-			reported := false
-			for _, e := range parse(x.format, ParserOptions{Tools: weatherTools}, x.text[:end]) {
+		for end := range len(x.text) {
+			reported, content := false, ""
+			for _, e := range parse(x.format, ParserOptions{Tools: weatherTools}, "Hm. "+x.text[:end]) {
 				if e.Kind == ContentEvent {
-					t.Errorf("%s: %q: content %q", s.name, x.text[:end], e.Text)
+					content += e.Text
 				}
 				reported = reported || e.Kind == ToolCallEnd
 			}
-			if !reported {
+			want := "Hm."
+			if !begun(end) {
+				want = "Hm. " + x.text[:end]
+			} else if !reported {
 				t.Errorf("%s: %q: no call is reported", s.name, x.text[:end])
+			}
+			if strings.TrimSpace(content) != strings.TrimSpace(want) {
+				t.Errorf("%s: %q: content %q, want %q", s.name, x.text[:end], content, want)
 			}
 		}
 	}

@@ -52,6 +52,8 @@ type slotParams struct {
 	samplingSettings
 	MaxTokens    int           `json:"max_tokens"`
 	Keep         int           `json:"n_keep"`
+	Discard      int           `json:"n_discard"` // 0: nothing is discarded while a text is written
+	MinKeep      int           `json:"min_keep"`  // 0: filters may leave one candidate
 	Stream       bool          `json:"stream"`
 	Samplers     []string      `json:"samplers"`
 	Speculative  string        `json:"speculative.types"`

@@ -273,7 +273,9 @@ func TestSlotsShowAnswers(t *testing.T) {
 		t.Errorf("two answers of two keys: %v", list)
 	}
 	if mine.get(t, "params", "top_k") != 5. || mine.get(t, "params", "n_predict") != 8. || mine.get(t, "params", "seed") != 7. ||
-		mine.get(t, "params", "n_keep") != 3. || mine.get(t, "params", "samplers", 0) != "penalties" ||
+		mine.get(t, "params", "n_keep") != 3. ||
+		mine.get(t, "params", "n_discard") != 0. || mine.get(t, "params", "min_keep") != 0. ||
+		mine.get(t, "params", "samplers", 0) != "penalties" ||
 		mine.get(t, "params", "stream") != false || mine["n_ctx"] == 0. || mine["speculative"] != true ||
 		mine.number(t, "id_task") < 1 || mine.get(t, "next_token", 0, "has_next_token") != true ||
 		mine.get(t, "next_token", 0, "n_remain") != 8. || mine.get(t, "next_token", 0, "n_decoded") != 0. {

@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -123,6 +124,48 @@ func (s *scripted) Eval(ctx context.Context, tokens, parents []int32, want engin
 		out.Row(0)[s.ids[n]] = 1e9
 	}
 	return out, nil
+}
+
+// Half a call is no content, wherever the limit of tokens cuts it; every API says that it was the limit.
+func TestCutCallIsNoContent(t *testing.T) {
+	s := newTester(t, nil)
+	for _, limit := range []int{1, 8, 11, 18} {
+		more := fmt.Sprintf(`"temperature":0,"max_tokens":%d,"tools":%s}`, limit, weather)
+		o := decode(t, s.post("/v1/chat/completions",
+			`{"messages":[{"role":"user","content":"func"}],"tool_choice":"required",`+more, 200))
+		c := o.get(t, "choices", 0, "message").(map[string]any)["content"]
+		if c != nil && c != "" || o.get(t, "choices", 0, "finish_reason") != "length" {
+			t.Errorf("%d tokens: %v", limit, o["choices"])
+		}
+		for _, e := range events(t, s.post("/v1/chat/completions",
+			`{"messages":[{"role":"user","content":"func"}],"stream":true,"tool_choice":"required",`+more, 200)) {
+			if strings.Contains(e, `"content":"`) {
+				t.Errorf("%d tokens: %s", limit, e)
+			}
+		}
+	}
+	// Calls that are the model's choice.
+	p, err := pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := p.target.Tokenizer().Encode("Hm. <tool_call>\n{\"name\": \"clock\", \"arguments\": {\"zone\"", bpe.EncodeOptions{})
+	s = newTester(t, with(t, func(o *spec.Options) {
+		o.Speculation.Drafter = "none"
+		o.Around = func(s spec.Sequence) spec.Sequence { return &scripted{Sequence: s, ids: ids} }
+	}))
+	for limit := 3; limit <= len(ids); limit += 2 {
+		text := p.target.Tokenizer().Decode(ids[:limit])
+		want := strings.TrimSpace(text)
+		if strings.HasPrefix(text, "Hm. <tool_") {
+			want = "Hm."
+		}
+		o := decode(t, s.post("/api/chat", fmt.Sprintf(`{"messages":[{"role":"user","content":"func"}],"stream":false,`+
+			`"options":{"temperature":0,"num_predict":%d},"tools":%s}`, limit, weather), 200))
+		if got := o.get(t, "message", "content").(string); strings.TrimSpace(got) != want || o.get(t, "done_reason") != "length" {
+			t.Errorf("%d tokens, %q: %v", limit, text, o)
+		}
+	}
 }
 
 // An answer with reasoning is told apart, and its constraint is one of the content.

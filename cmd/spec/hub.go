@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"path/filepath"
 
 	"github.com/specgo/spec/hub"
@@ -81,7 +82,17 @@ func download(ctx context.Context, p *program, name string) ([]string, error) {
 		return nil, err
 	}
 	defer done()
-	return c.Pull(ctx, r)
+	paths, err := c.Pull(ctx, r)
+	return paths, unreached(err)
+}
+
+// unreached adds to the error of a Hub to which there is no connection what to do instead.
+func unreached(err error) error {
+	if e := (*net.OpError)(nil); errors.As(err, &e) {
+		return fmt.Errorf("%w; spec list shows the models that are here, HF_ENDPOINT and HTTPS_PROXY name another way to the Hub",
+			err)
+	}
+	return err
 }
 
 // hubClient is a client of what the environment says, which shows the progress of a download. done ends that.
@@ -127,7 +138,8 @@ func localPath(ctx context.Context, p *program, path string) (string, error) {
 		return "", err
 	}
 	defer done()
-	return c.Local(ctx, path)
+	path, err = c.Local(ctx, path)
+	return path, unreached(err)
 }
 
 // listing is the options of spec list.

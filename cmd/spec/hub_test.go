@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -130,5 +131,29 @@ func TestHubUsage(t *testing.T) {
 	}
 	if left, _ := os.ReadDir(dir); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
+	}
+}
+
+// Without a connection to the Hub the error says what can be done; an answer that there is no such model does not.
+func TestHubUnreached(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0") // an address at which nobody listens
+	if err != nil {
+		t.Fatal(err)
+	}
+	endpoint := "http://" + l.Addr().String()
+	l.Close()
+	for _, line := range []string{"pull go/pair-GGUF", "run go/pair-GGUF", "generate -hf go/pair-GGUF"} {
+		var errs bytes.Buffer
+		p := &program{stdin: strings.NewReader(""), stdout: io.Discard, stderr: &errs,
+			env: environment("HF_ENDPOINT=" + endpoint + " HF_HUB_CACHE=" + t.TempDir())}
+		code := p.main(t.Context(), strings.Fields(line))
+		if text := errs.String(); code != exitFailed || !strings.Contains(text, endpoint) || strings.Count(text, "\n") != 1 ||
+			!strings.Contains(text, "spec list shows the models that are here") {
+			t.Errorf("%s: exit %d, %s", line, code, text)
+		}
+	}
+	run, _, _ := onHub(t)
+	if _, errs, code := run("pull", "go/none"); code != exitFailed || strings.Contains(errs, "spec list") {
+		t.Errorf("exit %d, %s", code, errs)
 	}
 }

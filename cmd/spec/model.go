@@ -169,16 +169,52 @@ const (
 // modelFile is regularFile for a model that a flag names; hub is how the command takes one from the Hub.
 func modelFile(path, hub string) error {
 	err := regularFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return noFile(path, hub)
+	case err == nil:
+		err = folderError(path)
 	}
 	return err
 }
 
 // noFile is the error of a model that is not there.
 func noFile(path, hub string) error {
+	if near := suggest(filepath.Base(path), ggufNames(filepath.Dir(path))); near != "" {
+		return fmt.Errorf("%s: no such file%s", terminal.Line(path, 0), terminal.Line(near, 0))
+	}
 	return fmt.Errorf("%s: no such file; %s names a model of the Hugging Face Hub, spec list shows those that are here",
 		terminal.Line(path, 0), hub)
+}
+
+// folderError is the error of a folder in a model's place; it names models in it.
+func folderError(path string) error {
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		return err
+	}
+	const most = 4
+	names, more := ggufNames(path), ""
+	switch n := len(names); {
+	case n == 0:
+		return fmt.Errorf("%s: a directory without GGUF files", terminal.Line(path, 0))
+	case n > most:
+		names, more = names[:most], fmt.Sprintf(" and %d more", n-most)
+	}
+	return fmt.Errorf("%s: a directory; name one of its files: %s%s", terminal.Line(path, 0),
+		terminal.Line(strings.Join(names, ", "), 0), more)
+}
+
+// ggufNames are the names of a folder's GGUF files that a model can begin with, sorted.
+func ggufNames(dir string) (names []string) {
+	list, _ := os.ReadDir(dir) // what cannot be read has no names
+	for _, e := range list {
+		name := e.Name()
+		later := strings.Contains(name, "-of-") && !strings.Contains(name, "-00001-of-") // a part behind the first one
+		if strings.HasSuffix(name, ".gguf") && !later {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // regularFile refuses pipes and devices: a model is read at many places of its file, and opening a pipe
@@ -188,7 +224,7 @@ func regularFile(path string) error {
 	if err != nil {
 		return err
 	}
-	if mode := info.Mode(); !mode.IsRegular() && !mode.IsDir() { // for a folder the reader has the better message
+	if mode := info.Mode(); !mode.IsRegular() && !mode.IsDir() { // a folder is told by others
 		return fmt.Errorf("%s: a pipe or device; a model must be a regular file", path)
 	}
 	return nil

@@ -112,6 +112,11 @@ func TestRunRefuses(t *testing.T) {
 	write(t, bad, "no model")
 	const template, target = "../../testdata/go-target.q8_0.gguf --chat-template plain", "../../testdata/go-target.q8_0.gguf"
 	t5 := t5File(t, nil)
+	for i := range 7 {
+		write(t, filepath.Join(dir, "many", fmt.Sprintf("m-%05d-of-00003.gguf", i+1)), "")
+		write(t, filepath.Join(dir, "many", fmt.Sprintf("x%d.gguf", i)), "")
+	}
+	write(t, filepath.Join(dir, "none", "readme.md"), "")
 	for line, want := range map[string]string{
 		target: "has no chat template, so how it was trained to converse is unknown; choose one with --chat-template (",
 		"../../testdata/go-eagle.q8_0.gguf --chat-template plain": "(-md)",
@@ -123,6 +128,11 @@ func TestRunRefuses(t *testing.T) {
 		"https://example.com/a/b.gguf": "download the file, and give its path",
 		"hf.co/a/b/tree/dev":           "the branch main",
 		template + " -md nosuch":       "nosuch",
+		dir + "/bda.gguf":              "no such file, did you mean bad.gguf?\n",
+		dir:                            dir + ": a directory; name one of its files: bad.gguf\n",
+		dir + "/many":                  "files: m-00001-of-00003.gguf, x0.gguf, x1.gguf, x2.gguf and 4 more\n",
+		dir + "/none":                  "a directory without GGUF files",
+		template + " -md " + dir:       "a directory; name one of its files: bad.gguf",
 		template + " -md " + bad:       "not a GGUF file",
 		target + " --chat-template no": "neither a file nor one of",
 	} {

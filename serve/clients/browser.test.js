@@ -8,7 +8,7 @@ import test from "node:test";
 import { answerOf, ask, ended, inBrowser, launch, open, press, until, write } from "./browser.js";
 import { start } from "./server.js";
 
-const shots = process.env.SHOTS;
+const shots = process.env.SHOTS, shown = "func (r *Reader) ReadLine() (line []byte, err error) {";
 const axe = fs.readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const looks = [["light", 1280, 900, "light"], ["dark", 1280, 900, "dark"], ["phone", 390, 844, "light"]];
 
@@ -101,6 +101,14 @@ test("a conversation in the browser", inBrowser, async (t) => {
     if (width < 680) { await again.click("#menu"); await check("the list"); await again.click("#menu"); }
     await again.$eval("#panel", (e) => { if (e.hidden) document.querySelector("#panel-open").click(); });
     await check("the panel");
+    if (shots) {
+      const pictured = await open(context, server.url, { width, height, scheme, panel: width > 680 });
+      await pictured.$eval("#panel", (e) => { if (!e.hidden && innerWidth < 680) document.querySelector("#panel-close").click(); });
+      await ask(pictured, shown);
+      if (width > 680) await ended(pictured, () => pictured.click("#measure"));
+      await pictured.evaluate(() => document.activeElement.blur());
+      await pictured.screenshot({ path: `${shots}/page-${name}.png` });
+    }
     await context.close();
     t.diagnostic(`${name} ${width} px`);
   }

@@ -67,12 +67,19 @@ withPage("two tabs never overwrite each other", async ({ g, context, page, probl
   const second = await open(context, page.url(), { problems }); // its address names the conversation
   assert.deepEqual(await texts(second), await texts(page));
 
-  // While one tab writes, the other one sees it, and what is to be sent there waits.
+  // While one tab writes, the other one sees it, and what is to be sent there waits; so does what is edited there.
+  await second.$$eval(".message.user [data-action=edit]", (l) => l[0].click());
+  await second.keyboard.type("y");
   const part = await begun(page, g, 1);
   await until(second, () => document.querySelector("#log").textContent.includes("Another tab is writing this answer"));
   await write(second, "from the second tab");
   await until(second, () => document.querySelector("#error").textContent.includes("Another tab is writing"));
   assert.equal(await second.$eval("#prompt", (e) => e.value), "from the second tab", "what was not sent stays to be sent");
+  await second.$eval("#error", (e) => { e.textContent = ""; });
+  await second.click(".editor .main");
+  await until(second, () => document.querySelector("#error").textContent.includes("Another tab is writing"));
+  assert.match(await second.$eval(".editor textarea", (e) => e.value), /y$/, "what was edited and not taken is still there");
+  await second.click(".editor button:not(.main)");
   await ended(page, () => g.release());
   assert.ok((await answerOf(page)).startsWith(part));
   await until(second, (t) => [...document.querySelectorAll(".message.assistant .body")].at(-1)?.textContent === t, await answerOf(page));

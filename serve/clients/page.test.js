@@ -28,6 +28,7 @@ globalThis.document = {
 };
 
 const { Growing, render, renderPlain } = await import("../page/markdown.js");
+const { Watch } = await import("../page/connection.js");
 const { Answer, pack, unpack } = await import("../page/answer.js");
 const { colored, language } = await import("../page/highlight.js");
 const { excerpt, find } = await import("../page/list.js");
@@ -255,4 +256,30 @@ test("an answer collects the calls of tools", () => {
   assert.equal(a.wholeCalls().length, 2, "a call that is cut off is none");
   a.take({ choices: [{ delta: {}, finish_reason: "tool_calls" }] });
   assert.equal(a.wholeCalls().length, 3, "one without arguments is");
+});
+
+// A laptop that slept: no event says so, only the time between two looks at the stream.
+test("a stream that did not survive a sleep is ended, one that is only slow is not", async (t) => {
+  let now = 0, up = true;
+  t.mock.method(Date, "now", () => now);
+  t.mock.timers.enable({ apis: ["setInterval"] });
+  document.addEventListener = document.removeEventListener = () => {};
+  const begin = () => {
+    const x = { why: "" };
+    x.watch = new Watch({ check: async () => up }, (e) => { x.why ||= e.message; });
+    // look is a look at the stream, so many milliseconds after the last one.
+    x.look = async (ms) => { now += ms; t.mock.timers.tick(1000); await new Promise(setImmediate); };
+    return x;
+  };
+  const run = async (x, looks) => { for (const ms of looks) await x.look(ms); x.watch.end(); return x.why; };
+  const seconds = (n) => new Array(n).fill(1000);
+  assert.equal(await run(begin(), seconds(600)), "", "a prompt that is read for ten minutes");
+  assert.equal(await run(begin(), [1000, 60_000, 60_000, ...seconds(9)]), "", "the slow timers of a hidden tab");
+  assert.match(await run(begin(), [1000, 3_600_000, ...seconds(9)]), /did not survive the sleep/);
+  const alive = begin();
+  await alive.look(3_600_000);
+  alive.watch.alive();
+  assert.equal(await run(alive, seconds(9)), "", "a stream that goes on after the sleep");
+  up = false;
+  assert.match(await run(begin(), seconds(9)), /no longer answers/);
 });

@@ -164,7 +164,7 @@ const log = new Log($("log"), {
   before: (m) => turn(m, -1),
   after: (m) => turn(m, 1),
   copy: async (m) => { if (!(await copy(m.content))) report("The browser does not allow copying."); },
-  edit: (m, view) => view.edit(m, (text) => { if (text !== null && text !== m.content) branch(m, text); else draw(); }),
+  edit: (m, view) => view.edit(m, (text) => branch(m, text), () => draw()),
   delete: (m) => deleteMessage(m),
   regenerate: (m) => act(async () => { await answer(m.content || m.calls ? fresh(m.parent) : state.messages.get(m.id)); }),
   goon: (m) => act(async () => { await answer(state.messages.get(m.id), true); }),
@@ -230,9 +230,9 @@ async function send() {
   });
 }
 
-// branch puts another text beside a message: what was said stays as an alternative.
+// branch puts another text beside a message: what was said stays as an alternative. False: nothing was done.
 async function branch(m, text) {
-  await act(async () => {
+  return act(async () => {
     const other = { ...m, id: newID(), created: Date.now(), content: text, runs: undefined, figures: undefined, error: undefined, state: m.role === "assistant" ? "done" : undefined };
     add(other);
     await save(state.c, [other]);

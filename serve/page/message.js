@@ -132,14 +132,23 @@ export class MessageView {
     return box;
   }
 
-  /** Puts a field in the place of the text. done is called with the new text, or with null. Until then nothing is drawn. */
-  edit(m, done) {
-    const field = el("textarea", { value: m.content, rows: Math.min(12, m.content.split("\n").length + 1), "aria-label": "The message" });
-    const finish = (text) => { this.editing = false; this.element.querySelector(".editor").remove(); this.body.hidden = false; done(text); };
-    const save = button(m.role === "user" ? "Send" : "Save", () => finish(field.value.trim() === "" ? null : field.value), { className: "main" });
+  /**
+   * Puts a field in the place of the text; until it is closed nothing is drawn.
+   * @param {(text: string) => Promise<boolean>} take is given the new text; where it does not take it, the field stays with it
+   * @param {() => void} left is called when the field is left without a change
+   */
+  edit(m, take, left) {
     if (this.editing) return;
+    const field = el("textarea", { value: m.content, rows: Math.min(12, m.content.split("\n").length + 1), "aria-label": "The message" });
+    const close = () => { this.editing = false; this.element.querySelector(".editor").remove(); this.body.hidden = false; };
+    const cancel = () => { close(); left(); };
+    const save = button(m.role === "user" ? "Send" : "Save", async () => {
+      if (field.value.trim() === "" || field.value === m.content) return cancel();
+      save.disabled = true; // until it is taken, which for a question is the end of its answer
+      if (await take(field.value)) close(); else save.disabled = false;
+    }, { className: "main" });
     this.editing = this.body.hidden = true;
-    this.body.after(el("div", { className: "editor" }, field, el("div", { className: "row" }, save, button("Cancel", () => finish(null)))));
+    this.body.after(el("div", { className: "editor" }, field, el("div", { className: "row" }, save, button("Cancel", cancel))));
     field.focus();
   }
 }
