@@ -34,7 +34,8 @@ type gridBlock struct {
 	signs [32]byte   // of 8 weights each
 }
 
-// octets are the nibbles of a grid's entries of 8 digits, whose nibbles are of. Kernels may read the entry before the first.
+// octets are the nibbles of a grid's entries of 8 digits, whose nibbles are of. Kernels may read the entry before the
+// first.
 func octets(entries []uint16, of [4]byte) *[2048]uint64 {
 	t := (*[2048]uint64)(make([]uint64, 1+2048)[1:])
 	for i, e := range entries {
