@@ -183,7 +183,7 @@ func (r *reader) end(err error, early bool) Event {
 	if r.parser != nil {
 		r.read(r.parser.Push(e.Token.Text), &e)
 		rest := r.parser.Close()
-		if r.calls == 0 && r.t.callsConstraint().required { // what was held back until it would be a call is the beginning of one
+		if r.calls == 0 && r.t.callsConstraint().required { // what was held back is the beginning of a call
 			rest = slices.DeleteFunc(rest, func(e chat.Event) bool { return e.Kind == chat.ContentEvent })
 		}
 		r.read(rest, &e)

@@ -399,8 +399,8 @@ func (p *Parser) cutIn(marks ...string) bool {
 	return p.closed && slices.ContainsFunc(marks, func(m string) bool { return strings.HasPrefix(m, rest) })
 }
 
-// halfMark is how many bytes at the answer's end begin a mark of a call, at least half of it. Fewer are content: "<" and
-// "fun" are the ends of other texts too.
+// halfMark is how many bytes at the answer's end begin a mark of a call, at least half of it. Fewer are content: "<"
+// and "fun" are the ends of other texts too.
 func (p *Parser) halfMark() int {
 	if !p.closed || len(p.o.Tools) == 0 {
 		return 0

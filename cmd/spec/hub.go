@@ -89,8 +89,7 @@ func download(ctx context.Context, p *program, name string) ([]string, error) {
 // unreached adds to the error of a Hub to which there is no connection what to do instead.
 func unreached(err error) error {
 	if e := (*net.OpError)(nil); errors.As(err, &e) {
-		return fmt.Errorf("%w; spec list shows the models that are here, HF_ENDPOINT and HTTPS_PROXY name another way to the Hub",
-			err)
+		return fmt.Errorf("%w; spec list shows the models that are here, HF_ENDPOINT and HTTPS_PROXY name another way", err)
 	}
 	return err
 }
