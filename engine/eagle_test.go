@@ -176,6 +176,9 @@ func TestEagleOneAnswer(t *testing.T) {
 				}
 				width := v + 2*d
 				for _, size := range []int{1, 13, 290} {
+					if size != 13 && i < len(asm.Available())-1 && !testkit.IsLong(t) { // every size with the best kernels
+						continue
+					}
 					s, other := newSession(t, head, SessionOptions{}), newSession(t, head, SessionOptions{})
 					var got []float32
 					for from := 0; from < n; from += size {
@@ -215,6 +218,12 @@ func TestEagleOneAnswer(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestLongEagleOneAnswer: every kind of head, every size of chunks with every kernel set.
+func TestLongEagleOneAnswer(t *testing.T) {
+	testkit.Long(t)
+	TestEagleOneAnswer(t)
 }
 
 // TestEagleOptions: every option moves the logits, and a head with the target's matrices copied into it is the head

@@ -129,7 +129,7 @@ func TestHiddenOneAnswer(t *testing.T) {
 				t.Fatalf("%d numbers", len(want))
 			}
 			for _, size := range []int{1, 7, 64, 300} {
-				if size != 64 && simd == "scalar" && len(asm.Available()) > 1 { // slow
+				if size != 64 && i < len(asm.Available())-1 && !testkit.IsLong(t) { // every size with the best kernels
 					continue
 				}
 				s, another := newSession(t, m, SessionOptions{}), newSession(t, m, SessionOptions{})
@@ -147,6 +147,9 @@ func TestHiddenOneAnswer(t *testing.T) {
 			}
 			// Trees with a wrong sibling in front of each token, and no cache.
 			for _, noCache := range []bool{false, true} {
+				if noCache && i < len(asm.Available())-1 && !testkit.IsLong(t) {
+					continue
+				}
 				s, from := newSession(t, m, SessionOptions{NoCache: noCache}), 0
 				if noCache {
 					from = 270
@@ -172,6 +175,12 @@ func TestHiddenOneAnswer(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestLongHiddenOneAnswer: every size of chunks and no cache with every kernel set.
+func TestLongHiddenOneAnswer(t *testing.T) {
+	testkit.Long(t)
+	TestHiddenOneAnswer(t)
 }
 
 func TestHiddenRefused(t *testing.T) {

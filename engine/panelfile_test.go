@@ -64,8 +64,15 @@ func TestPanelFileKept(t *testing.T) {
 func TestPanelFileDamaged(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 2})
 	ids := []int32{1, 2, 3, 4, 5}
-	want := eval(t, newSession(t, openModel(t, rt, targetFile, Options{}), SessionOptions{}), ids, nil, All)
-	limit := limits(t, targetFile, Options{})[1]
+	want := eval(t, newSession(t, openModel(t, rt, moeFile, Options{}), SessionOptions{}), ids, nil, All)
+	cache := t.TempDir()
+	o := Options{Cache: cache, Memory: limits(t, moeFile, Options{})[1]}
+	openModel(t, rt, moeFile, o).Close()
+	list, _ := PanelFiles(cache)
+	data, err := os.ReadFile(list[0].Name)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, damage := range map[string]func(b []byte) []byte{
 		"empty":         func(b []byte) []byte { return nil },
 		"cut":           func(b []byte) []byte { return b[:len(b)-4096] },
@@ -87,23 +94,15 @@ func TestPanelFileDamaged(t *testing.T) {
 		},
 	} {
 		for _, keep := range []bool{false, true} {
-			cache := t.TempDir()
-			o := Options{Cache: cache, Memory: limit}
-			openModel(t, rt, targetFile, o).Close()
-			list, _ := PanelFiles(cache)
-			data, err := os.ReadFile(list[0].Name)
-			if err != nil {
-				t.Fatal(err)
-			}
 			if err := os.WriteFile(list[0].Name, damage(slices.Clone(data)), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			announced := 0
+			announced, o := 0, o
 			o.Announce = func(string, int64) error { announced++; return nil }
 			if !keep {
 				o.Memory = 0 // everything fits: it may be left alone
 			}
-			m := openModel(t, rt, targetFile, o)
+			m := openModel(t, rt, moeFile, o)
 			sameBits(t, name, eval(t, newSession(t, m, SessionOptions{}), ids, nil, All), want)
 			if again, _ := os.ReadFile(list[0].Name); keep && (announced != 1 || !slices.Equal(again, data)) {
 				t.Errorf("%s: not written again: announced %d times", name, announced)

@@ -130,9 +130,11 @@ func (r *reference) tell(name string, matrix int, x []float64) {
 func (r *reference) matrix(w, b, x []float64) []float64 {
 	y := make([]float64, len(w)/len(x))
 	for i := range y {
+		row, sum := w[i*len(x):][:len(x)], 0.0
 		for j, v := range x {
-			y[i] += w[i*len(x)+j] * v
+			sum += row[j] * v
 		}
+		y[i] = sum
 	}
 	addTo(y, b)
 	return y

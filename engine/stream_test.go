@@ -77,7 +77,7 @@ func TestStreamed(t *testing.T) {
 					t.Fatalf("%s: %d bytes under a limit of %d", file, m.Bytes(), limit)
 				}
 				for i, w := range ways {
-					if !testkit.IsLong(t) && (i+j)%2 > 0 {
+					if !testkit.IsLong(t) && (i+j)%3 > 0 { // each way with one limit
 						continue
 					}
 					sameBits(t, fmt.Sprintf("%s, %d threads, %d bytes, %s", filepath.Base(file), threads, limit, w.name),
@@ -128,7 +128,11 @@ func TestStreamedFamilies(t *testing.T) {
 			file := testkit.Shared(t, "families/models/"+name+".gguf")
 			whole := openModel(t, rt, file, Options{})
 			m := openModel(t, rt, file, Options{Memory: planOf(t, file, Options{}).Least, Cache: t.TempDir()})
-			ids := randomTokens(min(300, whole.config.Context), whole.config.Vocab, 1)
+			n := 60
+			if testkit.IsLong(t) {
+				n = 300
+			}
+			ids := randomTokens(min(n, whole.config.Context), whole.config.Vocab, 1)
 			a, b := newSession(t, whole, SessionOptions{}), newSession(t, m, SessionOptions{})
 			sameBits(t, "prompt", eval(t, b, ids[:len(ids)-9], nil, Last), eval(t, a, ids[:len(ids)-9], nil, Last))
 			for _, n := range []int{1, 8} {
@@ -141,13 +145,13 @@ func TestStreamedFamilies(t *testing.T) {
 	}
 }
 
-// TestLongStreamedFamilies: every family.
+// TestLongStreamedFamilies: every family, with more than a page of tokens.
 func TestLongStreamedFamilies(t *testing.T) {
 	testkit.Long(t)
 	TestStreamedFamilies(t)
 }
 
-// TestLongStreamed: the larger file with one thread too.
+// TestLongStreamed: the larger file with one thread too, and every way with every limit.
 func TestLongStreamed(t *testing.T) {
 	testkit.Long(t)
 	TestStreamed(t)

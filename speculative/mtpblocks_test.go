@@ -69,6 +69,9 @@ func mtpBlocks(t testing.TB, rt *engine.Runtime, blocks int) (target, head *engi
 func TestMTPBlocksStates(t *testing.T) {
 	rt := newRuntime(t, engine.RuntimeOptions{})
 	for _, blocks := range []int{2, 3} {
+		if blocks < 3 && !testkit.IsLong(t) { // of three, one is neither the first nor the last
+			continue
+		}
 		target, head := mtpBlocks(t, rt, blocks)
 		testHeadStates(t, target, head)
 
@@ -102,6 +105,12 @@ func TestMTPBlocksStates(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestLongMTPBlocksStates: of two blocks too.
+func TestLongMTPBlocksStates(t *testing.T) {
+	testkit.Long(t)
+	TestMTPBlocksStates(t)
 }
 
 // headRecorder is a head's session that keeps the logits that it gives.

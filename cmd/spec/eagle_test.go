@@ -26,14 +26,17 @@ func TestEagle(t *testing.T) {
 		}
 	}
 	base := []string{"generate", "-p", "func (b *Buffer) Write(", "-n", "30", "--seed", "4"}
-	for _, temperature := range []string{"0", "0.8"} {
+	for i, temperature := range []string{"0", "0.8"} {
 		plain := done(t, "", append(base, "--temp", temperature, "--drafter", "none")...)
-		for _, args := range [][]string{
+		for j, args := range [][]string{
 			{"--drafter", "eagle"}, {"--drafter", "eagle-tree"}, {"-m", target, "-md", head},
 			{"-m", target, "-md", head, "--drafter", "eagle"},
 			{"-m", target, "-md", head, "--drafter", "splice"}, {"-m", target, "-md", head, "-md", draft},
 			{"-m", target, "-md", head, "--weights", "q4_0", "--drafter", "none"},
 		} {
+			if (i+j)%2 > 0 && !testkit.IsLong(t) {
+				continue
+			}
 			if args[len(args)-1] == "none" {
 				args = args[:4] // of another model's weights than plain
 				converted := done(t, "", append(base, "--temp", temperature, "-m", target, "--weights", "q4_0",
@@ -97,6 +100,12 @@ func TestEagle(t *testing.T) {
 			t.Errorf("compare does not show %s:\n%s", name, out)
 		}
 	}
+}
+
+// TestLongEagle: every way to name a head at both temperatures.
+func TestLongEagle(t *testing.T) {
+	testkit.Long(t)
+	TestEagle(t)
 }
 
 // TestMTP: a model's own MTP block, by default and by name, writes plain decoding's text; files without one are
