@@ -187,7 +187,7 @@ var kinds = map[string]kind{
 	"llama-embed":      lacking("an encoder of Llama's blocks"),
 	"minimax-m3":       lacking("attention to the blocks that an index chooses for each token"),
 	"paddleocr":        lacking(pictures),
-	"phimoe":           lacking("the reference engine computes another model than the published one: other norms, another router"),
+	"phimoe":           lacking("other norms and another router than those that the reference engine computes"),
 	"plamo2":           lacking("its tokenizer, and Mamba layers of a form of their own"),
 	"plamo3":           lacking("its tokenizer"),
 	"qwen3tts":         lacking("a model that writes sound"),

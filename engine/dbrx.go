@@ -6,8 +6,9 @@ func dbrx(l *loader, c *Config) family {
 		norms:     normParts{kind: layerNorm{}, names: map[string]string{"ffn_norm": "attn_output_norm"}},
 		rope:      ropeParts{pairing: halves},
 		attention: attentionParts{clamp: l.positive("attention.clamp_kqv", 0)},
-		feed:      feedParts{gate: gated, experts: l.required(l.experts(c, expertOptions{width: c.FeedForward, normalize: true}))},
-		ends:      endParts{output: outputRequired},
+		feed: feedParts{gate: gated,
+			experts: l.required(l.experts(c, expertOptions{width: c.FeedForward, normalize: true}))},
+		ends: endParts{output: outputRequired},
 	}
 }
 

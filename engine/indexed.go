@@ -80,7 +80,8 @@ func (b *build) index(i int, s latentSizes, x *indexed, angles *tensor.RopeTable
 	a := &index{size: x.size, scale: float32(1 / math.Sqrt(float64(x.heads*x.size))), rope: angles,
 		style: x.rotation.style()}
 	a.queries, a.key = b.linear(n+"attn_q_b", x.heads*x.size, s.qRank), b.linear(n+"attn_k", x.size, d)
-	a.norm = norm{kind: layerNorm{}, eps: x.eps, w: b.vector(n+"k_norm.weight", x.size), b: b.vector(n+"k_norm.bias", x.size)}
+	a.norm = norm{kind: layerNorm{}, eps: x.eps, w: b.vector(n+"k_norm.weight", x.size),
+		b: b.vector(n+"k_norm.bias", x.size)}
 	a.weights = b.linear(n+"proj", x.heads, d)
 	a.options = tensor.ChoiceOptions{Heads: x.heads, Top: x.top}
 	a.cache, a.options.Layer = b.placeValues(i, 1, x.size, 1, 0)

@@ -80,7 +80,7 @@ type activations struct {
 	factors                             []float32     // [rows]
 	logits                              []float32     // [rows][vocabulary] where several sessions share a reading of the head
 	routing                             routing       // of experts
-	choice                              tensor.Choice // the positions that attention looks at, where an index chooses them
+	choice                              tensor.Choice // where attention looks, if an index chooses it
 }
 
 // pass is one Forward in progress: the chunks that remain, the round of rows that goes through the

@@ -29,7 +29,8 @@ func TestChoose(t *testing.T) {
 	for _, c := range []struct {
 		start, n, top int
 		parents       []int32
-	}{{0, 30, 7, nil}, {255, 3, 40, nil}, {500, 40, 1, nil}, {505, 8, 300, parents}, {640, 8, 9, parents}, {640, 8, 2, parents}, {3, 8, 6, parents}} {
+	}{{0, 30, 7, nil}, {255, 3, 40, nil}, {500, 40, 1, nil}, {505, 8, 300, parents}, {640, 8, 9, parents},
+		{640, 8, 2, parents}, {3, 8, 6, parents}} {
 		q, w := normal(2, c.n*heads*dim), normal(3, c.n*heads)
 		attends := queries(20, c.n)
 		var first []float32
@@ -124,23 +125,26 @@ func TestChoiceRefused(t *testing.T) {
 	s := newSequence(t, KVF32, 10, 20)
 	segs := []AttentionSegment{{KV: s.kv, Start: 3, Tokens: 2}}
 	var choice Choice
-	if err := rt.Choose(&choice, make([]float32, 2*testDim), make([]float32, 2), ChoiceOptions{Heads: 1, Top: 1}, segs); err == nil {
+	first := ChoiceOptions{Heads: 1, Top: 1}
+	if err := rt.Choose(&choice, make([]float32, 2*testDim), make([]float32, 2), first, segs); err == nil {
 		t.Error("keys of two heads are chosen from")
 	}
 	one, err := NewKV(KVShape{Layers: 1, Heads: 1, HeadDim: testDim, Type: KVF32, Context: 20})
 	ok(t, err)
 	ok(t, one.Grow(20))
 	segs[0].KV = one
-	for _, o := range []ChoiceOptions{{Heads: 0, Top: 1}, {Heads: 1, Top: 0}, {Heads: 3, Top: 1}, {Layer: 1, Heads: 1, Top: 1}} {
+	for _, o := range []ChoiceOptions{{Heads: 0, Top: 1}, {Heads: 1, Top: 0}, {Heads: 3, Top: 1},
+		{Layer: 1, Heads: 1, Top: 1}} {
 		if err := rt.Choose(&choice, make([]float32, 2*testDim), make([]float32, 2), o, segs); err == nil {
 			t.Errorf("%+v is taken", o)
 		}
 	}
-	ok(t, rt.Choose(&choice, make([]float32, 2*testDim), make([]float32, 2), ChoiceOptions{Heads: 1, Top: 1}, segs))
+	ok(t, rt.Choose(&choice, make([]float32, 2*testDim), make([]float32, 2), first, segs))
 	q := queries(1, 2)
 	for _, o := range []AttentionOptions{{Only: &choice, Window: 3}, {Only: new(Choice)}} {
 		o.Layer, o.Heads, o.Scale = 1, testHeads*testGroup, testScale
-		if err := rt.Attention(make([]float32, len(q)), q, o, []AttentionSegment{{KV: s.kv, Start: 3, Tokens: 2}}); err == nil {
+		at := []AttentionSegment{{KV: s.kv, Start: 3, Tokens: 2}}
+		if err := rt.Attention(make([]float32, len(q)), q, o, at); err == nil {
 			t.Errorf("%+v is attended", o)
 		}
 	}
