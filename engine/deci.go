@@ -1,8 +1,8 @@
 package engine
 
 // deci is what neural architecture search made of Llama 3 (Bercovich et al. 2024, arXiv:2411.19146): Llama Nemotron
-// Super and Ultra, DeciLM. Layers have their own numbers of heads and sizes of the feed-forward; some have no attention,
-// or a matrix in its place, and some have no feed-forward.
+// Super and Ultra, DeciLM. Layers have their own numbers of heads and sizes of the feed-forward; some have no
+// attention, or a matrix in its place, and some have no feed-forward.
 func deci(l *loader, c *Config) family {
 	return family{
 		norms:     normParts{kind: rmsNorm{}},

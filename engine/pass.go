@@ -78,7 +78,7 @@ type activations struct {
 	other                               []float32     // of a mixer beside attention
 	inputs                              []float32     // [rows][layers][P] of a layer besides the residual stream
 	factors                             []float32     // [rows]
-	logits                              []float32     // [rows][vocabulary] where several sessions share a reading of the head
+	logits                              []float32     // [rows][vocabulary] where sessions share a reading of the head
 	routing                             routing       // of experts
 	choice                              tensor.Choice // where attention looks, if an index chooses it
 }
