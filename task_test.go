@@ -179,6 +179,28 @@ func TestGrammarsServeEqualRequests(t *testing.T) {
 	}
 }
 
+// Where a call is required, what the limit of tokens leaves of its mark is no content; where it is the model's choice,
+// less than half a mark is.
+func TestCutMarks(t *testing.T) {
+	m := newModel(t, Options{Template: hermes})
+	r := Request{Messages: []chat.Message{chat.User("x")}, Tools: []Tool{{Name: "f"}}}
+	for mode, want := range map[ToolMode]string{CallRequired: "", CallAuto: "<to"} {
+		r.ToolChoice = ToolChoice{Mode: mode}
+		task, err := m.Prepare(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read := task.newReader(0, func() (s speculative.Stats) { return })
+		if e, _ := read.token(speculative.Token{ID: 5, Text: "<to"}); e.Text != "" {
+			t.Errorf("mode %v: %q is content before the next token", mode, e.Text)
+		}
+		if e := read.end(nil, false); e.Text != want || len(e.Calls) > 0 {
+			t.Errorf("mode %v: %+v, want %q", mode, e, want)
+		}
+		task.Close()
+	}
+}
+
 // An answer that goes on with a message is text from its first token on, also where one that begins would reason. What constrains a whole answer excludes it, and names itself.
 func TestContinue(t *testing.T) {
 	thinking := hermes + "{% if false %}<think>{{ m.reasoning_content }}</think>{% endif %}"
