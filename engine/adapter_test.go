@@ -254,7 +254,7 @@ func TestAdaptersAllocateNothing(t *testing.T) {
 		}
 	}
 	step()
-	if n := testing.AllocsPerRun(10, step); n != 0 {
+	if n := testkit.Allocs(10, step); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

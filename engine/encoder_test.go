@@ -11,6 +11,7 @@ import (
 	"github.com/specgo/spec/asm"
 	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/internal/randommodel"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // TestEncoderOneAnswer is promise P1 of the encoder: the states of an input are the same bits with all kernels and
@@ -221,7 +222,7 @@ func TestT5AllocatesNothing(t *testing.T) {
 	for range 5 {
 		step()
 	}
-	if n := testing.AllocsPerRun(10, step); n != 0 {
+	if n := testkit.Allocs(10, step); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -206,7 +206,7 @@ func TestFamiliesAllocateNothing(t *testing.T) {
 		for range 5 {
 			step()
 		}
-		if n := testing.AllocsPerRun(10, step); n != 0 {
+		if n := testkit.Allocs(10, step); n != 0 {
 			t.Errorf("%s: %v allocations", name, n)
 		}
 		m.Close()

@@ -362,7 +362,7 @@ func TestAssistantSessions(t *testing.T) {
 	if err != nil || !errors.Is(out[0].Err, ErrNotFinite) || out[1].Err != nil {
 		t.Errorf("%v, %+v", err, out)
 	}
-	allocs := testing.AllocsPerRun(10, func() {
+	allocs := testkit.Allocs(10, func() {
 		if _, err := d.EvalSegment(context.Background(), good); err != nil {
 			t.Fatal(err)
 		}

@@ -237,7 +237,7 @@ func TestHiddenAllocatesNothing(t *testing.T) {
 		}
 	}
 	step()
-	if n := testing.AllocsPerRun(10, step); n != 0 {
+	if n := testkit.Allocs(10, step); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

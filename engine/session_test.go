@@ -12,6 +12,7 @@ import (
 
 	"github.com/specgo/spec/engine/sampling"
 	"github.com/specgo/spec/internal/randommodel"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 func TestCommitRefused(t *testing.T) {
@@ -325,7 +326,7 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 			for range 3 {
 				run()
 			}
-			if n := testing.AllocsPerRun(10, run); n != 0 {
+			if n := testkit.Allocs(10, run); n != 0 {
 				t.Errorf("%s, %s: %v allocations", name, what, n)
 			}
 		}

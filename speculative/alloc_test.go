@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // A round allocates nothing, whatever was chosen.
@@ -49,7 +50,7 @@ func TestRoundsAllocateNothing(t *testing.T) {
 				for range 40 {
 					round() // buffers of the verifiers and samplers grow to what they need
 				}
-				if n := testing.AllocsPerRun(60, round); n > 0 {
+				if n := testkit.Allocs(20, round); n > 0 {
 					t.Errorf("%s, %s, %s: %v allocations a round", name, plan, verifier, n)
 				}
 			}
@@ -73,7 +74,7 @@ func roundsAllocateNothing(t *testing.T, what string, d *Decoder, s engine.Sampl
 	for len(d.sequence) < 257 {
 		round()
 	}
-	if n := testing.AllocsPerRun(10, round); n > 0 {
+	if n := testkit.Allocs(10, round); n > 0 {
 		t.Errorf("%s: %v allocations a round", what, n)
 	}
 }

@@ -444,7 +444,7 @@ func TestAttentionAllocatesNothing(t *testing.T) {
 	for range 20 {
 		step() // every thread's scratch grows
 	}
-	if n := testing.AllocsPerRun(20, step); n != 0 {
+	if n := testkit.Allocs(20, step); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

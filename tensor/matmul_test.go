@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/asm"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // TestMatMul compares products with a sum in float64 over the very numbers the specification multiplies.
@@ -172,7 +173,7 @@ func TestMatMulAllocatesNothing(t *testing.T) {
 	for range 20 {
 		step() // tiles grow
 	}
-	if n := testing.AllocsPerRun(40, step); n != 0 {
+	if n := testkit.Allocs(40, step); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

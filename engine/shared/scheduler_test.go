@@ -15,6 +15,7 @@ import (
 
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/internal/randommodel"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // sequence is what a engine.Session and a Session have in common.
@@ -403,7 +404,7 @@ func TestSchedulerAllocatesNothing(t *testing.T) {
 		return s
 	}
 	one := start()
-	if n := testing.AllocsPerRun(20, func() { round(one) }); n > 0 {
+	if n := testkit.Allocs(20, func() { round(one) }); n > 0 {
 		t.Errorf("alone: %v allocations", n)
 	}
 	one.Announce(false) // for now
@@ -426,7 +427,7 @@ func TestSchedulerAllocatesNothing(t *testing.T) {
 	for range 20 {
 		round(one)
 	}
-	if n := testing.AllocsPerRun(50, func() { round(one) }); n > 0 {
+	if n := testkit.Allocs(50, func() { round(one) }); n > 0 {
 		t.Errorf("with others: %v allocations", n)
 	}
 	one.Announce(false)

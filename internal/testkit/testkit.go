@@ -72,6 +72,12 @@ func Main(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// Allocs is how often f allocates: the least of three of [testing.AllocsPerRun], which counts what the whole process
+// allocates, as for the collection of what earlier tests left.
+func Allocs(runs int, f func()) float64 {
+	return min(testing.AllocsPerRun(runs, f), testing.AllocsPerRun(runs, f), testing.AllocsPerRun(runs, f))
+}
+
 // SameBits compares numbers bit for bit.
 func SameBits(t testing.TB, what string, got, want []float32) {
 	t.Helper()
