@@ -407,13 +407,12 @@ func (s *Session) DraftAt(n int, f *DraftForm) (*Session, error) {
 	if err := f.fits(s.m); err != nil {
 		return nil, fmt.Errorf("%s: %w", s.m.name, err)
 	}
+	if f != nil && f.text > 0 { // of which the fork gets its part; the next draft has no more to read than what is new
+		s.text.follow(f, s.tokens)
+	}
 	d, err := s.ForkAt(n)
 	if err == nil {
 		d.form, d.costs = f, s.m.costsOf(f, d.layers)
-		if f != nil && f.text > 0 { // the next draft has no more to read than what is new
-			s.text.follow(f, s.tokens)
-			d.text = s.text.upTo(n)
-		}
 	}
 	return d, err
 }
