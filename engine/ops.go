@@ -58,8 +58,11 @@ func (p *pass) matmul(x []float32, cols int, products ...product) {
 	if p.err != nil {
 		return
 	}
+	p.products = p.products[:0]
 	for _, m := range products {
-		p.held.Want(p.operand(m).W)
+		o := p.operand(m)
+		p.held.Want(o.W)
+		p.products = append(p.products, o)
 	}
 	apart, err := p.held.Fetch(p.ctx)
 	if err != nil {
@@ -73,10 +76,6 @@ func (p *pass) matmul(x []float32, cols int, products ...product) {
 		return
 	}
 	defer p.held.Release()
-	p.products = p.products[:0]
-	for _, m := range products {
-		p.products = append(p.products, p.operand(m))
-	}
 	if err = p.in.Set(p.t, x, len(x)/cols, cols); err == nil {
 		err = p.t.MatMul(&p.in, p.products...)
 	}

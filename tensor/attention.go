@@ -26,6 +26,7 @@ const joinTokens = 16
 // no other row, so the results have the same bits (Juravsky et al. 2024, arXiv:2402.05099, does so by matrix products).
 type attendJob struct {
 	k             *asm.Kernels
+	operation     uint64    // its number
 	q             []float32 // [token][heads*group][dim]
 	out           []float32 // [token][heads*group][values]
 	o             AttentionOptions
@@ -51,6 +52,7 @@ type attendScratch struct {
 	part   attendParts // of one chunk
 	sum    attendParts // of all chunks so far
 	memory []float32
+	_      [64]byte // no cache line in common with the next thread's
 }
 
 // unitToken is token t of a segment.
@@ -61,6 +63,7 @@ type unitToken struct {
 
 // heldQueries identifies the queries of one head, of a segment's tokens from first on, and of those that join it.
 type heldQueries struct {
+	operation   uint64
 	s           *segment
 	head, first int
 	joined      uint32 // bit i: its follower i has joined
@@ -140,9 +143,7 @@ func (rt *Runtime) Attention(out, q []float32, o AttentionOptions, segs []Attent
 	j.out, j.q, j.o = out, q, o
 	j.heads, j.group, j.dim, j.values = shape.Heads, o.Heads/shape.Heads, shape.HeadDim, shape.valueDim()
 	units := j.plan(segs)
-	for i := range j.threads {
-		j.threads[i].held = heldQueries{}
-	}
+	j.operation++
 	rt.pool.run(units, j.unit)
 	if len(j.partials) > 0 {
 		rt.pool.run(len(j.segs)*j.heads, j.combine)
@@ -288,7 +289,7 @@ func (j *attendJob) partOf(s *segment, head, c int) attendParts {
 // load makes the scratch of a unit of n tokens, and of those of other segments that join them in chunk c, and turns
 // their queries to [dim][rows], unless the thread's last unit was another chunk of the same ones.
 func (j *attendJob) load(w *attendScratch, s *segment, head, first, n, c int) {
-	held := heldQueries{s, head, first, 0}
+	held := heldQueries{j.operation, s, head, first, 0}
 	for f, bit := s.last, uint32(1); f > 0; f, bit = j.segs[f].before, bit<<1 {
 		if j.segs[f].from <= c && c < j.segs[f].to {
 			held.joined |= bit

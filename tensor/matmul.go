@@ -159,8 +159,11 @@ func (j *matmulJob) cut() {
 		if !place.binds() {
 			threads = min(threads, items)
 		}
+		from := first
 		for i := range threads {
-			j.shares[j.parts].set(first+i*items/threads, first+(i+1)*items/threads)
+			to := first + (i+1)*items/threads
+			j.shares[j.parts].set(from, to)
+			from = to
 			j.parts++
 		}
 	}
@@ -178,7 +181,7 @@ func (j *matmulJob) check(in *Input, p *Product) error {
 		return shapeError("%d x %d matrix for inputs of %d", p.W.rows, p.W.cols, in.cols)
 	case p.Bias != nil && len(p.Bias) != p.W.rows:
 		return shapeError("bias of %d for %d rows", len(p.Bias), p.W.rows)
-	case len(p.Out)/p.W.rows != in.tokens || len(p.Out)%p.W.rows != 0:
+	case len(p.Out) != in.tokens*p.W.rows:
 		return shapeError("output of %d for %d tokens, %d rows", len(p.Out), in.tokens, p.W.rows)
 	case j.rt.k.Weights[p.W.t].MatMul == nil:
 		return fmt.Errorf("no kernel for %v: %w", p.W.t, ErrType)
@@ -190,15 +193,17 @@ func (j *matmulJob) check(in *Input, p *Product) error {
 
 // add appends a product.
 func (j *matmulJob) add(p Product) {
-	u := productItems{Product: p, panels: p.W.panels()}
+	u := productItems{Product: p, panels: p.W.panels(), group: 1}
 	u.tiles, u.size = j.in.tilesFor(j.rt, p.W.t)
 	u.tiled = j.rt.tiled(p.W.t, j.in.tokens)
-	tiles, most, least := len(u.tiles), maxGroup/u.size, 1
-	if u.tiled {
-		least = max(1, j.rt.k.Weights[p.W.t].TilesFrom/u.size)
+	if tiles := len(u.tiles); tiles > 1 {
+		most, least := maxGroup/u.size, 1
+		if u.tiled {
+			least = max(1, j.rt.k.Weights[p.W.t].TilesFrom/u.size)
+		}
+		groups := max((tiles+most-1)/most, min(tiles/least, 4*j.rt.Threads()/u.panels))
+		u.group = (tiles + groups - 1) / groups
 	}
-	groups := max((tiles+most-1)/most, min(tiles/least, 4*j.rt.Threads()/u.panels))
-	u.group = (tiles + groups - 1) / groups
 	j.products = append(j.products, u)
 }
 

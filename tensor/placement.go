@@ -45,6 +45,9 @@ func (p *placement) node(thread int) int {
 
 // part is a node's part of n panels, all of them together the panels in order.
 func (p *placement) part(node, n int) (from, to int) {
+	if p.nodes() == 1 {
+		return 0, n
+	}
 	return n * p.first[node] / p.threads(), n * p.first[node+1] / p.threads()
 }
 

@@ -16,6 +16,7 @@ import (
 const (
 	spinTime  = 200 * time.Microsecond
 	yieldTime = 40 * time.Microsecond
+	looks     = 256 // between two readings of the clock, one of which takes as long as about 100 of them
 )
 
 // pool runs jobs of many units on persistent workers. The caller works too; a job ends when its last unit has.
@@ -162,14 +163,18 @@ func (p *pool) spinUntil(v *atomic.Int64, n int64) bool {
 	if p.spin == 0 {
 		return false
 	}
-	start := time.Now()
-	for polled := time.Duration(0); polled < p.spin; polled = time.Since(start) {
-		for range 32 {
+	var start time.Time
+	for polled := time.Duration(0); polled < p.spin; {
+		for range looks {
 			if v.Load() >= n {
 				return true
 			}
 		}
-		if polled > p.yield {
+		if start.IsZero() {
+			start = time.Now()
+			continue
+		}
+		if polled = time.Since(start); polled > p.yield {
 			runtime.Gosched()
 		}
 	}

@@ -35,12 +35,15 @@ const MaxThreads = 1024
 //
 // Its operations may be called from several goroutines and run one after the other.
 type Runtime struct {
-	k    asm.Kernels
+	// What workers read during an operation is never changed, and has no cache line in common with what each one changes.
+	k     asm.Kernels
+	place placement
+	pool  *pool
+	_     [64]byte
+
 	pass sync.Mutex // Lock and Unlock
 	mu   sync.Mutex // one operation at a time; guards everything below
-	pool *pool
-
-	place placement
+	_    [64]byte
 
 	// The operation in progress, by kind, and its work as a func value made once, so that a call allocates nothing.
 	user     func(i int)
