@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"testing"
+
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // TestFormatTable: every type's entry is complete, its name its own, its panel near the size of its rows.
@@ -67,9 +69,9 @@ func TestSums(t *testing.T) {
 
 // TestNotFinite: a block is refused exactly if the panel that is made of it has a weight that is not finite.
 func TestNotFinite(t *testing.T) {
-	r, tries := newRand(31), 4000
-	if testing.Short() { // emulated
-		tries = 1000
+	r, tries := newRand(31), 800
+	if testkit.IsLong(t) {
+		tries = 8000
 	}
 	for _, f := range Formats() {
 		if f == NVFP4 {
@@ -111,6 +113,12 @@ func TestNotFinite(t *testing.T) {
 			t.Errorf("%v: %d of %d rows refused", f, refused, tries)
 		}
 	}
+}
+
+// TestLongNotFinite: with ten times the rows.
+func TestLongNotFinite(t *testing.T) {
+	testkit.Long(t)
+	TestNotFinite(t)
 }
 
 // TestPowerMXFP4: all exponents, as powers in float64.

@@ -18,7 +18,6 @@ var guarded = struct {
 // tail returns n zero elements that end where an unreadable page begins; what lies before them must not be written
 // either. The test's end gives the memory back.
 func tail[T any](t testing.TB, n int) []T {
-	t.Helper()
 	var e T
 	size := n * int(unsafe.Sizeof(e))
 	pages := (size + 64 + os.Getpagesize() - 1) / os.Getpagesize()

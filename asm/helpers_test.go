@@ -122,7 +122,6 @@ func randomRows(r *rand.Rand, f Format, rows, cols int) []byte {
 // newTile makes both forms of a tile of random tokens with a kernel set's own slices, all ending at unreadable pages, and
 // returns the activations.
 func newTile(t testing.TB, k *Kernels, r *rand.Rand, tokens, cols int) (*Tile, []float32) {
-	t.Helper()
 	n := tokens * cols / BlockSize
 	x := &Tile{
 		Q:    tail[int8](t, n*BlockSize),

@@ -5,9 +5,11 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"github.com/specgo/spec/internal/testkit"
 )
 
-// Every length from one block to 70, of blocks of 256 weights to 18 and then every fourth, with all numbers of rows and
+// Every length from one block to 40, of blocks of 256 weights to 10, and some longer ones, with all numbers of rows and
 // tokens in turn, from panels at odd addresses: tails are where kernels go wrong.
 func TestMatMulEveryLength(t *testing.T) {
 	scalar := Scalar()
@@ -19,7 +21,11 @@ func TestMatMulEveryLength(t *testing.T) {
 		t.Run(f.String(), func(t *testing.T) {
 			r := newRand(20)
 			for blocks := 1; blocks <= 70; blocks++ {
-				if f.BlockWeights() == 256 && blocks > 18 && blocks%4 != 2 {
+				most := 40
+				if f.BlockWeights() == 256 {
+					most = 10
+				}
+				if blocks > most && blocks != 17 && blocks != 35 && blocks != 70 && !testkit.IsLong(t) {
 					continue
 				}
 				cols := blocks * f.BlockWeights()
@@ -44,6 +50,12 @@ func TestMatMulEveryLength(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestLongMatMulEveryLength: every length to 70 blocks.
+func TestLongMatMulEveryLength(t *testing.T) {
+	testkit.Long(t)
+	TestMatMulEveryLength(t)
 }
 
 // Columns of floating-point numbers are multiplied in pieces; the sums go on from one to the next.

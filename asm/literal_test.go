@@ -176,6 +176,43 @@ func inHalves(d, dmin float32, minimums bool, q func(k int) int, scale func(s in
 	return list
 }
 
+// literalRow is a GGUF row, literalToken a token's activations, both for literalDot.
+type (
+	literalRow struct {
+		w      []float32
+		blocks []literalBlock
+	}
+	literalToken struct {
+		x []float32
+		q [][]int   // of each block
+		d []float32 // of each block
+	}
+)
+
+// literalRows decodes rows that lie one after the other.
+func literalRows(f Format, raw []byte, rows int) []literalRow {
+	list := make([]literalRow, rows)
+	for i := range list {
+		n := len(raw) / rows
+		list[i].w, list[i].blocks = decodeRow(f, raw[i*n:][:n])
+	}
+	return list
+}
+
+// literalTokens quantizes tokens that lie one after the other.
+func literalTokens(x []float32, tokens int) []literalToken {
+	list := make([]literalToken, tokens)
+	for i := range list {
+		t, n := &list[i], len(x)/tokens
+		t.x = x[i*n:][:n]
+		for at := 0; at+BlockSize <= n; at += BlockSize {
+			q, d := literalQuantize(t.x[at:][:BlockSize])
+			t.q, t.d = append(t.q, q), append(t.d, d)
+		}
+	}
+	return list
+}
+
 // decodeRow reads the weights of a GGUF row, and for integer types its blocks.
 func decodeRow(f Format, row []byte) (w []float32, blocks []literalBlock) {
 	for at := 0; at < len(row); at += f.BlockBytes() {
@@ -207,15 +244,14 @@ func decodeRow(f Format, row []byte) (w []float32, blocks []literalBlock) {
 }
 
 // literalDot is rules 2 to 4 of the numeric specification for one row and one token, with exact fused multiply-adds.
-func literalDot(f Format, row []byte, x []float32) (acc float32) {
-	w, blocks := decodeRow(f, row)
-	for k := range x {
-		if !f.Integer() {
-			acc = exactFMA(w[k], x[k], acc)
+func literalDot(f Format, row literalRow, token literalToken) (acc float32) {
+	if !f.Integer() {
+		for k, x := range token.x {
+			acc = exactFMA(row.w[k], x, acc)
 		}
 	}
-	for i, b := range blocks {
-		qx, dx := literalQuantize(x[i*BlockSize:][:BlockSize])
+	for i := range row.blocks {
+		b, qx, dx := &row.blocks[i], token.q[i], token.d[i]
 		var isum, sum [2]int
 		for k, e := range qx {
 			isum[k/16] += e * b.q[k]

@@ -25,15 +25,15 @@ func TestMatMul(t *testing.T) {
 				out[i] = float32(math.NaN())
 			}
 			k.Weights[f].MatMul(panel, x, out, stride, Prefetch{})
+			decoded, quantized := literalRows(f, raw, rows), literalTokens(v, tokens)
 			for i := range tokens {
 				for row := range rows {
-					bytes := raw[row*f.RowBytes(cols):][:f.RowBytes(cols)]
 					got := out[i*stride+row]
-					want := literalDot(f, bytes, v[i*cols:][:cols])
+					want := literalDot(f, decoded[row], quantized[i])
 					if !same(got, want) {
 						t.Fatalf("%v: %d tokens, token %d, row %d: %b, want %b", f, tokens, i, row, got, want)
 					}
-					w, _ := decodeRow(f, bytes)
+					w := decoded[row].w
 					var exact, size float64
 					for c := range w {
 						e := v[i*cols+c]

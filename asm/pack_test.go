@@ -12,6 +12,7 @@ func TestPackRow(t *testing.T) {
 			cols := n * f.BlockWeights()
 			for _, rows := range []int{1, 7, 15, 16} {
 				raw := randomRows(r, f, rows, cols)
+				decoded := literalRows(f, raw, rows)
 				for _, offset := range []bool{false, true} {
 					panel := tail[byte](t, f.PanelBytes(cols))
 					for i := range panel {
@@ -21,7 +22,7 @@ func TestPackRow(t *testing.T) {
 					for i := range PanelRows {
 						got, want := make([]float32, cols), make([]float32, cols)
 						if i < rows {
-							want, _ = decodeRow(f, raw[i*f.RowBytes(cols):][:f.RowBytes(cols)])
+							want = decoded[i].w
 						}
 						Row(f, offset, panel, i, got)
 						for k := range got {

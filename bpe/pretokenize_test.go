@@ -8,6 +8,8 @@ import (
 	"testing"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // words cuts text with a splitter.
@@ -311,7 +313,10 @@ func checkLinear(t testing.TB, name string, split splitter, text string) {
 
 // TestLinear: no text makes a splitter look at a character again and again.
 func TestLinear(t *testing.T) {
-	const n = 4000
+	n := 1500
+	if testkit.IsLong(t) {
+		n = 20000
+	}
 	units := []string{
 		"a", "A", "aA", "ʰA", "Aʰ", "\u0301", "\u0301A", "A\u0301", " ", "\n", " \n", "\n ", "\r", "\t", "\u3000",
 		"1", "²", "1²", "²1", "٣",
@@ -328,6 +333,12 @@ func TestLinear(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestLongLinear: in texts that are longer.
+func TestLongLinear(t *testing.T) {
+	testkit.Long(t)
+	TestLinear(t)
 }
 
 func TestNames(t *testing.T) {

@@ -17,8 +17,11 @@ func TestSegments(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	alphabet := []string{"a", "b", "c", "hello", " hello", "ll", "o", " world", "the", " the", " t", "thing", "in", " ",
 		"  ", "日本", "!!", "\n\n", "\xff"}
-	late := 0
-	for range 1000 {
+	late, vocabularies := 0, 250
+	if testkit.IsLong(t) {
+		vocabularies = 2000
+	}
+	for range vocabularies {
 		c := tinyByteLevel("superbpe")
 		c.Tokens[0xff] = "" // a byte without a token
 		for _, pair := range [][2]string{{"o", " "}, {"hello", " world"}, {"c", " t"}, {"hello world", " the"},
@@ -64,9 +67,15 @@ func TestSegments(t *testing.T) {
 			t.Fatalf("%q:\n got %q\nwant %q", text, got, want)
 		}
 	}
-	if late < 300 || late == 1000 {
-		t.Errorf("%d of 1000 vocabularies join words", late)
+	if late < vocabularies/4 || late == vocabularies {
+		t.Errorf("%d of %d vocabularies join words", late, vocabularies)
 	}
+}
+
+// TestLongSegments: with eight times the vocabularies.
+func TestLongSegments(t *testing.T) {
+	testkit.Long(t)
+	TestSegments(t)
 }
 
 // superBPE makes a vocabulary whose tokens span words: GPT-2's, and the pairs of
@@ -102,6 +111,9 @@ func superBPE(t testing.TB, text string) *Tokenizer {
 func TestSuperBPE(t *testing.T) {
 	for _, name := range []string{"text/war-and-peace.txt", "text/go-heldout.txt"} {
 		text := read(t, testkit.Shared(t, name))
+		if !testkit.IsLong(t) {
+			text = text[:len(text)/3]
+		}
 		tok := superBPE(t, text)
 		b := tok.encoder.(*byteLevel)
 		if limit := b.segments.limit; limit < 50000 || limit > 50100 {
@@ -125,6 +137,12 @@ func TestSuperBPE(t *testing.T) {
 			t.Errorf("%s: %d tokens, want %d, or not the same", name, len(got), len(s.ids))
 		}
 	}
+}
+
+// TestLongSuperBPE: of the whole of both texts.
+func TestLongSuperBPE(t *testing.T) {
+	testkit.Long(t)
+	TestSuperBPE(t)
 }
 
 // BenchmarkSuperBPE is BenchmarkEncode for words of many kB: with a vocabulary that

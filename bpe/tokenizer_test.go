@@ -313,8 +313,8 @@ func TestWordsOfManyBytes(t *testing.T) {
 	n := maxWord + 5
 	for i, tok := range []*Tokenizer{must(t, tinyByteLevel("gpt-2")), must(t, tinyByteLevel("llama-bpe")),
 		must(t, tinyByteLevel("superbpe")), must(t, tinySentencePiece())} {
-		for j, unit := range []string{"abc", "日本", " ", "the world "} {
-			if (i+j)%2 > 0 && !testkit.IsLong(t) {
+		for j, unit := range []string{"abc", "日本", "the world ", " "} {
+			if i != j && !testkit.IsLong(t) { // one that each of them takes for a single word
 				continue
 			}
 			text := strings.Repeat(unit, n/len(unit)+1)

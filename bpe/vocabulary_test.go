@@ -3,6 +3,7 @@ package bpe
 import (
 	"errors"
 	"os"
+	"sync"
 	"testing"
 
 	"github.com/specgo/spec/gguf"
@@ -17,10 +18,18 @@ func read(t testing.TB, path string) string {
 	return string(b)
 }
 
+// opened are the tokenizers of files, which several tests take: a Tokenizer is not changed.
+var opened sync.Map
+
 // open makes a tokenizer of a GGUF file's metadata.
 func open(t testing.TB, path string) *Tokenizer {
 	t.Helper()
-	return must(t, config(t, path))
+	if tok, ok := opened.Load(path); ok {
+		return tok.(*Tokenizer)
+	}
+	tok := must(t, config(t, path))
+	opened.Store(path, tok)
+	return tok
 }
 
 func config(t testing.TB, path string) Config {

@@ -54,13 +54,21 @@ next:
 	return ids
 }
 
+// vocabularies are those of follows, by their marks.
+var vocabularies = map[string]*grammar.Vocabulary{}
+
 // follows reports how many tokens of text a grammar allows, of how many, and whether the text may end there.
 func follows(t *testing.T, g *grammar.Grammar, v byteTokens, text string) (n, of int, final bool) {
 	t.Helper()
-	c, err := g.Bind(nil, grammar.NewVocabulary(v, grammar.VocabularyOptions{}))
+	key := strings.Join(v, " ")
+	if vocabularies[key] == nil {
+		vocabularies[key] = grammar.NewVocabulary(v, grammar.VocabularyOptions{})
+	}
+	c, err := g.Bind(nil, vocabularies[key])
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer c.Close()
 	state, ids := c.Start(), v.ids(text)
 	for i, id := range ids {
 		next, ok, err := c.Next(state, id)

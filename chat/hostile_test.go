@@ -6,33 +6,41 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/specgo/spec/internal/testkit"
 )
 
-// hostileTexts would make a parser that looks back or holds everything slow.
-var hostileTexts = map[string]string{
-	"spaces":       strings.Repeat(" ", 1<<18),
-	"opens":        strings.Repeat("<tool_call>", 1<<15),
-	"opens spaced": strings.Repeat("<tool_call> ", 1<<15),
-	"brackets":     "<tool_call>" + strings.Repeat("[", 1<<18),
-	"objects":      strings.Repeat(`<tool_call>{"name": `, 1<<14),
-	"nested":       `<tool_call>{"name": "f", "arguments": ` + strings.Repeat(`{"a":`, 1<<14),
-	"keys":         `<tool_call>{` + strings.Repeat(`"a": 1, `, 1<<14),
-	"marks":        strings.Repeat("[TOOL_CALLS]", 1<<14),
-	"names":        strings.Repeat("[TOOL_CALLS]aaaaaaaa", 1<<14),
-	"halves":       strings.Repeat("<tool_cal", 1<<15),
-	"deepseek": strings.Repeat("<｜tool▁calls▁begin｜>\n", 1<<13) +
-		strings.Repeat("<｜tool▁call▁begin｜>function", 1<<13),
-	"harmony":   strings.Repeat("<|channel|>analysis", 1<<13) + strings.Repeat("<|message|><|end|>", 1<<13),
-	"harmony 2": "<|channel|>final<|message|>" + strings.Repeat("<|end|> <|start|> to=x<|message|>{", 1<<13),
-	"think":     strings.Repeat("<think>", 1<<14) + strings.Repeat("</think>", 1<<14),
-	"json":      strings.Repeat(`{"name":"f","arguments":{}}`, 1<<13),
-	"json list": "[" + strings.Repeat(`{"name":"f","arguments":{}},`, 1<<13),
+// hostileTexts, of k times 64 KB or so, would make a parser that looks back or holds everything slow.
+func hostileTexts(k int) map[string]string {
+	return map[string]string{
+		"spaces":       strings.Repeat(" ", k<<16),
+		"opens":        strings.Repeat("<tool_call>", k<<13),
+		"opens spaced": strings.Repeat("<tool_call> ", k<<13),
+		"brackets":     "<tool_call>" + strings.Repeat("[", k<<16),
+		"objects":      strings.Repeat(`<tool_call>{"name": `, k<<12),
+		"nested":       `<tool_call>{"name": "f", "arguments": ` + strings.Repeat(`{"a":`, k<<12),
+		"keys":         `<tool_call>{` + strings.Repeat(`"a": 1, `, k<<12),
+		"marks":        strings.Repeat("[TOOL_CALLS]", k<<12),
+		"names":        strings.Repeat("[TOOL_CALLS]aaaaaaaa", k<<12),
+		"halves":       strings.Repeat("<tool_cal", k<<13),
+		"deepseek": strings.Repeat("<｜tool▁calls▁begin｜>\n", k<<11) +
+			strings.Repeat("<｜tool▁call▁begin｜>function", k<<11),
+		"harmony":   strings.Repeat("<|channel|>analysis", k<<11) + strings.Repeat("<|message|><|end|>", k<<11),
+		"harmony 2": "<|channel|>final<|message|>" + strings.Repeat("<|end|> <|start|> to=x<|message|>{", k<<11),
+		"think":     strings.Repeat("<think>", k<<12) + strings.Repeat("</think>", k<<12),
+		"json":      strings.Repeat(`{"name":"f","arguments":{}}`, k<<11),
+		"json list": "[" + strings.Repeat(`{"name":"f","arguments":{}},`, k<<11),
+	}
 }
 
 // TestHostile: large texts made to be slow are read in pieces; what takes more
 // than linear time would not end. Nothing but the marks of calls is lost.
 func TestHostile(t *testing.T) {
-	for name, text := range hostileTexts {
+	k := 1
+	if testkit.IsLong(t) {
+		k = 16
+	}
+	for name, text := range hostileTexts(k) {
 		for _, s := range syntaxes {
 			syntax := s.name
 			p := NewParser(Format{Syntax: syntax, ThinkStart: "<think>", ThinkEnd: "</think>"}, ParserOptions{Tools: anyTools})
@@ -54,6 +62,12 @@ func TestHostile(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestLongHostile: texts of a megabyte.
+func TestLongHostile(t *testing.T) {
+	testkit.Long(t)
+	TestHostile(t)
 }
 
 // TestParserBounds: a call that is too long ends with an error, and what

@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/specgo/spec/internal/testkit"
 )
 
 const weatherCall = `{"city": "Zürich", "n": [1, -2.5e3, {"a": "}\"]"}], "z": null}`
@@ -225,6 +227,10 @@ func parse(f Format, o ParserOptions, pieces ...string) []Event {
 
 // TestParser: whole, in two pieces at every cut, and byte by byte.
 func TestParser(t *testing.T) {
+	step := 13
+	if testkit.IsLong(t) {
+		step = 1
+	}
 	for _, a := range append(answers[:len(answers):len(answers)], moreAnswers...) {
 		whole := parse(a.format, a.o, a.text)
 		if got := show(whole); got != a.want {
@@ -234,7 +240,7 @@ func TestParser(t *testing.T) {
 			if got := parse(a.format, a.o, a.text[:i], a.text[i:]); !reflect.DeepEqual(got, whole) {
 				t.Errorf("%s, cut at %d:\n%s", a.name, i, show(got))
 			}
-			for j := i + 1 + i%5; j < len(a.text); j += 5 {
+			for j := i + 1 + i%step; j < len(a.text); j += step {
 				if got := parse(a.format, a.o, a.text[:i], a.text[i:j], a.text[j:]); !reflect.DeepEqual(got, whole) {
 					t.Fatalf("%s, cut at %d and %d:\n%s", a.name, i, j, show(got))
 				}
@@ -244,6 +250,12 @@ func TestParser(t *testing.T) {
 			t.Errorf("%s, character by character:\n%s", a.name, show(got))
 		}
 	}
+}
+
+// TestLongParser: cut at every two places.
+func TestLongParser(t *testing.T) {
+	testkit.Long(t)
+	TestParser(t)
 }
 
 // TestParserStreams: text and arguments come out as soon as they are read.

@@ -272,7 +272,9 @@ func TestErrors(t *testing.T) {
 		{"{{ range(1000000) }}", ErrLimit, "range"},
 		{"{{ 'ab'.replace('', 'x' * 1000000) * 1000 }}", ErrLimit, "bytes"},
 	} {
-		_, err := mustNew(t, c.source, Options{}).Render(
+		o := Options{Limits: DefaultLimits()}
+		o.Limits.Steps, o.Limits.Bytes = o.Limits.Steps/10, o.Limits.Bytes/10
+		_, err := mustNew(t, c.source, o).Render(
 			t.Context(), Conversation{Messages: []Message{{Role: "user", Content: "x"}}})
 		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.text) {
 			t.Errorf("%.40q: %v", c.source, err)

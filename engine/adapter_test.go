@@ -56,7 +56,7 @@ var adaptedFamilies = []string{"llama31", "gemma2", "gpt2", "phi3-short", "llama
 // TestAdaptersLikeMerged: a model with an adapter of all of its matrices has the logits of the model that the adapter
 // was merged into in float64.
 func TestAdaptersLikeMerged(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	list := adaptedFamilies
 	if testkit.IsLong(t) {
 		list = familyModels(t)
@@ -80,7 +80,7 @@ func TestLongAdaptersLikeMerged(t *testing.T) {
 
 // TestCommittedAdaptersLikeMerged: of the models that a public clone has: a window, experts, ALiBi.
 func TestCommittedAdaptersLikeMerged(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	for _, name := range []string{"gemma2", "llama-moe", "mpt"} {
 		t.Run(name, func(t *testing.T) {
 			file, err := os.ReadFile("../testdata/families/" + name + ".f16.gguf")
@@ -220,7 +220,7 @@ func severalSets(t *testing.T, m *Model, ids []int32, sets []AdapterSet) {
 
 // TestAdapterOverflow: where an adapter's numbers overflow, its session's segment fails and no other.
 func TestAdapterOverflow(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	file := randommodel.Llama().File(t)
 	m := openDrawn(t, rt, randommodel.Llama(), Options{})
 	hot := readAdapter(t, m, randommodel.Adapter{Alpha: math.MaxFloat32}.File(t, file), "hot.gguf")
@@ -373,7 +373,7 @@ func TestBadAdapters(t *testing.T) {
 // TestStreamedAdapters: a model whose matrices are read from disk one by one, or whose experts are, has the same logits
 // with an adapter.
 func TestStreamedAdapters(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	for _, file := range []string{"../testdata/families/llama-moe.f16.gguf", written(t, randommodel.Llama().File(t))} {
 		whole, streamed := both(t, rt, file, Options{})
 		raw, err := os.ReadFile(file)

@@ -507,14 +507,18 @@ func TestLongAskedModelsRefuseWhatTheyDoNotAskFor(t *testing.T) {
 // TestAskedModelsOneAnswer: promise P1 for every one of them: however the sequence is cut, whatever shares the pass,
 // with trees, forks, other kernels and thread counts, and with weights read from disk.
 func TestAskedModelsOneAnswer(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	one, two := newRuntime(t, RuntimeOptions{Threads: 1}), newRuntime(t, RuntimeOptions{Threads: 2})
 	scalar := newRuntime(t, RuntimeOptions{Threads: 1, SIMD: "scalar"})
 	all := askedModels()
 	for i, name := range slices.Sorted(maps.Keys(all)) {
 		t.Run(name, func(t *testing.T) {
 			file := written(t, all[name].file(t, name))
 			o := Options{RopeContext: 256, Weights: []string{"", "q8_0"}[i%2]}
-			whole, m := both(t, rt, file, o)
+			rt := one
+			if i%4 == 0 {
+				rt = two
+			}
+			whole := openModel(t, rt, file, o)
 			ids := randomTokens(290, whole.config.Vocab, 4)
 			if whole.config.Layers > manyLayers || !testkit.IsLong(t) && i%5 != 0 { // every fifth has more than one page
 				ids = ids[:100]
@@ -528,6 +532,14 @@ func TestAskedModelsOneAnswer(t *testing.T) {
 					sameBits(t, way.name, way.feed(t, whole, SessionOptions{}, ids), want)
 				}
 			}
+			if i%3 != 0 && !testkit.IsLong(t) { // from disk
+				return
+			}
+			o.Memory, o.Cache = planOf(t, file, o).Least, t.TempDir()
+			m := openModel(t, rt, file, o)
+			if !m.Memory().Streams() {
+				t.Fatal("all weights are in memory")
+			}
 			s := newSession(t, m, SessionOptions{})
 			var got []float32
 			for from := 0; from < len(ids); from += 70 {
@@ -538,7 +550,7 @@ func TestAskedModelsOneAnswer(t *testing.T) {
 	}
 }
 
-// TestLongAskedModelsOneAnswer: every one of them fed in every way.
+// TestLongAskedModelsOneAnswer: every one of them fed in every way, and read from disk.
 func TestLongAskedModelsOneAnswer(t *testing.T) {
 	testkit.Long(t)
 	TestAskedModelsOneAnswer(t)

@@ -46,7 +46,7 @@ func openDFlash(t *testing.T, rt *Runtime, o Options) (target, head *Model) {
 // TestDFlashReference: the logits of blocks of every length, after texts of several lengths, are those of a float64
 // computation.
 func TestDFlashReference(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	target, head := openDFlash(t, rt, Options{})
 	llama, dflash := newReference(t, randommodel.Llama().File(t)), newReference(t, randommodel.DFlash{}.File(t))
 	ids := randomTokens(271, 70, 3)
@@ -103,7 +103,7 @@ func TestDFlashGolden(t *testing.T) {
 	if err := json.Unmarshal(data, &g); err != nil {
 		t.Fatal(err)
 	}
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	target, head := openDFlash(t, rt, Options{})
 	n := len(g.IDs) - 1
 	s := newSession(t, head, SessionOptions{KV: "f32"})
@@ -199,7 +199,7 @@ func keyed(k string, v gguf.Value) randommodel.DFlash {
 
 // TestDFlashOptions: every key moves the logits, and so does every token of the block, the last one on the first row.
 func TestDFlashOptions(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	target := openDrawn(t, rt, randommodel.Llama(), Options{})
 	ids := randomTokens(20, 70, 1)
 	seen := map[string]string{}
@@ -245,7 +245,7 @@ func TestDFlashOptions(t *testing.T) {
 
 // TestDFlashRefused: what a head cannot read or compute is refused by name, and moves nothing.
 func TestDFlashRefused(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	target := openDrawn(t, rt, randommodel.Llama(), Options{})
 	wide := randommodel.Llama()
 	wide.Width = 96

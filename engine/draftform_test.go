@@ -25,7 +25,7 @@ func newDraftForm(t testing.TB, m *Model) *DraftForm {
 // What a draft form computes is the model with its matrices converted to Q4_0, but for embeddings and routers, bit for
 // bit: in every way to feed a text, and beside sessions of the model in a pass.
 func TestDraftFormIsTheModelInFewerBits(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	for _, s := range []randommodel.Shape{randommodel.Llama(), randommodel.GPT2()} {
 		s.Types = map[string]gguf.Type{"token_embd.weight": gguf.Q4_0} // the same in both
 		m, ids := openDrawn(t, rt, s, Options{}), randomTokens(70, s.Vocab, 5)
@@ -67,7 +67,7 @@ func TestDraftFormIsTheModelInFewerBits(t *testing.T) {
 // Drafts with a draft form, from any point of a text, leave the session that they come from as it was: with windows,
 // recurrent layers, experts and shared keys and values. They depend on the text alone.
 func TestDraftFormsLeaveTheModelAlone(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	for _, name := range hybrids {
 		m := openRecipe(t, rt, name)
 		f := newDraftForm(t, m)
@@ -109,7 +109,7 @@ func TestDraftFormsLeaveTheModelAlone(t *testing.T) {
 }
 
 func TestDraftFormsRefused(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	s := randommodel.Llama()
 	m, other := openDrawn(t, rt, s, Options{}), openDrawn(t, rt, s, Options{Name: "other"})
 	f := newDraftForm(t, m)

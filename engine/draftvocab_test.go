@@ -56,7 +56,7 @@ func seq(from, to int32) (list []int32) {
 // separate output matrices, with biases, factors and soft caps, of every type of weights; and sessions of the model in
 // the same pass have all.
 func TestDraftVocabIsPartOfTheOutput(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	models := map[string]*Model{}
 	for _, name := range []string{"gpt2", "qwen2", "phi2", "granite", "gemma2", "minicpm with keys", "opt", "qwen35moe",
 		"falcon-h1"} {
@@ -94,7 +94,7 @@ func TestDraftVocabIsPartOfTheOutput(t *testing.T) {
 
 // What a session with a draft vocabulary keeps of a text is what the model's keeps.
 func TestDraftVocabKeepsTheModelsStates(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	m := openRecipe(t, rt, "qwen35moe")
 	f, ids := newDraftVocab(t, m, 1, 2, 3), randomTokens(40, m.config.Vocab, 5)
 	plain, with := newSession(t, m, SessionOptions{}), newSession(t, m, SessionOptions{Form: f})
@@ -121,7 +121,7 @@ func TestDraftVocabKeepsTheModelsStates(t *testing.T) {
 
 // In fewer bits, too, a draft vocabulary is part of the form's logits, and makes it smaller.
 func TestDraftVocabInFewerBits(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	for _, untied := range []bool{false, true} {
 		s := randommodel.Llama()
 		s.Untied = untied
@@ -143,7 +143,7 @@ func TestDraftVocabInFewerBits(t *testing.T) {
 
 // Adapters change the logits of a draft vocabulary as they change all.
 func TestDraftVocabWithAdapters(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	s := randommodel.Llama()
 	s.Untied = true
 	m, one, both := adapted(t, rt, s.File(t))
@@ -168,7 +168,7 @@ func TestDraftVocabWithAdapters(t *testing.T) {
 // Draft heads have draft vocabularies: of an output matrix of their own or their target's, one for all blocks or one
 // each.
 func TestDraftVocabOfHeads(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	check := func(what string, m *Model, o SessionOptions, g Segment, tokens []int32) {
 		t.Helper()
 		row := func(o SessionOptions) []float32 {
@@ -216,7 +216,7 @@ func TestDraftVocabOfHeads(t *testing.T) {
 
 // Of a model that reads its weights from disk a draft vocabulary is in memory.
 func TestDraftVocabOfAModelOnDisk(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	s := randommodel.Llama()
 	s.Untied, s.Weights = true, gguf.Q8_0
 	path := filepath.Join(t.TempDir(), "m.gguf")
@@ -253,7 +253,7 @@ func TestDraftVocabOfAModelOnDisk(t *testing.T) {
 }
 
 func TestDraftVocabRefused(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	target := openDrawn(t, rt, randommodel.Llama(), Options{})
 	head, err := openBytes(t, rt, randommodel.Eagle{Own: true}.File(t), "head.gguf", Options{Target: target})
 	if err != nil {
@@ -311,7 +311,7 @@ func TestDraftVocabRefused(t *testing.T) {
 
 // A logit that is not finite fails its segment, as without a draft vocabulary, and no other.
 func TestDraftVocabFindsWhatIsNotFinite(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	s := randommodel.Llama()
 	s.Untied = true
 	s.Edit = map[string]func([]float32){"output.weight": func(x []float32) {

@@ -47,7 +47,7 @@ func TestDrawnFamiliesAnswerLikeAnIndependentEngine(t *testing.T) {
 	if each := len(golden.Rows) * golden.Vocabulary; len(logits) != len(golden.Models)*each {
 		t.Fatalf("drawn.f32 has %d logits, expected %d", len(logits), len(golden.Models)*each)
 	}
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	recipes, models := randommodel.Recipes(), askedModels()
 	known := slices.Clone(withoutIndependentEngine)
 	for _, g := range golden.Models {

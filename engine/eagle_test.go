@@ -46,7 +46,7 @@ func readDraftGolden(t *testing.T, name string) (g draftGolden) {
 // the logits at the positions of a prompt, and a chain of five drafted tokens.
 func TestEagleGolden(t *testing.T) {
 	g := readDraftGolden(t, "draft-eagle3.json")
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	open := func(name string, o Options) *Model {
 		m, err := Open(context.Background(), rt, testkit.Shared(t, "families/models/"+name), o)
 		if err != nil {
@@ -229,7 +229,7 @@ func TestLongEagleOneAnswer(t *testing.T) {
 // TestEagleOptions: every option moves the logits, and a head with the target's matrices copied into it is the head
 // that shares them.
 func TestEagleOptions(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	target := openDrawn(t, rt, randommodel.Llama(), Options{})
 	ids := randomTokens(20, 70, 1)
 	logits := func(e randommodel.Eagle) []float32 {
@@ -263,7 +263,7 @@ func TestEagleOptions(t *testing.T) {
 // TestEagleNorms: EAGLE-3.1's two norms. A head with a norm for each of the target's states is one without that is fed
 // the normalized states; one that gives what its output norm makes goes on from that.
 func TestEagleNorms(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	target := openDrawn(t, rt, randommodel.Llama(), Options{})
 	ids := randomTokens(9, 70, 1)
 	open := func(e randommodel.Eagle) (*Model, *reference) {
@@ -329,7 +329,7 @@ func TestEagleNorms(t *testing.T) {
 }
 
 func TestEagleRefused(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	target := openDrawn(t, rt, randommodel.Llama(), Options{})
 	wide := randommodel.Llama()
 	wide.Width = 96

@@ -12,7 +12,7 @@ import (
 // A session that exits after n layers computes the model that the first n layers make by themselves,
 // in passes of its own and in passes that it shares with deeper sessions.
 func TestEarlyExit(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	for _, s := range []randommodel.Shape{randommodel.Llama(), randommodel.GPT2()} {
 		s.Layers = 4
 		m := openDrawn(t, rt, s, Options{})
@@ -46,7 +46,7 @@ func TestEarlyExit(t *testing.T) {
 // A fork that exits after the first layers goes on as a session that has computed these layers alone, and leaves the
 // one that it comes from as it was.
 func TestForksThatExitEarly(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	models := map[string]*Model{"llama": openDrawn(t, rt, randommodel.Llama(), Options{})}
 	for _, name := range hybrids {
 		models[name] = openRecipe(t, rt, name)
@@ -87,7 +87,7 @@ func TestForksThatExitEarly(t *testing.T) {
 
 // Sessions of several depths share a batch, in any order.
 func TestDepthsShareABatch(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	m := openDrawn(t, rt, randommodel.Llama(), Options{})
 	ids := randomTokens(20, 70, 6)
 	want := map[int][]float32{}
@@ -107,7 +107,7 @@ func TestDepthsShareABatch(t *testing.T) {
 }
 
 func TestEarlyExitRefused(t *testing.T) {
-	m := openDrawn(t, newRuntime(t, RuntimeOptions{}), randommodel.Llama(), Options{})
+	m := openDrawn(t, newRuntime(t, RuntimeOptions{Threads: 1}), randommodel.Llama(), Options{})
 	for _, n := range []int{-1, 3} {
 		if _, err := m.NewSession(SessionOptions{Layers: n}); !errors.Is(err, ErrUsage) {
 			t.Errorf("%d layers of 2: %v", n, err)
@@ -119,7 +119,7 @@ func TestEarlyExitRefused(t *testing.T) {
 func TestEarlyExitCache(t *testing.T) {
 	s := randommodel.Llama()
 	s.Layers = 4
-	m := openDrawn(t, newRuntime(t, RuntimeOptions{}), s, Options{})
+	m := openDrawn(t, newRuntime(t, RuntimeOptions{Threads: 1}), s, Options{})
 	one, all := newSession(t, m, SessionOptions{Layers: 1}), newSession(t, m, SessionOptions{})
 	eval(t, one, randomTokens(10, s.Vocab, 1), nil, None)
 	eval(t, all, randomTokens(10, s.Vocab, 1), nil, None)

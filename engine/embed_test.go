@@ -83,7 +83,7 @@ func embed(tb testing.TB, m *Model, o EmbedOptions, texts ...[]int32) (vectors [
 // Tiny encoders of every family against vectors and scores of an independent engine, which has the tanh form of GELU
 // everywhere. Leaving out a part of one moves its vectors by a tenth and more of their root mean square.
 func TestEncoders(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	seen := map[string]bool{"t5encoder": true}
 	for _, name := range encoderNames(t) {
 		t.Run(name, func(t *testing.T) {
@@ -147,8 +147,11 @@ func TestEncodersOneAnswer(t *testing.T) {
 	for i, name := range encoderNames(t) {
 		t.Run(name, func(t *testing.T) {
 			weights := Options{Weights: []string{"", "q8_0"}[i%2]}
-			m, n := openEncoder(t, rt, name, weights), 12
-			if testing.Short() {
+			m, n := openEncoder(t, rt, name, weights), 8
+			switch {
+			case testkit.IsLong(t):
+				n = 12
+			case testing.Short():
 				n = 6
 			}
 			var texts [][]int32
@@ -176,6 +179,12 @@ func TestEncodersOneAnswer(t *testing.T) {
 			sameBits(t, "pooled, alone", embed(t, m, o, texts[5])[0], want[5])
 		})
 	}
+}
+
+// TestLongEncodersOneAnswer: with more texts.
+func TestLongEncodersOneAnswer(t *testing.T) {
+	testkit.Long(t)
+	TestEncodersOneAnswer(t)
 }
 
 // What a text cannot be fails it alone, and says so.

@@ -40,7 +40,7 @@ func TestEncoderOneAnswer(t *testing.T) {
 
 // TestEncodedBatch: sequences of different inputs share a pass, and each gets what it gets alone.
 func TestEncodedBatch(t *testing.T) {
-	m := openDrawn(t, newRuntime(t, RuntimeOptions{Threads: 2}), randommodel.SmallT5(), Options{})
+	m := openDrawn(t, newRuntime(t, RuntimeOptions{Threads: 1}), randommodel.SmallT5(), Options{})
 	var b Batch
 	var want [][]float32
 	for i, n := range []int{1, 300, 40, 257} {
@@ -80,7 +80,7 @@ func TestEncodedBatch(t *testing.T) {
 // TestEncodeAgain: another input begins another sequence; forks keep the input that they were made with, and it lives
 // as long as any of them.
 func TestEncodeAgain(t *testing.T) {
-	m := openDrawn(t, newRuntime(t, RuntimeOptions{Threads: 2}), randommodel.FlanT5(), Options{})
+	m := openDrawn(t, newRuntime(t, RuntimeOptions{Threads: 1}), randommodel.FlanT5(), Options{})
 	first, second := randomTokens(280, m.config.Vocab, 1), randomTokens(30, m.config.Vocab, 2)
 	ids := randomTokens(20, m.config.Vocab, 3)
 	one, two := t5Eval(t, m, SessionOptions{}, first, ids), t5Eval(t, m, SessionOptions{}, second, ids)

@@ -188,7 +188,7 @@ func TestNVFP4WithFactors(t *testing.T) {
 	recipes := randommodel.Recipes()
 	for _, name := range []string{"qwen2", "qwen2moe"} {
 		base := recipes[name].File(t)
-		rt := newRuntime(t, RuntimeOptions{Threads: 2})
+		rt := newRuntime(t, RuntimeOptions{Threads: 1})
 		plain, err := openBytes(t, rt, base, name, Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -197,7 +197,7 @@ func TestNVFP4WithFactors(t *testing.T) {
 		ids := randomTokens(40, plain.config.Vocab, 8)
 		var want []float32
 		for _, simd := range asm.Available() {
-			m, err := openBytes(t, newRuntime(t, RuntimeOptions{Threads: 2, SIMD: simd}), file, name, Options{})
+			m, err := openBytes(t, newRuntime(t, RuntimeOptions{Threads: 1, SIMD: simd}), file, name, Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -227,7 +227,7 @@ func TestNVFP4WithFactors(t *testing.T) {
 // TestBadFactors: a factor that is no number, or 0, or that has not one number or one for each expert, is refused by
 // name.
 func TestBadFactors(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	base := randommodel.Recipes()["qwen2moe"].File(t)
 	for _, c := range []struct {
 		name    string

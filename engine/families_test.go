@@ -35,7 +35,7 @@ func familyModels(t *testing.T) (names []string) {
 // cache. Its own error is a tenth of the bound; leaving out a part of an architecture moves the logits by 0.1 to 10
 // times their root mean square.
 func TestFamilies(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	for _, name := range familyModels(t) {
 		t.Run(name, func(t *testing.T) {
 			answersLike(t, rt, testkit.Shared(t, "families/models/"+name+".gguf"),
@@ -47,7 +47,7 @@ func TestFamilies(t *testing.T) {
 // TestPaperFamilies: the same for the models of ../shared/families/papers, whose goldens another program computed in
 // float64.
 func TestPaperFamilies(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	for _, name := range []string{"opt", "opt-post", "gptj", "codegen"} {
 		t.Run(name, func(t *testing.T) {
 			answersLike(t, rt, testkit.Shared(t, papers+name+".gguf"), testkit.Shared(t,
@@ -61,7 +61,7 @@ const papers = "families/papers/models/"
 // TestCommittedFamilies: the same for the few of them that testdata holds, their matrices in F16, which holds their
 // values exactly.
 func TestCommittedFamilies(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	const folder = "../testdata/families/"
 	for _, name := range []string{"gemma2", "llama-moe", "mpt"} {
 		t.Run(name, func(t *testing.T) { answersLike(t, rt, folder+name+".f16.gguf", folder+name+".json") })

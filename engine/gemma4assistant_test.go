@@ -135,7 +135,7 @@ func checkAssistant(t *testing.T, target *Model, targetFile []byte, head *Model,
 // TestAssistantReference: every step of chains of a draft head of Gemma 4 against the reference, for targets whose
 // last layers share keys and values and for one with experts; options of the head, each of which moves the logits.
 func TestAssistantReference(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	ids := randomTokens(60, randommodel.Vocab, 6)
 	for _, name := range []string{"gemma4", "gemma4 experts"} {
 		file := assistantTarget(t, name)
@@ -175,7 +175,7 @@ func TestAssistantReference(t *testing.T) {
 // engine computed.
 func TestAssistantFamily(t *testing.T) {
 	path := testkit.Shared(t, "families/models/gemma4.gguf")
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	file, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -296,7 +296,7 @@ func TestAssistantOneAnswer(t *testing.T) {
 
 // TestAssistantSessions: sessions of a draft head keep nothing, and what cannot be computed is refused.
 func TestAssistantSessions(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	file := assistantTarget(t, "gemma4")
 	target, head := openPair(t, rt, file, randommodel.Assistant{}, "")
 	another, err := openBytes(t, rt, file, "another.gguf", Options{})

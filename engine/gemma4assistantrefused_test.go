@@ -37,7 +37,7 @@ func openPair(tb testing.TB, rt *Runtime, target []byte, head randommodel.Assist
 
 // TestAssistantRefused: what a head's file lacks, has too much of, or contradicts its target in, is refused by name.
 func TestAssistantRefused(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	target, err := openBytes(t, rt, assistantTarget(t, "gemma4"), "target.gguf", Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +50,7 @@ func TestAssistantRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	llama := openDrawn(t, rt, randommodel.Llama(), Options{})
-	elsewhere, err := openBytes(t, newRuntime(t, RuntimeOptions{}), assistantTarget(t, "gemma4"),
+	elsewhere, err := openBytes(t, newRuntime(t, RuntimeOptions{Threads: 1}), assistantTarget(t, "gemma4"),
 		"elsewhere.gguf", Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +137,7 @@ func TestAssistantRefused(t *testing.T) {
 
 // TestAssistantStreamed: a draft head computes the same with weights that are read from disk, its own or its target's.
 func TestAssistantStreamed(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	dir := t.TempDir()
 	write := func(name string, file []byte) string {
 		if err := os.WriteFile(dir+"/"+name, file, 0o600); err != nil {
@@ -171,7 +171,7 @@ func TestAssistantStreamed(t *testing.T) {
 
 // TestDescribeFamilies: the header of a file says of every architecture what the model that is loaded from it says.
 func TestDescribeFamilies(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	for name, r := range randommodel.Recipes() {
 		file := r.File(t)
 		f := readHeader(t, file, name)

@@ -30,7 +30,7 @@ func evalHidden(tb testing.TB, s *Session, g Segment) []float32 {
 // TestHiddenStates: the states are those of the layers asked for. The input of layer k is what a session that ends
 // before it puts into the final norm, and its logits are the output matrix times that.
 func TestHiddenStates(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	for _, v := range []randommodel.Shape{randommodel.Llama(), randommodel.GPT2()} {
 		v.Layers = 3
 		file := v.File(t)
@@ -184,7 +184,7 @@ func TestLongHiddenOneAnswer(t *testing.T) {
 }
 
 func TestHiddenRefused(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	v := randommodel.Llama()
 	m := openDrawn(t, rt, v, Options{})
 	exit := newSession(t, m, SessionOptions{Layers: 1})
@@ -245,7 +245,7 @@ func TestHiddenAllocatesNothing(t *testing.T) {
 // TestHiddenFamilies: likewise for other kinds of blocks, recurrent ones among them: states come whole, in chunks,
 // and after a tree and a step back.
 func TestHiddenFamilies(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	for _, name := range []string{"qwen35", "lfm2", "granitehybrid", "falcon-h1", "gemma3", "qwen3moe", "gpt-oss"} {
 		m, err := Open(context.Background(), rt, testkit.Shared(t, "families/models/"+name+".gguf"), Options{})
 		if err != nil {

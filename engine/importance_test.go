@@ -16,7 +16,7 @@ import (
 // and of experts.
 func TestImportance(t *testing.T) {
 	const window, chunks = 12, 2
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	for _, name := range []string{"llama", "gpt2", "qwen3moe", "granitemoe"} {
 		file := randommodel.Recipes()[name].File(t)
 		m, err := openBytes(t, rt, file, name, Options{})
@@ -72,7 +72,7 @@ func TestImportance(t *testing.T) {
 }
 
 func TestImportanceIsRefused(t *testing.T) {
-	m := openDrawn(t, newRuntime(t, RuntimeOptions{}), randommodel.GPT2(), Options{})
+	m := openDrawn(t, newRuntime(t, RuntimeOptions{Threads: 1}), randommodel.GPT2(), Options{})
 	ids := randomTokens(20, m.config.Vocab, 3)
 	for _, window := range []int{-1, 0, 21, m.config.Context + 1} {
 		if _, err := MeasureImportance(context.Background(), m, ids, window, nil); !errors.Is(err, ErrUsage) {

@@ -51,7 +51,7 @@ func TestIndexedLikeDeepseek2(t *testing.T) {
 	}
 	all := indexedFile(t, from, 300)
 	draftsLike(t, written(t, all), g)
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	var logits [2][2][]float32
 	for i, file := range [][]byte{all, indexedFile(t, from, 4)} {
 		target, err := openBytes(t, rt, file, "indexed.gguf", Options{})

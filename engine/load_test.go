@@ -17,7 +17,7 @@ import (
 )
 
 func TestBadFiles(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	llama, gpt := randommodel.Llama(), randommodel.GPT2()
 	with := func(s randommodel.Shape, change func(*randommodel.Shape)) randommodel.Shape { change(&s); return s }
 	set := func(key string, v gguf.Value) randommodel.Shape {
@@ -122,7 +122,7 @@ func TestBadFiles(t *testing.T) {
 
 // TestIgnored: keys that say nothing, and those that are ignored on purpose, change no bit.
 func TestIgnored(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	ids := randomTokens(20, 70, 1)
 	want := eval(t, newSession(t, openDrawn(t, rt, randommodel.Llama(), Options{}), SessionOptions{}), ids, nil, All)
 	for key, v := range map[string]gguf.Value{
@@ -144,7 +144,7 @@ func TestIgnored(t *testing.T) {
 // TestPredictionBlocks: blocks that predict tokens further ahead are no layers of the model, whatever their tensors
 // are.
 func TestPredictionBlocks(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	ids := randomTokens(20, 70, 1)
 	want := eval(t, newSession(t, openDrawn(t, rt, randommodel.Llama(), Options{}), SessionOptions{}), ids, nil, All)
 	v := randommodel.Llama()
@@ -159,7 +159,7 @@ func TestPredictionBlocks(t *testing.T) {
 
 // TestDamagedWeights: weights that are not finite are reported with the tensor's name.
 func TestDamagedWeights(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	inf := float32(math.Inf(1))
 	for _, name := range []string{"blk.1.ffn_norm.weight", "output_norm.weight", "rope_freqs.weight",
 		"blk.0.attn_q.weight", "blk.1.ffn_down.weight", "token_embd.weight"} {
@@ -193,7 +193,7 @@ func (c cutReader) ReadAt(b []byte, off int64) (int, error) {
 
 // TestShortReads: a norm or a bias that cannot be read whole is an error, not zeros.
 func TestShortReads(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	file := randommodel.GPT2().File(t)
 	f := readHeader(t, file, "")
 	for _, tensor := range f.Tensors {
@@ -207,7 +207,7 @@ func TestShortReads(t *testing.T) {
 
 // TestCutFiles: every file that is too short is refused, as is one whose reader fails.
 func TestCutFiles(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	file := randommodel.GPT2().File(t)
 	for n := 0; n < len(file); n += 1 + len(file)/50 {
 		if _, err := New(context.Background(), rt, bytes.NewReader(file[:n]),
@@ -230,7 +230,7 @@ func TestCutFiles(t *testing.T) {
 }
 
 func TestOpenRefused(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	dir := t.TempDir()
 	for name, content := range map[string]string{
 		"empty.gguf": "", "picture.png": "\x89PNG\r\n\x1a\n0000000000000000000000000000"} {
@@ -263,7 +263,7 @@ func TestOpenRefused(t *testing.T) {
 
 // TestWeights: converting while loading gives the model that a file of that type is.
 func TestWeights(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	for _, v := range []randommodel.Shape{randommodel.Llama(), randommodel.GPT2()} {
 		v.FF = 100 // rows of ffn_down are no whole blocks: it stays f32
 		ids := randomTokens(20, v.Vocab, 3)
@@ -293,7 +293,7 @@ func TestWeights(t *testing.T) {
 
 // TestWeightsK: matrices whose rows are no multiple of 256 get another type instead.
 func TestWeightsK(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	v := randommodel.Llama() // rows of 64 and, in ffn_down, of ff
 	ids := randomTokens(20, v.Vocab, 3)
 	for name, instead := range map[string]string{"q4_k": "q5_0", "q5_k": "q5_1", "q6_k": "q8_0"} {
@@ -318,7 +318,7 @@ func TestConfig(t *testing.T) {
 	v.Untied = true
 	var dones []int64
 	var whole int64
-	m := openDrawn(t, newRuntime(t, RuntimeOptions{}), v,
+	m := openDrawn(t, newRuntime(t, RuntimeOptions{Threads: 1}), v,
 		Options{Progress: func(done, total int64) { dones, whole = append(dones, done), total }})
 	want := Config{Architecture: "llama", Name: "random", Context: 512, Vocab: 70, Layers: 2, HiddenSize: 64, Heads: 4,
 		KVHeads: 2, HeadDim: 16, FeedForward: 96, Epsilon: 1e-5, RopeDims: 16, RopeBase: 10000}
@@ -344,7 +344,7 @@ func TestConfig(t *testing.T) {
 
 // TestFits: with 32-bit addresses, a file of more than 2 GB is refused before anything is allocated.
 func TestFits(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	matrix := func(rows uint64) gguf.Tensor {
 		return gguf.Tensor{Type: gguf.Q8_0, Dims: []uint64{1 << 16, rows}, Size: int64(rows) << 16 / 32 * 34}
 	}

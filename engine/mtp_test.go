@@ -119,7 +119,7 @@ func draftsLike(t *testing.T, file string, g draftGolden) {
 // TestMTPRefused: MTP blocks of a model that has none, and without the model.
 func TestMTPRefused(t *testing.T) {
 	ctx := context.Background()
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	for _, name := range []string{"llama-tied", "qwen3"} {
 		if _, err := Open(ctx, rt, testkit.Shared(
 			t, "families/models/"+name+".gguf"), Options{MTP: true}); !errors.Is(err, ErrUnsupported) {

@@ -41,7 +41,7 @@ func fileTensor(name string, x gguf.Tensor, file []byte) gguf.TensorSource {
 // not for, are refused by name.
 func TestMTPAlone(t *testing.T) {
 	path := testkit.Shared(t, "families/models/qwen35.gguf")
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	ctx := context.Background()
 	target, err := Open(ctx, rt, path, Options{})
 	if err != nil {
@@ -129,7 +129,7 @@ func TestMTPAlone(t *testing.T) {
 
 // TestRefusedHeads: draft heads that are not supported are refused by name, with the reason.
 func TestRefusedHeads(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	for arch, says := range map[string]string{"dflash2": "DFlash 2"} {
 		file := randommodel.Bytes(t, []gguf.KV{{Key: "general.architecture", Value: arch}}, nil)
 		_, err := openBytes(t, rt, file, "head.gguf", Options{})

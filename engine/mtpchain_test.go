@@ -144,7 +144,7 @@ func (d *mtpDraft) check(t *testing.T, what string, r *reference, x mtpText) {
 // prompts in chunks, after rounds that accepted none, some and all of the tokens, after cuts, in forks, and with the
 // blocks in a file of their own.
 func TestMTPBlocks(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	for _, c := range []struct {
 		arch   string
 		blocks int
@@ -353,7 +353,7 @@ func TestMTPBlocksOneAnswer(t *testing.T) {
 
 // TestMTPBlocksStreamed: several MTP blocks whose weights are read from disk draft as those in memory do.
 func TestMTPBlocksStreamed(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	for _, arch := range []string{"qwen35", "qwen35moe"} {
 		file := written(t, mtpRecipe(arch, 3, true).File(t))
 		target := openModel(t, rt, file, Options{})

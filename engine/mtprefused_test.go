@@ -17,7 +17,7 @@ import (
 // TestMTPBlocksRefused: what several blocks cannot compute is refused, and moves nothing; so are files that lack a
 // part of a block.
 func TestMTPBlocksRefused(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	recipe := mtpRecipe("qwen35", 3, false)
 	file := recipe.File(t)
 	target, head := openMTP(t, rt, file, Options{})

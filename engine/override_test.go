@@ -16,7 +16,7 @@ import (
 // its fingerprint, and lengthen the context. Each moves the logits by 100 times the bound.
 func TestOverriddenKeys(t *testing.T) {
 	const bound = 1e-4
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	shape := randommodel.Llama()
 	shape.Context = 32
 	plain := shape.File(t)
@@ -113,7 +113,7 @@ func TestOverriddenKeys(t *testing.T) {
 
 // What an override cannot mean is refused by its key.
 func TestOverridesRefused(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	file := randommodel.Llama().File(t)
 	one := func(key string, v gguf.Value) Options { return Options{Override: []gguf.KV{{Key: key, Value: v}}} }
 	for names, o := range map[string]Options{

@@ -18,7 +18,7 @@ import (
 // TestPanelFileKept: with enough memory a model is loaded from a panel file that is there, whole, and one is written
 // only if it is asked for.
 func TestPanelFileKept(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	ids := []int32{1, 2, 3, 4, 5}
 	want := eval(t, newSession(t, openModel(t, rt, targetFile, Options{}), SessionOptions{}), ids, nil, All)
 	cache := t.TempDir()
@@ -62,7 +62,7 @@ func TestPanelFileKept(t *testing.T) {
 
 // TestPanelFileDamaged: whatever is wrong with a panel file when a model is opened, it is written again or not used.
 func TestPanelFileDamaged(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	ids := []int32{1, 2, 3, 4, 5}
 	want := eval(t, newSession(t, openModel(t, rt, moeFile, Options{}), SessionOptions{}), ids, nil, All)
 	cache := t.TempDir()
@@ -115,7 +115,7 @@ func TestPanelFileDamaged(t *testing.T) {
 // TestPanelFileRefused: full disks and directories that cannot be written are errors, and nothing stays behind; a
 // model that fits is loaded all the same.
 func TestPanelFileRefused(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	limit := planOf(t, targetFile, Options{}).Least
 	if _, err := Open(context.Background(), rt, targetFile, Options{Memory: limit}); !errors.Is(err, tensor.ErrMemory) {
 		t.Errorf("no cache: %v", err)

@@ -16,7 +16,7 @@ import (
 
 // TestPerplexity: the definition, computed the long way round.
 func TestPerplexity(t *testing.T) {
-	m := openDrawn(t, newRuntime(t, RuntimeOptions{}), randommodel.GPT2(), Options{})
+	m := openDrawn(t, newRuntime(t, RuntimeOptions{Threads: 1}), randommodel.GPT2(), Options{})
 	ids := randomTokens(3*100+20, m.config.Vocab, 3)
 	sum, n := 0.0, 0
 	for chunk := range 3 {
@@ -76,7 +76,7 @@ func TestLongPerplexityGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	for _, weights := range []string{"f32", "q8_0", "q4_0", "q4_k", "q6_k"} {
 		t.Run(weights, func(t *testing.T) {
 			m := openShared(t, rt, "go-target", Options{Weights: weights})

@@ -16,7 +16,7 @@ import (
 // compared with another engine only (TestDrawnFamiliesAnswerLikeAnIndependentEngine), and those that it does not have
 // must be here.
 func TestReferenceFamilies(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	ids := randomTokens(30, randommodel.Vocab, 5)
 	tested := map[string]bool{"gpt2": true, "t5": true, "t5encoder": true} // by TestReference, TestT5Reference and TestT5
 	for name, r := range randommodel.Recipes() {
@@ -43,7 +43,7 @@ func TestReferenceFamilies(t *testing.T) {
 
 // TestBadFamilies: what an architecture does not have, or a key that contradicts it, is refused by name.
 func TestBadFamilies(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	type keys = map[string]gguf.Value
 	all := randommodel.Recipes()
 	for _, c := range []struct {

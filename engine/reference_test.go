@@ -34,7 +34,7 @@ func difference(tb testing.TB, got []float32, want []float64) float64 {
 // prove nothing: it must move them by 100 times the bound.
 func TestReference(t *testing.T) {
 	const bound = 1e-4
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	key := func(key string, v gguf.Value) func(*randommodel.Shape) {
 		return func(s *randommodel.Shape) { s.KVs = append(s.KVs, gguf.KV{Key: s.Arch + "." + key, Value: v}) }
 	}
@@ -122,7 +122,7 @@ func TestReference(t *testing.T) {
 
 // TestReferencePair: the embedded models, their weights taken as the file has them, against the reference.
 func TestReferencePair(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	for name, open := range map[string]func() *strings.Reader{"go-target": testdata.Target, "go-draft": testdata.Draft} {
 		file, err := io.ReadAll(open())
 		if err != nil {

@@ -35,7 +35,7 @@ func restored(t *testing.T, s *Session, m *Model, o SessionOptions, n int) *Sess
 // another kernel set; nothing is computed again. A restored session can be saved likewise, and be cut back to all that
 // its windows reach.
 func TestRestoredSessionsGoOn(t *testing.T) {
-	rt, scalar := newRuntime(t, RuntimeOptions{Threads: 2}), newRuntime(t, RuntimeOptions{Threads: 1, SIMD: "scalar"})
+	rt, scalar := newRuntime(t, RuntimeOptions{Threads: 1}), newRuntime(t, RuntimeOptions{Threads: 1, SIMD: "scalar"})
 	open := func(rt *Runtime, name string) *Model {
 		if name == "windows" {
 			return openDrawn(t, rt, smallWindows(40), Options{})
@@ -95,7 +95,7 @@ func TestRestoredSessionsGoOn(t *testing.T) {
 // A session that is restored with earlier states, and with all positions that windows have, can be cut back to all
 // lengths that the saved one could be cut back to by them: nothing is computed again, and the bits are the same.
 func TestRestoredSessionsGoBack(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	for i, name := range []string{"windows", "qwen35", "lfm2 windows", "granitehybrid"} {
 		var m *Model
 		n := 300

@@ -16,7 +16,7 @@ import (
 )
 
 func TestCommitRefused(t *testing.T) {
-	m := openDrawn(t, newRuntime(t, RuntimeOptions{}), randommodel.Llama(), Options{})
+	m := openDrawn(t, newRuntime(t, RuntimeOptions{Threads: 1}), randommodel.Llama(), Options{})
 	s := newSession(t, m, SessionOptions{})
 	eval(t, s, []int32{1, 2, 3}, nil, None)
 	//      -1 - 0 - 1
@@ -54,7 +54,7 @@ func TestCommitRefused(t *testing.T) {
 }
 
 func TestForwardRefused(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	m, other := openDrawn(t, rt, randommodel.Llama(), Options{}), openDrawn(t, rt, randommodel.GPT2(), Options{})
 	s, s2, foreign := newSession(t, m, SessionOptions{Context: 10}), newSession(t, m, SessionOptions{}),
 		newSession(t, other, SessionOptions{})
@@ -224,7 +224,7 @@ func TestConcurrent(t *testing.T) {
 // TestForkTokens: the texts of a session and its fork grow apart, also where there was room behind the first one's
 // tokens.
 func TestForkTokens(t *testing.T) {
-	m := openDrawn(t, newRuntime(t, RuntimeOptions{}), randommodel.Llama(), Options{})
+	m := openDrawn(t, newRuntime(t, RuntimeOptions{Threads: 1}), randommodel.Llama(), Options{})
 	for _, noCache := range []bool{false, true} {
 		s := newSession(t, m, SessionOptions{NoCache: noCache})
 		for _, tokens := range [][]int32{{1, 2, 3}, {4}, {4}} {
@@ -265,7 +265,7 @@ func TestCloseTwice(t *testing.T) {
 
 // TestSharedHead: several sessions share one reading of the output matrix; each gets its own rows.
 func TestSharedHead(t *testing.T) {
-	m := openDrawn(t, newRuntime(t, RuntimeOptions{}), randommodel.Llama(), Options{})
+	m := openDrawn(t, newRuntime(t, RuntimeOptions{Threads: 1}), randommodel.Llama(), Options{})
 	for n := 1; n <= 5; n++ {
 		var b Batch
 		for i := range n {

@@ -69,7 +69,7 @@ func TestSessionsBesideWeights(t *testing.T) {
 // A plan counts the rows of a draft vocabulary: of the MTP blocks of a target's own file, of a draft model, and none
 // where drafts have all tokens or nothing drafts.
 func TestPlanCountsTheDraftVocabulary(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	data := mtpRecipe("qwen35", 2, true).File(t) // two blocks, each with an output matrix of its own
 	f, err := gguf.Open(bytes.NewReader(data), int64(len(data)), "mtp")
 	if err != nil {

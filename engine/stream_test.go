@@ -98,7 +98,7 @@ func TestStreamed(t *testing.T) {
 
 // TestStreamedVariants: the same for all that the forward passes distinguish, and early exits.
 func TestStreamedVariants(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	for name, v := range variants() {
 		file := filepath.Join(t.TempDir(), name+".gguf")
 		if err := os.WriteFile(file, v.File(t), 0o600); err != nil {
@@ -119,7 +119,7 @@ func TestStreamedVariants(t *testing.T) {
 
 // TestStreamedFamilies: the same for every architecture.
 func TestStreamedFamilies(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	for i, name := range familyModels(t) {
 		if !testkit.IsLong(t) && i%3 != 0 {
 			continue
@@ -160,11 +160,14 @@ func TestLongStreamed(t *testing.T) {
 // TestStreamedTypes: the same with converted weights, and every set of kernels.
 func TestStreamedTypes(t *testing.T) {
 	for _, simd := range []string{"scalar", ""} {
-		rt := newRuntime(t, RuntimeOptions{Threads: 2, SIMD: simd})
+		rt := newRuntime(t, RuntimeOptions{Threads: 1, SIMD: simd})
 		cache := t.TempDir()
 		types := []string{"q4_0", "q4_k", "f16"} // converting is the same with every set
-		if testing.Short() || simd == "scalar" {
+		switch {
+		case testing.Short() || simd == "scalar":
 			types = types[:1]
+		case !testkit.IsLong(t):
+			types = []string{"q4_0", "f16"} // q4_k takes its time
 		}
 		for _, weights := range types {
 			o := Options{Weights: weights}
@@ -182,6 +185,12 @@ func TestStreamedTypes(t *testing.T) {
 			t.Errorf("%d panel files: %v", len(list), err)
 		}
 	}
+}
+
+// TestLongStreamedTypes: a type of super-blocks too.
+func TestLongStreamedTypes(t *testing.T) {
+	testkit.Long(t)
+	TestStreamedTypes(t)
 }
 
 // failing is a file whose reads fail, end early or give other bytes, after some that do not.

@@ -76,7 +76,7 @@ func TestActivationsT5(t *testing.T) {
 // TestStreamedT5: an encoder-decoder model whose weights are read from disk has the same states and logits, however
 // its tokens are cut, and for one input after another.
 func TestStreamedT5(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	for name, v := range map[string]randommodel.T5{"small": randommodel.SmallT5(), "flan": randommodel.FlanT5()} {
 		whole, m := both(t, rt, written(t, v.File(t)), Options{})
 		ids := randomTokens(60, v.Vocab, 4)
@@ -100,7 +100,7 @@ func TestStreamedT5(t *testing.T) {
 
 // TestStreamedPaperFamilies: the same for OPT, GPT-J and CodeGen.
 func TestStreamedPaperFamilies(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	for _, name := range []string{"opt", "opt-post", "gptj", "codegen"} {
 		t.Run(name, func(t *testing.T) {
 			whole, m := both(t, rt, testkit.Shared(t, papers+name+".gguf"), Options{})
@@ -120,7 +120,7 @@ func TestStreamedPaperFamilies(t *testing.T) {
 // the head's logits: an EAGLE head, and a model's own MTP block, both with the streamed target's matrices where they
 // share them.
 func TestStreamedHeads(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	for _, name := range []string{"eagle", "mtp"} {
 		t.Run(name, func(t *testing.T) {
 			file, head, o := targetFile, "../testdata/go-eagle.q8_0.gguf", Options{}

@@ -53,7 +53,7 @@ func textsOf(logits []float32, vocab int, list []int32, most int, text func(row 
 // tokens that were cut off, or on what is in the form's room for rows. Of tied and separate output matrices, with
 // biases, factors and soft caps, and of every type of weights.
 func TestDraftTextIsPartOfTheOutput(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	models := map[string]*Model{}
 	for _, name := range []string{"phi2", "granite", "gemma2", "qwen35moe"} {
 		models[name] = openRecipe(t, rt, name)
@@ -127,7 +127,7 @@ func TestDraftTextIsPartOfTheOutput(t *testing.T) {
 
 // A node of a tree has the tokens on its own path.
 func TestDraftTextOfTrees(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	m := openDrawn(t, rt, randommodel.Llama(), Options{})
 	v, ids := m.config.Vocab, []int32{5, 9, 5, 30, 31}
 	nodes, parents := []int32{40, 41, 42, 43, 41, 9, 40}, []int32{-1, -1, 0, 2, 2, 1, 3}
@@ -160,7 +160,7 @@ func TestDraftTextOfTrees(t *testing.T) {
 
 // A form in fewer bits has the tokens of its texts in these bits; its sessions begin as forks of the model's.
 func TestDraftTextInFewerBits(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	for _, untied := range []bool{false, true} {
 		s := randommodel.Llama()
 		s.Untied = untied
@@ -197,7 +197,7 @@ func TestDraftTextInFewerBits(t *testing.T) {
 
 // Adapters change the logits of a text's tokens as they change all.
 func TestDraftTextWithAdapters(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	s := randommodel.Llama()
 	s.Untied = true
 	m, one, both := adapted(t, rt, s.File(t))
@@ -219,7 +219,7 @@ func TestDraftTextWithAdapters(t *testing.T) {
 // Draft heads have the tokens of their texts, also where each MTP block has an output matrix of its own. Those that
 // look at their target's cache have none.
 func TestDraftTextOfHeads(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	for _, blocks := range []int{1, 3} {
 		_, head := openMTP(t, rt, mtpRecipe("qwen35", blocks, true).File(t), Options{})
 		text, v := newMTPText(12, 4), head.config.Vocab
@@ -257,7 +257,7 @@ func TestDraftTextOfHeads(t *testing.T) {
 // Of a model whose output matrix is read from disk only the list has logits. A logit of a text's token that is not
 // finite fails its segment and no other.
 func TestDraftTextRefused(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	s := randommodel.Llama()
 	s.Untied, s.Weights = true, gguf.Q8_0
 	path := filepath.Join(t.TempDir(), "m.gguf")

@@ -15,7 +15,7 @@ import (
 // TestWeightTypes: every type of the format either runs, with the sizes that the format gives it, or is refused by name with the
 // tensor's.
 func TestWeightTypes(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	refused := map[string]bool{}
 	for _, name := range strings.Fields("Q8_1 Q8_K I8 I16 I32 I64 F64") {
 		refused[name] = true

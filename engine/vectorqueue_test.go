@@ -62,7 +62,7 @@ func TestCallsOfRefusedTextsEnd(t *testing.T) {
 // A row that fails fails the work, and not the work after it.
 func TestFailedRowsFailTheirWork(t *testing.T) {
 	w := &rowWork{}
-	w.init(&pass{t: newRuntime(t, RuntimeOptions{Threads: 2}).t})
+	w.init(&pass{t: newRuntime(t, RuntimeOptions{Threads: 1}).t})
 	for _, bad := range []int{0, 6, -1, 3, -1} {
 		err := w.do(7, func(i int) {
 			if i == bad {
@@ -96,7 +96,7 @@ func TestRoundsAreAllOfTheInput(t *testing.T) {
 // Texts of calls at the same time share passes, and each vector has the bits that it has alone; a call that is
 // cancelled, before or meanwhile, fails by itself.
 func TestVectorsOfCallsAtOnce(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	m := openEncoder(t, rt, "bert", Options{})
 	o := EmbedOptions{Pooling: PoolMean, Normalize: true}
 	const calls, each = 6, 5

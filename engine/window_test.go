@@ -8,6 +8,7 @@ import (
 
 	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/internal/randommodel"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // smallWindows is a random model of the shape of Gemma 2: every other layer has a window.
@@ -27,7 +28,11 @@ func smallWindows(window int) randommodel.Shape {
 func TestWindowOneAnswer(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 2})
 	m := openDrawn(t, rt, smallWindows(40), Options{})
-	ids := randomTokens(1500, m.config.Vocab, 4)
+	n := 1100
+	if testkit.IsLong(t) {
+		n = 1500
+	}
+	ids := randomTokens(n, m.config.Vocab, 4)
 	want := eval(t, newSession(t, m, SessionOptions{}), ids, nil, All)
 	for _, way := range ways {
 		if testing.Short() && (way.name == "chunks of 1" || way.name == "chunks of 3") {
@@ -37,18 +42,32 @@ func TestWindowOneAnswer(t *testing.T) {
 	}
 }
 
+// TestLongWindowOneAnswer and TestLongWindowTruncate: with a longer text, cut at more positions.
+func TestLongWindowOneAnswer(t *testing.T) {
+	testkit.Long(t)
+	TestWindowOneAnswer(t)
+}
+
+func TestLongWindowTruncate(t *testing.T) {
+	testkit.Long(t)
+	TestWindowTruncate(t)
+}
+
 // TestWindowTruncate cuts a long text at every position, near the end and far from it, and goes on with a token, a
 // chain and a tree.
 func TestWindowTruncate(t *testing.T) {
-	m := openDrawn(t, newRuntime(t, RuntimeOptions{Threads: 2}), smallWindows(40), Options{})
+	m := openDrawn(t, newRuntime(t, RuntimeOptions{Threads: 1}), smallWindows(40), Options{})
 	const n, window = 1200, 40
 	v := m.config.Vocab
 	ids := randomTokens(n+5, v, 4)
 	want := eval(t, newSession(t, m, SessionOptions{}), ids, nil, All)
 	s := newSession(t, m, SessionOptions{})
 	eval(t, s, ids[:n], nil, None)
-	step := 7
-	if testing.Short() {
+	step := 13
+	switch {
+	case testkit.IsLong(t):
+		step = 7
+	case testing.Short():
 		step = 97
 	}
 	for cut := n; cut >= 0; cut -= step {
@@ -107,7 +126,7 @@ func TestWindowTruncate(t *testing.T) {
 // TestWindowCancel: a pass that is cancelled far beyond the window leaves a session that goes on as if there had been
 // none.
 func TestWindowCancel(t *testing.T) {
-	m := openDrawn(t, newRuntime(t, RuntimeOptions{Threads: 2}), smallWindows(40), Options{})
+	m := openDrawn(t, newRuntime(t, RuntimeOptions{Threads: 1}), smallWindows(40), Options{})
 	v := m.config.Vocab
 	ids := randomTokens(1805, v, 4)
 	want := eval(t, newSession(t, m, SessionOptions{}), ids, nil, 1805)
@@ -134,7 +153,7 @@ func TestWindowCancel(t *testing.T) {
 func TestWindowMemory(t *testing.T) {
 	const window, n = 40, 2900
 	s := smallWindows(window)
-	m := openDrawn(t, newRuntime(t, RuntimeOptions{Threads: 2}), s, Options{})
+	m := openDrawn(t, newRuntime(t, RuntimeOptions{Threads: 1}), s, Options{})
 	a := newSession(t, m, SessionOptions{})
 	const page = 256
 	slot := int64(2 * 2 * 16 * 2) // K heads of 16 numbers, keys and values, f16

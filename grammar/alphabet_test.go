@@ -10,14 +10,21 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // fewVocabulary has these texts as tokens, control tokens (<|…|>) among them, and an end token.
 type fewVocabulary []string
 
-func (v fewVocabulary) Size() int             { return len(v) + 1 }
-func (v fewVocabulary) IsEOG(id int32) bool   { return int(id) == len(v) }
-func (v fewVocabulary) Token(id int32) string { return append(slices.Clone(v), "<|end|>")[id] }
+func (v fewVocabulary) Size() int           { return len(v) + 1 }
+func (v fewVocabulary) IsEOG(id int32) bool { return int(id) == len(v) }
+func (v fewVocabulary) Token(id int32) string {
+	if v.IsEOG(id) {
+		return "<|end|>"
+	}
+	return v[id]
+}
 func (v fewVocabulary) Bytes(id int32) []byte {
 	if text := v.Token(id); !strings.HasPrefix(text, "<|") {
 		return []byte(text)
@@ -269,8 +276,11 @@ var longNumber = regexp.MustCompile(`\d{16}`)
 // TestRandomAlphabets: random schemas under vocabularies that lack characters: no mask is empty, every text is valid,
 // and texts of the whole grammar that the characters can write are in what is left.
 func TestRandomAlphabets(t *testing.T) {
-	n := 400
-	if testing.Short() {
+	n := 200
+	switch {
+	case testkit.IsLong(t):
+		n = 4000
+	case testing.Short():
 		n = 100
 	}
 	random := rand.New(rand.NewPCG(3, 4))
@@ -323,4 +333,10 @@ func TestRandomAlphabets(t *testing.T) {
 	if t.Logf("%d of %d refused, %d texts, %d kept", refused, n, texts, kept); texts < n/2 || refused == 0 || kept == 0 {
 		t.Error("too few")
 	}
+}
+
+// TestLongRandomAlphabets: twenty times as many.
+func TestLongRandomAlphabets(t *testing.T) {
+	testkit.Long(t)
+	TestRandomAlphabets(t)
 }

@@ -55,6 +55,12 @@ func machineOf(g *Grammar) (*machine, int32) {
 func accepts(t testing.TB, g *Grammar, text string) bool {
 	t.Helper()
 	m, at := machineOf(g)
+	return m.accepts(t, at, text)
+}
+
+// accepts is the answer of a machine from state at on.
+func (m *machine) accepts(t testing.TB, at int32, text string) bool {
+	t.Helper()
 	if at < 0 {
 		return false
 	}

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // repeated is f of 0 … n-1 with commas between.
@@ -208,8 +210,9 @@ func TestStepsOfMasks(t *testing.T) {
 }
 
 // hostileSources are small sources of great cost, each with the limit that ends it, when it is compiled or for its
-// first masks. "": it is cheap by now, or refused for what it says.
-var hostileSources = func() []struct{ name, source, limit string } {
+// first masks. "": it is cheap by now, or refused for what it says. Those that are large without need are k times as
+// large.
+func hostileSources(k int) []struct{ name, source, limit string } {
 	member := func(i int) string { return fmt.Sprintf(`"p%d":{"$ref":"#/$defs/a"}`, i) }
 	name := func(i int) string { return fmt.Sprintf(`"p%d"`, i) }
 	chain := func(n int, mention func(i int) int) string {
@@ -231,7 +234,7 @@ var hostileSources = func() []struct{ name, source, limit string } {
 			2000, func(int) string { return `{"minimum":-1e308,"maximum":1e308}` }) + `]}`, "Bytes"},
 		{"schemas of their own type", `{"oneOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/a"}],"$defs":{"a":{"type":"object","properties":{` +
 			repeated(10, member) + `},"required":[` + repeated(10, name) + `]}}}`, ""},
-		{"200,000 empty rules", chain(200000, func(i int) int { return i }), "Rules"},
+		{"many empty rules", chain(70000*k, func(i int) int { return i }), "Rules"},
 		{"60,000 empty rules backward", chain(60000, func(i int) int { return 59999 - i }), ""},
 		{"25 counted alternatives", `root ::= "x"` + twice(` | [a-z]* "a" [a-z]{30}`, 25), "Memory"},
 		{"a set of states that doubles", `{"pattern":"a.{1000}$"}`, "Bytes"},
@@ -241,21 +244,21 @@ var hostileSources = func() []struct{ name, source, limit string } {
 		{"stacks that multiply", "root ::= a\na ::= [a-z] b a c | [a-z] c a b | [a-z]?\nb ::= [a-z] a c | [a-z]\nc ::= " +
 			"[a-z] a b | [a-z]", "Threads"},
 		{"brackets without end", `root ::= "(" root ")" | "x"`, "Depth"},
-		{"200,000 values", `{"enum":[` + repeated(
-			200000, func(i int) string { return fmt.Sprint(i) }) + `]}`, "Alternatives"},
-		{"a value of 3 MB", `{"const":"` + twice("n", 3000000) + `"}`, "Instructions"},
+		{"many values", `{"enum":[` + repeated(
+			60000*k, func(i int) string { return fmt.Sprint(i) }) + `]}`, "Alternatives"},
+		{"a value of MBs", `{"const":"` + twice("n", 1100000*k) + `"}`, "Instructions"},
 		{"a million empty lists", `{"enum":[` + repeated(1000000, func(int) string { return "[]" }) + `]}`, "Bytes"},
 		{"Unicode classes", `{"pattern":"^` + twice(`\\pL`, 20000) + `$"}`, "Bytes"},
 		{"classes without case", `{"pattern":"^(?i)` + twice(`[B-\\x{1E000}]`, 5000) + `$"}`, "Steps"},
-		{"a pattern of 150 KB", `{"pattern":"^` + twice(`[a-z]`, 30000) + `$"}`, ""},
+		{"a long pattern", `{"pattern":"^` + twice(`[a-z]`, 12000*k) + `$"}`, ""},
 		{"a pattern of large classes", `{"pattern":"^[` + twice(`ac`, 10000) + `]{1000}$"}`, ""},
 		{"20,000 objects in allOf", `{"allOf":[` +
 			repeated(20000, func(i int) string { return fmt.Sprintf(`{"properties":{"a%d":{}}}`, i) }) + `]}`, "Alternatives"},
 		{"schemas in schemas", twice(`{"allOf":[`, 5000) + `{}` + twice(`]}`, 5000), "Nesting"},
 		{"10,000 constants in oneOf", `{"oneOf":[` +
 			repeated(10000, func(i int) string { return fmt.Sprintf(`{"const":"%d"}`, i) }) + `]}`, ""},
-		{"60,000 references", refs(`"$ref":"#/$defs/d0"`, 60000), "References"},
-		{"60,000 references in allOf", refs(`"allOf":[{"$ref":"#/$defs/d0"},{}]`, 60000), "References"},
+		{"many references", refs(`"$ref":"#/$defs/d0"`, 20000*k), "References"},
+		{"many references in allOf", refs(`"allOf":[{"$ref":"#/$defs/d0"},{}]`, 20000*k), "References"},
 		{"spellings of a reference", `{"anyOf":[` + repeated(5000, func(i int) string {
 			return fmt.Sprintf(`{"$ref":"#/$def%%73/%%%02x%s"}`, 'a', twice("%61", i%40))
 		}) + `],"$defs":{"` + "a" + `":{}}}`, ""},
@@ -263,15 +266,25 @@ var hostileSources = func() []struct{ name, source, limit string } {
 		{"a name of 1 MB and others", `{"type":"object","properties":{"` + twice("n", 1000000) +
 			`":{}},"additionalProperties":true}`, "Bytes"},
 		{"60,000 items", `{"prefixItems":[` + repeated(60000, func(int) string { return `{}` }) + `]}`, "Rules"},
-		{"long names above many", twice(`{"properties":{"`+twice("k", 5000)+`":`, 100) +
-			`{"properties":{` + repeated(10000, func(i int) string { return fmt.Sprintf(`"%d":{"type":"null"}`, i) }) +
-			`}}` + twice(`}}`, 100), ""},
-		{"a class of 300,000 ranges", `root ::= [` + twice("ace", 300000) + `]{1000}`, ""},
+		{"long names above many", twice(`{"properties":{"`+twice("k", 5000)+`":`, 40*k) +
+			`{"properties":{` + repeated(5000*k, func(i int) string { return fmt.Sprintf(`"%d":{"type":"null"}`, i) }) +
+			`}}` + twice(`}}`, 40*k), ""},
+		{"a class of many ranges", `root ::= [` + twice("ace", 100000*k) + `]{1000}`, ""},
 	}
-}()
+}
+
+// TestLongHostileSources: of three times the size.
+func TestLongHostileSources(t *testing.T) {
+	testkit.Long(t)
+	TestHostileSources(t)
+}
 
 // TestHostileSources: each of them ends within its budget, with an error that names the limit.
 func TestHostileSources(t *testing.T) {
+	k := 1
+	if testkit.IsLong(t) {
+		k = 3
+	}
 	random := rand.New(rand.NewPCG(1, 2))
 	words := make([]string, 10000) // long tokens of few letters: a mask meets many states
 	for i := range words {
@@ -280,7 +293,7 @@ func TestHostileSources(t *testing.T) {
 		}
 	}
 	v := NewVocabulary(bytesVocabulary{words}, VocabularyOptions{})
-	for _, x := range hostileSources {
+	for _, x := range hostileSources(k) {
 		err := spend(t, v, x.name, x.source)
 		switch {
 		case x.limit == "":

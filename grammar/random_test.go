@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // randomSchema makes a schema of every supported keyword.
@@ -168,8 +170,11 @@ func valid(schema, v any) error {
 
 // TestRandomSchemas writes random texts of random schemas and checks them with another program's reading of both.
 func TestRandomSchemas(t *testing.T) {
-	n := 1000
-	if testing.Short() {
+	n := 500
+	switch {
+	case testkit.IsLong(t):
+		n = 5000
+	case testing.Short():
 		n = 200
 	}
 	random := rand.New(rand.NewPCG(7, 8))
@@ -180,8 +185,9 @@ func TestRandomSchemas(t *testing.T) {
 		if err := json.Unmarshal([]byte(source), &schema); err != nil {
 			t.Fatalf("%s: %v", source, err)
 		}
+		m, start := machineOf(g)
 		for range 3 {
-			text := write(t, g, random, 60)
+			text := m.write(t, start, random, 60)
 			var v any
 			if err := json.Unmarshal([]byte(text), &v); err != nil {
 				t.Fatalf("%s: %q: %v", source, text, err)
@@ -191,4 +197,10 @@ func TestRandomSchemas(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestLongRandomSchemas: ten times as many.
+func TestLongRandomSchemas(t *testing.T) {
+	testkit.Long(t)
+	TestRandomSchemas(t)
 }

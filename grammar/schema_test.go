@@ -227,6 +227,11 @@ func TestNumbers(t *testing.T) {
 		}
 		schema += `}`
 		g, err := ParseSchema(nil, []byte(schema), SchemaOptions{})
+		var m *machine
+		var start int32
+		if err == nil {
+			m, start = machineOf(g)
+		}
 		found := false
 		for range 300 {
 			text := decimal()
@@ -237,7 +242,7 @@ func TestNumbers(t *testing.T) {
 			want := holds(rat(text))
 			found = found || want
 			if err == nil {
-				if got := accepts(t, g, text); got != want {
+				if got := m.accepts(t, start, text); got != want {
 					t.Fatalf("%s accepts %s: %v", schema, text, got)
 				}
 			}
@@ -264,8 +269,9 @@ func TestFormats(t *testing.T) {
 		}
 		g := schemaOf(t, fmt.Sprintf(`{"type":"string","format":%q}`, name))
 		random := rand.New(rand.NewPCG(5, 6))
+		m, start := machineOf(g)
 		for range 50 {
-			text := write(t, g, random, 400)
+			text := m.write(t, start, random, 400)
 			var s string
 			if err := json.Unmarshal([]byte(text), &s); err != nil {
 				t.Fatalf("%s: %s: %v", name, text, err)
@@ -296,6 +302,12 @@ func TestFormats(t *testing.T) {
 func write(t testing.TB, g *Grammar, random *rand.Rand, most int) string {
 	t.Helper()
 	m, at := machineOf(g)
+	return m.write(t, at, random, most)
+}
+
+// write is a text from state at on.
+func (m *machine) write(t testing.TB, at int32, random *rand.Rand, most int) string {
+	t.Helper()
 	var text []byte
 	for len(text) < most && !(m.states[at].final && random.IntN(4) == 0) {
 		var next []byte

@@ -60,9 +60,9 @@ func TestVocabulary(t *testing.T) {
 		t.Errorf("forced at the start: %q, %v", tok.Decode(first), err)
 	}
 	random := rand.New(rand.NewPCG(1, 1))
-	texts, forced, written := 20, 0, 0
-	if testing.Short() {
-		texts = 4
+	texts, forced, written := 5, 0, 0
+	if testkit.IsLong(t) {
+		texts = 100
 	}
 	for range texts {
 		state, ids := c.Start(), []int32(nil)
@@ -118,6 +118,12 @@ func TestVocabulary(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d tokens forced", forced, written)
+}
+
+// TestLongVocabulary: twenty times the texts.
+func TestLongVocabulary(t *testing.T) {
+	testkit.Long(t)
+	TestVocabulary(t)
 }
 
 // BenchmarkMask measures masks for a vocabulary of 128,256 tokens: kept ones, and those of states met for the first

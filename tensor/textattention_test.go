@@ -10,8 +10,16 @@ import (
 // Attention within texts gives the bits of attention over a cache of float32, however many texts share the call: over
 // all tokens, and over those before with and without a window, on both sides of a page's end.
 func TestTextsAttendLikeACache(t *testing.T) {
+	testTexts(t, []int{1, 7, 8, 9, 255, 257}, "")
+	for _, kind := range []string{"sinks", "slopes", "window"} { // over three pages, to both sides and before
+		testTexts(t, []int{530, 3}, kind)
+	}
+}
+
+// testTexts has texts of these lengths in one pass, with options of one kind; "": of every kind.
+func testTexts(t *testing.T, lengths []int, kind string) {
+	t.Helper()
 	const heads, group, dim, values = 2, 3, 20, 24
-	lengths := []int{1, 7, 8, 9, 255, 257, 530}
 	rows := 0
 	var texts []Text
 	for _, n := range lengths {
@@ -25,6 +33,9 @@ func TestTextsAttendLikeACache(t *testing.T) {
 			"all": {Both: true}, "before": {}, "window": {Window: 37}, "cap": {Both: true, Cap: 3},
 			"slopes": {Slopes: ALiBiSlopes(heads*group, 8)}, "sinks": {Both: true, Sinks: normal(4, heads*group)},
 		} {
+			if kind != "" && (name != kind || threads > 1) {
+				continue
+			}
 			if threads > 1 && name != "all" && name != "window" {
 				continue // how the work is shared does not depend on them
 			}

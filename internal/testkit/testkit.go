@@ -62,9 +62,9 @@ func Long(t testing.TB) {
 // here how many it is to try.
 func IsLong(t testing.TB) bool { return strings.HasPrefix(t.Name(), "TestLong") }
 
-// Main is what a TestMain calls whose package's tests make models by the hundred: it collects garbage a quarter as
-// often, unless GOGC says how often, and exits. With the usual 100, speculative took 74 and 76 s of processors, with
-// 400 69 and 71 s, engine 56 and 53 s; serve the same (two cores of a Zen 5, nothing beside it).
+// Main is what a TestMain calls whose package's tests make models, vocabularies or texts by the hundred: it collects
+// garbage a quarter as often, unless GOGC says how often, and exits. With the usual 100, speculative took 74 and 76 s
+// of processors, with 400 69 and 71 s, engine 56 and 53 s; serve the same (two cores of a Zen 5, nothing beside it).
 func Main(m *testing.M) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // large are values of n items on which whatever goes through them takes more than the limits of these tests.
@@ -65,8 +67,8 @@ func limited(t *testing.T, vars *Dict, source string, l Limits) error {
 // Every filter, test and method that goes through a large value counts that: with few steps it ends at a limit, by its
 // name. The names are the interpreter's own, so that a new one is tested too.
 func TestEveryCallCountsItsWork(t *testing.T) {
-	vars := large(100_000)
-	small := Limits{Steps: 2000, Bytes: 100_000}
+	vars := large(30_000)
+	small := Limits{Steps: 600, Bytes: 30_000}
 	try := func(source, name string, constant bool) {
 		err := limited(t, vars, source, small)
 		switch {
@@ -146,7 +148,7 @@ func TestEveryCallCountsItsWork(t *testing.T) {
 
 // Every operator and statement counts the bytes it reads and makes.
 func TestEveryOperatorCountsItsWork(t *testing.T) {
-	vars := large(100_000)
+	vars := large(30_000)
 	for source, want := range map[string]string{
 		"{{ t == u }}":                 "steps",
 		"{{ t != u }}":                 "steps",
@@ -230,7 +232,7 @@ func TestEveryOperatorCountsItsWork(t *testing.T) {
 		"{% for i in range(999) %}{% macro f() %}{% endmacro %}{% endfor %}":                           "bytes",
 		strings.Repeat("{{ 'abcdefgh' }}", 1000):                                                       "steps",
 	} {
-		l := Limits{Steps: 1500, Bytes: 100_000}
+		l := Limits{Steps: 450, Bytes: 30_000}
 		if want == "bytes" {
 			l.Steps = 0
 		}
@@ -246,7 +248,7 @@ func TestEveryOperatorCountsItsWork(t *testing.T) {
 
 // What is made takes no more memory than it counts for: twice the bytes, and some for each step.
 func TestAllocatedMemoryIsWhatIsCounted(t *testing.T) {
-	vars := large(10_000)
+	vars := large(5_000)
 	var sources []string
 	for name := range filterTable {
 		for _, v := range []string{"t", "wide", "l", "d", "texts"} {
@@ -282,35 +284,50 @@ func TestAllocatedMemoryIsWhatIsCounted(t *testing.T) {
 			t.Errorf("%s: %v", source, err)
 		}
 		took := int(after.TotalAlloc - before.TotalAlloc)
-		if counted := 2*m.made + 100*m.steps + 1<<16; took > counted {
+		if counted := 2*m.made + 100*m.steps + 1<<15; took > counted {
 			t.Errorf("%s: %d bytes of memory; %d bytes and %d steps counted: %.100v", source, took, m.made, m.steps,
 				err)
 		}
 	}
 }
 
-// Two texts of 64 MB are compared, and one is split, for no more than the limits allow.
+// TestLongHugeTexts: texts of 64 MB, under the limits that are the default.
+func TestLongHugeTexts(t *testing.T) {
+	testkit.Long(t)
+	testHugeTexts(t, 64<<20, Limits{}, DefaultLimits())
+}
+
+// Two texts four times as large as all that may be made are compared, and one is split, for no more than the limits
+// allow.
 func TestHugeTexts(t *testing.T) {
-	huge := strings.Repeat("ab", 32<<20)
+	l := DefaultLimits()
+	l.Steps, l.Bytes, l.Output = l.Steps/8, l.Bytes/8, l.Output/8
+	testHugeTexts(t, 8<<20, l, l)
+}
+
+// testHugeTexts has texts of so many bytes under limits, which mean those that hold.
+func testHugeTexts(t *testing.T, size int, limits, l Limits) {
+	huge := strings.Repeat("ab", size/2)
+	steps := fmt.Sprintf("more than %d steps", l.Steps)
 	vars := &Dict{}
 	vars.Set(lit("a"), NewText(huge, 2))
 	vars.Set(lit("b"), NewText(strings.Clone(huge), 2))
 	for source, want := range map[string]string{
-		"{% for i in range(99999) %}{% if a == b %}{% endif %}{% endfor %}": "more than 5000000 steps",
-		"{% set x = a.split('b') %}":                                        "more than 67108864 bytes",
-		"{% set x = a.split() %}{% set x = a|list %}":                       "more than 5000000 steps",
-		"{% set x = a|upper %}":                                             "more than 5000000 steps",
-		"{{ a }}":                                                           "more than 16777216 bytes of output",
+		"{% for i in range(99999) %}{% if a == b %}{% endif %}{% endfor %}": steps,
+		"{% set x = a.split('b') %}":                                        fmt.Sprintf("more than %d bytes", l.Bytes),
+		"{% set x = a.split() %}{% set x = a|list %}":                       steps,
+		"{% set x = a|upper %}":                                             steps,
+		"{{ a }}":                                                           fmt.Sprintf("more than %d bytes of output", l.Output),
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, err := render(source, Context{Vars: vars})
+		_, err := render(source, Context{Vars: vars, Limits: limits})
 		runtime.ReadMemStats(&after)
 		if !errors.Is(err, ErrLimit) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", source, err, want)
 		}
-		if took := after.TotalAlloc - before.TotalAlloc; took > 200<<20 {
-			t.Errorf("%s: %d MB of memory", source, took>>20)
+		if took := after.TotalAlloc - before.TotalAlloc; took > 3*uint64(l.Bytes) {
+			t.Errorf("%s: %d bytes of memory", source, took)
 		}
 	}
 }

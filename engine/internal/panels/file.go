@@ -150,8 +150,7 @@ func readText(name string) ([]byte, error) {
 // readPiece reads piece i of a matrix into dst, which has room for it up to the next multiple of 4096 bytes, and
 // checks it.
 func (f *packedFile) readPiece(p *weight, i int, dst []byte) error {
-	at := int64(i) * pieceBytes
-	n := min(pieceBytes, p.bytes-at)
+	at, n := p.span(i)
 	if err := f.readFull(dst[:alignPage(n)], p.offset+at); err != nil {
 		return fmt.Errorf("%s: tensor %q: %w", f.name, p.Name, err)
 	}

@@ -1,6 +1,7 @@
 package panels
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -34,6 +35,7 @@ type weight struct {
 	Part
 
 	offset, bytes int64 // of its panels in the file
+	piece         int64 // bytes that are read at once
 	panel         int   // bytes of one
 	first         int   // its first checksum, of a piece
 	firstPanel    int   // its first checksum of a panel, where rows are looked up
@@ -49,7 +51,13 @@ type weight struct {
 func (p *weight) looked() bool { return p.Use != Products }
 
 // pieces is the number of pieces.
-func (p *weight) pieces() int { return int((p.bytes-1)/pieceBytes) + 1 }
+func (p *weight) pieces() int { return int((p.bytes-1)/p.piece) + 1 }
+
+// span is where piece i begins in the matrix, and its bytes.
+func (p *weight) span(i int) (at, n int64) {
+	at = int64(i) * p.piece
+	return at, min(p.piece, p.bytes-at)
+}
 
 // panels is the number of panels.
 func (p *weight) panels() int { return (p.Rows + 15) / 16 }
@@ -60,12 +68,13 @@ type Layout struct {
 	header int64 // bytes
 	size   int64 // of the file
 	sums   int
+	piece  int64 // bytes that are read at once: pieceBytes, or 0, which means it; less in tests
 }
 
 // Add appends a matrix, and returns its view: a Store of the layout brings it into memory. Without a Runtime the
 // matrix is only listed, and there is no view.
 func (m *Layout) Add(rt *tensor.Runtime, p Part) (*tensor.Matrix, error) {
-	x := &weight{Part: p, panel: p.To.PanelBytes(p.Cols), first: m.sums}
+	x := &weight{Part: p, piece: cmp.Or(m.piece, pieceBytes), panel: p.To.PanelBytes(p.Cols), first: m.sums}
 	x.bytes = int64(x.panels()) * int64(x.panel)
 	m.sums += x.pieces()
 	if x.firstPanel = m.sums; x.looked() {

@@ -162,7 +162,8 @@ func (s *Store) fillResident(ctx context.Context, tell func(done, total int64)) 
 		memory := s.resident.Data[at:][:alignPage(x.bytes)]
 		at += int64(len(memory))
 		for i := range x.pieces() {
-			jobs = append(jobs, job{x, i, memory[i*pieceBytes:]})
+			at, _ := x.span(i)
+			jobs = append(jobs, job{x, i, memory[at:]})
 		}
 		if err := x.w.Bind(memory[:x.bytes]); err != nil {
 			return err
@@ -182,6 +183,7 @@ func (s *Store) fillResident(ctx context.Context, tell func(done, total int64)) 
 					return
 				}
 				err := ctx.Err()
+				_, n := jobs[i].x.span(jobs[i].piece)
 				if err == nil {
 					err = s.file.readPiece(jobs[i].x, jobs[i].piece, jobs[i].dst)
 				}
@@ -189,7 +191,7 @@ func (s *Store) fillResident(ctx context.Context, tell func(done, total int64)) 
 				if err != nil {
 					failure = err
 					next.Store(int64(len(jobs)))
-				} else if done += min(pieceBytes, jobs[i].x.bytes-int64(jobs[i].piece)*pieceBytes); tell != nil {
+				} else if done += n; tell != nil {
 					tell(done, total)
 				}
 				mu.Unlock()

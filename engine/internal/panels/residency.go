@@ -1,5 +1,7 @@
 package panels
 
+import "cmp"
+
 const (
 	// readDepth is how many reads are under way at once. Disks need a few of them to reach their speed.
 	readDepth = 6
@@ -123,7 +125,7 @@ func (m *Layout) ringFor(every []int, kept func(i int) bool) int64 {
 			largest, all = max(largest, n), all+n
 		}
 	}
-	return 2*largest + alignPage(min(readDepth*pieceBytes, all/ringShare))
+	return 2*largest + alignPage(min(readDepth*cmp.Or(m.piece, pieceBytes), all/ringShare))
 }
 
 // keep chooses which matrices stay in memory, within a budget that the ring must fit into too.

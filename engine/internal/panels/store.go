@@ -82,7 +82,8 @@ func (l *reading) take() (m *weight, piece int, dst []byte) {
 	l.issued++
 	for j, m := range l.parts {
 		if i < m.pieces() {
-			return m, i, l.at[j][i*pieceBytes:]
+			at, _ := m.span(i)
+			return m, i, l.at[j][at:]
 		}
 		i -= m.pieces()
 	}
@@ -116,7 +117,8 @@ func (s *Store) reader() {
 		m, piece, dst := l.take()
 		s.mu.Unlock()
 		err := s.file.readPiece(m, piece, dst)
-		s.read.Add(min(pieceBytes, m.bytes-int64(piece)*pieceBytes))
+		_, n := m.span(piece)
+		s.read.Add(n)
 		s.mu.Lock()
 		l.done++
 		if err != nil && l.err == nil {

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/specgo/spec/internal/testkit"
 	"github.com/specgo/spec/tensor"
 )
 
@@ -32,6 +33,11 @@ type model struct {
 const used = 2 // experts of a token
 
 func newModel(tb testing.TB) *model {
+	return newModelOf(tb, 64<<10, Part{Rows: 250, Cols: 100, Number: -1})
+}
+
+// newModelOf makes a model with pieces of so many bytes, and the large matrices like this one.
+func newModelOf(tb testing.TB, piece int64, large Part) *model {
 	tb.Helper()
 	rt, err := tensor.NewRuntime(tensor.Options{Threads: 2})
 	if err != nil {
@@ -52,9 +58,8 @@ func newModel(tb testing.TB) *model {
 		m.want = append(m.want, w)
 		m.parts(tb, p)
 	}
-	m.Options = Options{Dir: tb.TempDir(), Layout: &Layout{}, Model: "model",
+	m.Options = Options{Dir: tb.TempDir(), Layout: &Layout{piece: piece}, Model: "model",
 		Identity: &Identity{name: strings.Repeat("0a", 16) + ext, text: []byte("model: random\n")}}
-	large := Part{Rows: 1050, Cols: 1000, Number: -1}
 	add(large)
 	add(Part{Rows: 50, Cols: 64, Use: Rows, Number: -1})
 	for layer := range 2 {
@@ -62,7 +67,7 @@ func newModel(tb testing.TB) *model {
 			if i == 2 {
 				add(large)
 			}
-			add(Part{Rows: 40 + 300*i, Cols: 64, Number: -1})
+			add(Part{Rows: 40 + 30*i, Cols: 64, Number: -1})
 		}
 		for expert := range 4 {
 			for range 3 {
@@ -154,8 +159,15 @@ func (m *model) use(held *Held, groups [][]int) error {
 
 // TestStoreHasWhatWasPacked: whatever is kept, and in whatever order a pass takes them, matrices and rows are those
 // of the model's file.
-func TestStoreHasWhatWasPacked(t *testing.T) {
-	m := newModel(t)
+func TestStoreHasWhatWasPacked(t *testing.T) { testStore(t, newModel(t)) }
+
+// TestLongStoreHasWhatWasPacked: with pieces of the size that they have, of which the large matrices have two.
+func TestLongStoreHasWhatWasPacked(t *testing.T) {
+	testkit.Long(t)
+	testStore(t, newModelOf(t, 0, Part{Rows: 1050, Cols: 1000, Number: -1}))
+}
+
+func testStore(t *testing.T, m *model) {
 	for _, budget := range m.budgets() {
 		s := m.open(t, budget)
 		random := rand.New(rand.NewPCG(3, uint64(budget)))
@@ -181,7 +193,7 @@ func TestStoreHasWhatWasPacked(t *testing.T) {
 func TestBudgetIsKept(t *testing.T) {
 	m := newModel(t)
 	before := int64(1) << 62
-	for budget := m.Layout.Least(used); budget <= m.Layout.Bytes(); budget += 8192 {
+	for budget := m.Layout.Least(used); budget <= m.Layout.Bytes(); budget += 1024 {
 		r := m.Layout.Within(budget, used)
 		if r.Resident+r.Buffers > budget {
 			t.Errorf("%d bytes of %d", r.Resident+r.Buffers, budget)

@@ -115,8 +115,8 @@ func packPart(ctx context.Context, rt *tensor.Runtime, o Options, p *weight, out
 			}
 		}
 		for len(data) > 0 {
-			i := done / pieceBytes
-			k := min(int64(len(data)), (i+1)*pieceBytes-done)
+			i := done / p.piece
+			k := min(int64(len(data)), (i+1)*p.piece-done)
 			sums[p.first+int(i)] = crc32.Update(sums[p.first+int(i)], castagnoli, data[:k])
 			data, done = data[k:], done+k
 		}

@@ -1,0 +1,9 @@
+package bpe
+
+import (
+	"testing"
+
+	"github.com/specgo/spec/internal/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
