@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -139,7 +140,7 @@ func (m *modelFlags) openWith(ctx context.Context, p *program, rt *engine.Runtim
 	m.loaded += model.Bytes()
 	if types := model.WeightTypes(); m.weights != "" && types != m.weights {
 		bar.Clear()
-		fmt.Fprintf(p.stderr, "%s: not all rows are whole blocks of %s; the weights are in %s\n", terminal.Line(name, 0),
+		p.say(slog.LevelWarn, "%s: not all rows are whole blocks of %s; the weights are in %s", terminal.Line(name, 0),
 			m.weights, types)
 	}
 	return model, nil
