@@ -291,8 +291,10 @@ func (x *caching) flags() []group {
 	return []group{{"model", list}, {"prompts", prompts}, {"output", []flag{jsonRow(&x.json)}}}
 }
 
+func (*caching) words() []string { return []string{cacheList, cacheClean, cacheBuild, cachePrompt} }
+
 func (x *caching) operand(v string) error {
-	if x.what != "" || !slices.Contains([]string{cacheList, cacheClean, cacheBuild, cachePrompt}, v) {
+	if x.what != "" || !slices.Contains(x.words(), v) {
 		return errors.New("expected list, clean, build or prompt")
 	}
 	x.what = v

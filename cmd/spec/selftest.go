@@ -196,9 +196,12 @@ const promptsLimit = 256 << 20
 
 // promptsRow is --prompts of commands that read one set.
 func promptsRow(p *string) flag {
-	return fileFlag("--prompts", p, "FILE",
-		`prompts: lines {"prompt"}, a plain text that is one, or a built-in set: code, copy, open`)
+	return fileFlag("--prompts", p, "FILE", `prompts: lines {"prompt"}, a plain text that is one, or a built-in set: `+
+		strings.Join(builtinSets, ", ")).takes(builtinSets...)
 }
+
+// builtinSets are the names of prompts that the program has.
+var builtinSets = []string{"code", "copy", "open"}
 
 // readPrompts reads a set of prompts: what compare reads.
 func readPrompts(ctx context.Context, path string) (texts []string, file results.File, err error) {
