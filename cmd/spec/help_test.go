@@ -195,8 +195,8 @@ func TestCompletionOfOtherShells(t *testing.T) {
 	}
 }
 
-// Every command has a page with a date, without an error or a warning of groff and mandoc, where they are here, and with
-// every flag in it.
+// Every command has a page with a date, without an error or a warning of groff and mandoc, where they are here, and
+// with every flag in it.
 func TestManPages(t *testing.T) {
 	dir := t.TempDir()
 	p := &program{stdout: io.Discard, stderr: io.Discard, env: environment("SOURCE_DATE_EPOCH=1790000000")}

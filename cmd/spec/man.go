@@ -159,7 +159,8 @@ func (r *roff) paragraphs(text string) {
 
 // head begins a page of section 1.
 func (r *roff) head(name, does, date string) {
-	fmt.Fprintf(r, ".TH \"%s\" 1 %s \"spec %s\" spec\n", roffText(strings.ToUpper(name)), date, roffText(results.Version()))
+	version := roffText("spec " + results.Version())
+	fmt.Fprintf(r, ".TH \"%s\" 1 %s \"%s\" spec\n", roffText(strings.ToUpper(name)), date, version)
 	r.request("SH", "NAME")
 	r.line("%s - %s", name, does)
 	r.request("SH", "SYNOPSIS")

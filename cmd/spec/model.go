@@ -130,7 +130,8 @@ func (m *modelFlags) openWith(ctx context.Context, p *program, rt *engine.Runtim
 	}
 	if model.Config().Layers == 0 && !model.TakesTexts() {
 		model.Close()
-		return nil, fmt.Errorf("%s: an encoder alone (%s), which writes no text", name, model.Config().Architecture)
+		return nil, fmt.Errorf("%s: an encoder alone (%s), which writes no text and makes no vectors of texts", name,
+			model.Config().Architecture)
 	}
 	if o.Target == nil && model.TargetLayers() != nil {
 		model.Close()

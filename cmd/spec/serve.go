@@ -211,7 +211,7 @@ func (s *servedModels) resolve(ctx context.Context, p *program) (err error) {
 	}
 	for i := range s.presets {
 		if err := s.presets[i].resolve(ctx, p); err != nil {
-			return err
+			return fmt.Errorf("%s: %w", s.presets[i].at, err)
 		}
 	}
 	return nil
@@ -405,18 +405,18 @@ func (s *serving) run(ctx context.Context, p *program) error {
 	if s.opened != nil {
 		s.opened(at)
 	}
-	if err := s.loadAll(ctx, server, entries); err != nil {
-		return err
+	err = s.loadAll(ctx, server, entries)
+	if err == nil && ctx.Err() == nil {
+		p.say(slog.LevelInfo, "spec serve: listening on %s://%s", scheme, at)
+		s.tell(p, "READY=1")
+		if s.listening != nil {
+			s.listening(at)
+		}
+		err = s.until(ctx, p, failed, func() error {
+			return s.reload(ctx, p, server, func(next *serving) ([]serve.Entry, error) { return next.entries(p, rt) })
+		})
 	}
-	p.say(slog.LevelInfo, "spec serve: listening on %s://%s", scheme, at)
-	s.tell(p, "READY=1")
-	if s.listening != nil {
-		s.listening(at)
-	}
-	err = s.until(ctx, p, failed, func() error {
-		return s.reload(ctx, p, server, func(next *serving) ([]serve.Entry, error) { return next.entries(p, rt) })
-	})
-	if err != nil {
+	if err != nil && ctx.Err() == nil { // otherwise it is told to stop, which is no failure while models are loaded
 		return err
 	}
 	p.say(slog.LevelInfo, "spec serve: shutting down")
@@ -575,7 +575,7 @@ func (s *serving) entries(p *program, rt *engine.Runtime) (list []serve.Entry, e
 	}
 	for _, m := range s.presets {
 		if err := add(m.names[0], m.servedFile); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", m.at, err)
 		}
 		m.told(&list[len(list)-1])
 	}
