@@ -103,8 +103,14 @@ func (m *Model) EmbedsWhole() bool {
 	return t.TakesTexts() && (said || t.Kind() == engine.KindEncoder)
 }
 
+// Embeds reports whether texts have embeddings: not those of an encoder-decoder model.
+func (m *Model) Embeds() bool { return !m.parts.Target.Encodes() }
+
 // EmbedIDs computes the embeddings of texts in token ids, as EmbedTokens makes them. The first error ends all of them.
 func (m *Model) EmbedIDs(ctx context.Context, texts [][]int32, o EmbedOptions) ([][]float32, error) {
+	if !m.Embeds() {
+		return nil, bad("model", "%s is an encoder-decoder model, whose states are not made into vectors", m.name)
+	}
 	if err := m.checkDimensions(o); err != nil {
 		return nil, err
 	}

@@ -173,6 +173,16 @@ func TestEncoderDecoderConversation(t *testing.T) {
 	}
 }
 
+// Texts have no embeddings with it, which the error says.
+func TestEncoderDecoderHasNoVectors(t *testing.T) {
+	m := openLetters(t, Options{})
+	var refused *RequestError
+	if _, err := m.Embed(t.Context(), []string{"a word"}, EmbedOptions{}); !errors.As(err, &refused) || m.Embeds() ||
+		!strings.Contains(err.Error(), "encoder-decoder") {
+		t.Errorf("%v", err)
+	}
+}
+
 // A receipt of a text that was written beside others confirms it.
 func TestEncoderDecoderReceipt(t *testing.T) {
 	m := openLetters(t, Options{})

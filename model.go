@@ -528,7 +528,8 @@ func Open(ctx context.Context, path string, o Options) (m *Model, err error) {
 	}
 	free = append(free, p.Target.Close)
 	if p.Target.Config().Layers == 0 && !p.Target.TakesTexts() {
-		return nil, fmt.Errorf("%s: an encoder alone (%s), which writes no text", path, p.Target.Config().Architecture)
+		return nil, fmt.Errorf("%s: an encoder alone (%s), which writes no text and makes no vectors of texts", path,
+			p.Target.Config().Architecture)
 	}
 	if p.Target.TargetLayers() != nil {
 		return nil, fmt.Errorf("%s: a draft head, which is no model by itself", path)

@@ -16,6 +16,9 @@ var (
 // names are all kernel sets, of all processors.
 var names = []string{"scalar", "avx2", "avxvnni", "avx512", "amx", "neon", "dotprod", "i8mm"}
 
+// Names are the kernel sets of all processors.
+func Names() []string { return slices.Clone(names) }
+
 // Select returns the kernel set of that name, or the best one of this machine if name is empty. The error wraps
 // [ErrUnknown] or [ErrUnavailable]. For "amx" or the best one it asks the system for the tile unit: see [TileUnit].
 func Select(name string) (Kernels, error) {

@@ -110,6 +110,21 @@ func TestEncoderDecoder(t *testing.T) {
 	}
 }
 
+// What such a model cannot is refused by its name, and not told to be there.
+func TestEncoderDecoderHasNoVectors(t *testing.T) {
+	s := newTester(t, func(o *Options) { o.Models = []Entry{letters(t, "", 0)} })
+	for path, field := range map[string]string{"/v1/embeddings": "input", "/api/embed": "input", "/embedding": "content",
+		"/embed": "inputs"} {
+		if got := s.post(path, `{"`+field+`":"a word"}`, 400); !strings.Contains(got, "encoder-decoder model") {
+			t.Errorf("%s: %s", path, got)
+		}
+	}
+	o := decode(t, s.post("/api/show", `{"model":"letters"}`, 200))
+	if got := fmt.Sprint(o["capabilities"]); got != "[completion]" {
+		t.Errorf("capabilities %s", got)
+	}
+}
+
 // Conversations need a template, and the refusal says what does not.
 func TestEncoderDecoderChat(t *testing.T) {
 	body := `{"messages":[{"role":"user","content":"a word"}],"max_tokens":8,"temperature":0}`

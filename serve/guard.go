@@ -286,16 +286,16 @@ func (s *Server) allow(
 			h.Set("Access-Control-Max-Age", "600")
 		}
 	}
-	if origin != "" && r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
-		w.WriteHeader(http.StatusOK) // headers say whether the page may
+	preflight := origin != "" && r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != ""
+	if preflight && known {
+		w.WriteHeader(http.StatusOK)
 		return true, nil
 	}
-	if !known && !all {
-		if err := cross.Check(r); err != nil {
-			return false, &Error{
-				Status: http.StatusForbidden, Type: typeForbidden, Code: "cross_origin",
-				Message: fmt.Sprintf("requests from pages of other origins are refused; --cors %s allows these", clip(origin)),
-			}
+	// Browsers send a preflight for a page of another origin alone.
+	if !known && !all && (preflight || cross.Check(r) != nil) {
+		return false, &Error{
+			Status: http.StatusForbidden, Type: typeForbidden, Code: "cross_origin",
+			Message: fmt.Sprintf("requests from pages of other origins are refused; --cors %s allows these", clip(origin)),
 		}
 	}
 	who := s.shown(r)

@@ -341,7 +341,7 @@ func (s *Server) ollamaShow(_ http.ResponseWriter, r *http.Request, body []byte,
 		Modified     string         `json:"modified_at"`
 	}{
 		Parameters: parametersText(m.entry.Parameters), System: m.entry.System, Details: details(m),
-		Capabilities: []string{"completion", "embedding"}, Modified: m.since.UTC().Format(time.RFC3339),
+		Capabilities: m.capabilities(), Modified: m.since.UTC().Format(time.RFC3339),
 	}
 	out.Info = map[string]any{
 		"general.architecture": a, "general.parameter_count": m.Target().Parameters(), a + ".context_length": m.Context(),
@@ -351,12 +351,27 @@ func (s *Server) ollamaShow(_ http.ResponseWriter, r *http.Request, body []byte,
 	}
 	if t, err := m.Template(); err == nil {
 		out.Template = t.Source()
-		if t.Tools() {
-			out.Capabilities = append(out.Capabilities, "tools")
-		}
-		if t.Format().Thinks() {
-			out.Capabilities = append(out.Capabilities, "thinking")
-		}
 	}
 	return out, nil
+}
+
+// capabilities are what Ollama's clients ask of a model before they use it.
+func (m *loaded) capabilities() []string {
+	list := []string{}
+	t, err := m.Template()
+	for _, c := range []struct {
+		name string
+		has  bool
+	}{
+		{"completion", m.Target().Config().Layers > 0}, // an encoder alone has none
+		{"embedding", m.Embeds()},
+		{"insert", m.Infills()},
+		{"tools", err == nil && t.Tools()},
+		{"thinking", err == nil && t.Format().Thinks()},
+	} {
+		if c.has {
+			list = append(list, c.name)
+		}
+	}
+	return list
 }

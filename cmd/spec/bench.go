@@ -98,7 +98,7 @@ func (b *benchmark) flags() []group {
 				func(v string) (err error) {
 					b.typ, err = choose(synth.Types(), v)
 					return err
-				}).or("q8_0").when(func() bool { return b.shape != "" }),
+				}).or("q8_0").takes(synth.Types()...).when(func() bool { return b.shape != "" }),
 			intFlag("--layers", &b.layers, 1, math.MaxInt32,
 				"only so many layers of the shape: a model that is larger than memory").
 				when(func() bool { return b.shape != "" }))},

@@ -33,7 +33,7 @@ var runCommand = command{
 	new:   func() job { return newConverse() },
 }
 
-const chatAbout = `The model is a GGUF file, or one of the Hugging Face Hub: OWNER/NAME[:QUANT] or the URL of its page or file; it is downloaded if it is not in the cache (spec help pull). Without one it is the largest model in the cache that fits into the memory; where there is none, small ones are offered on a terminal. Whether it can converse is looked up in its header, before its weights are read.
+const chatAbout = `The model is a GGUF file, or one of the Hugging Face Hub: OWNER/NAME[:QUANT] or the URL of its page or file; it is downloaded if it is not in the cache (spec help pull). Without one it is the largest model in the cache that fits into the memory; where there is none, small ones are offered on a terminal. --chat-template or -md without a model is for the pair inside this program. Whether it can converse is looked up in its header, before its weights are read.
 
 Reads messages from standard input and writes the model's answers to standard output, by the chat template in the model's file. One line is one message; a line that ends in a backslash goes on in the next, and lines between """ and """ are one message. A line that begins with a slash is a command: /help lists them.
 

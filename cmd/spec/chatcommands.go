@@ -260,24 +260,25 @@ func (d *dialog) stats(context.Context, string) error {
 
 // setting is what /set shows and changes.
 type setting struct {
-	name string
-	show func(d *dialog) string
-	set  func(d *dialog, value string) error
+	name   string
+	show   func(d *dialog) string
+	set    func(d *dialog, value string) error
+	values []string // that it takes, nil: they cannot be listed
 }
 
 func numberSetting(name string, at func(d *dialog) *float32, low, high float64) setting {
-	return setting{name,
-		func(d *dialog) string { return strconv.FormatFloat(float64(*at(d)), 'g', -1, 32) },
-		func(d *dialog, v string) error {
+	return setting{name: name,
+		show: func(d *dialog) string { return strconv.FormatFloat(float64(*at(d)), 'g', -1, 32) },
+		set: func(d *dialog, v string) error {
 			f := floatFlag("x", at(d), low, high, "")
 			return f.set(v)
 		}}
 }
 
 func countSetting(name string, at func(d *dialog) *int, low int) setting {
-	return setting{name,
-		func(d *dialog) string { return strconv.Itoa(*at(d)) },
-		func(d *dialog, v string) (err error) {
+	return setting{name: name,
+		show: func(d *dialog) string { return strconv.Itoa(*at(d)) },
+		set: func(d *dialog, v string) (err error) {
 			n, err := wholeNumber(v, low, math.MaxInt32)
 			if err == nil {
 				*at(d) = n
@@ -288,6 +289,7 @@ func countSetting(name string, at func(d *dialog) *int, low int) setting {
 
 // showSetting is "show" or a word for its contrary.
 func showSetting(name string, at func(d *dialog) *bool, hidden string) setting {
+	words := []string{"show", hidden}
 	return setting{name,
 		func(d *dialog) string {
 			if *at(d) {
@@ -296,16 +298,17 @@ func showSetting(name string, at func(d *dialog) *bool, hidden string) setting {
 			return hidden
 		},
 		func(d *dialog, v string) error {
-			v, err := choose([]string{"show", hidden}, v)
+			v, err := choose(words, v)
 			if err == nil {
 				*at(d) = v == "show"
 			}
 			return err
-		}}
+		}, words}
 }
 
 // settings are those of generate's flags that may change between answers.
 func settings() []setting {
+	full := []string{fullAsk, fullDrop, fullStop}
 	return []setting{
 		numberSetting("temp", func(d *dialog) *float32 { return &d.request.Sampling.Temperature }, 0, 1e6),
 		countSetting("top-k", func(d *dialog) *int { return &d.request.Sampling.TopK }, 0),
@@ -313,9 +316,9 @@ func settings() []setting {
 		numberSetting("min-p", func(d *dialog) *float32 { return &d.request.Sampling.MinP }, 0, 1),
 		numberSetting("repeat-penalty", func(d *dialog) *float32 { return &d.request.Sampling.RepeatPenalty }, 1e-6, 1e6),
 		countSetting("predict", func(d *dialog) *int { return &d.predict }, -1),
-		{"seed", func(d *dialog) string {
+		{name: "seed", show: func(d *dialog) string {
 			return strconv.FormatUint(d.request.Sampling.Seed, 10)
-		}, func(d *dialog, v string) error {
+		}, set: func(d *dialog, v string) error {
 			n, err := strconv.ParseInt(v, 10, 64)
 			if err != nil || n < 0 {
 				return fmt.Errorf("not between 0 and %d", int64(math.MaxInt64))
@@ -326,12 +329,12 @@ func settings() []setting {
 		showSetting("markdown", func(d *dialog) *bool { return &d.markdown }, "raw"),
 		showSetting("reasoning", func(d *dialog) *bool { return &d.showReasoning }, "hide"),
 		{"when-full", func(d *dialog) string { return d.whenFull }, func(d *dialog, v string) error {
-			v, err := choose([]string{fullAsk, fullDrop, fullStop}, v)
+			v, err := choose(full, v)
 			if err == nil {
 				d.whenFull = v
 			}
 			return err
-		}},
+		}, full},
 	}
 }
 

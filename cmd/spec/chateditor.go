@@ -11,6 +11,7 @@ import (
 
 	"github.com/specgo/spec/internal/lineedit"
 	"github.com/specgo/spec/internal/terminal"
+	"github.com/specgo/spec/speculative"
 )
 
 // noHistory is the value of --history that keeps none.
@@ -99,7 +100,8 @@ func (s *stopper) prompting(cancel context.CancelFunc) {
 	s.prompt = cancel
 }
 
-// complete lists what may stand in place of the end of a message that begins with a slash: commands, settings, files.
+// complete lists what may stand in place of the end of a message that begins with a slash: commands, settings and
+// their values, drafters, files.
 func (d *dialog) complete(text string) (from int, choices []string) {
 	if !strings.HasPrefix(text, "/") || strings.Contains(text, "\n") {
 		return 0, nil
@@ -118,17 +120,39 @@ func (d *dialog) complete(text string) (from int, choices []string) {
 	for _, c := range slashCommands() {
 		switch {
 		case !slices.Contains(c.names, name):
-		case strings.HasPrefix(c.arg, "[NAME"):
-			for _, s := range settings() {
-				if strings.HasPrefix(s.name, arg) {
-					choices = append(choices, s.name+" ")
-				}
-			}
+		case name == "set":
+			arg, choices = completeSetting(arg)
+		case name == "draft":
+			choices = beginning(append([]string{"auto"}, speculative.Names(speculative.Drafters(), false)...), arg, "")
 		case strings.Contains(c.arg, "FILE"):
 			choices = pathsFrom(arg)
 		}
 	}
 	return len(text) - len(arg), choices
+}
+
+// completeSetting lists the settings that begin with a text, or the values of the one that it names; part is what of
+// the text they begin with.
+func completeSetting(text string) (part string, choices []string) {
+	name, value, valued := strings.Cut(text, " ")
+	var list []string
+	for _, s := range settings() {
+		if valued && s.name == name {
+			return value, beginning(s.values, value, "")
+		}
+		list = append(list, s.name)
+	}
+	return text, beginning(list, text, " ")
+}
+
+// beginning are the words that begin with a text, each with its end.
+func beginning(list []string, text, end string) (found []string) {
+	for _, w := range list {
+		if strings.HasPrefix(w, text) {
+			found = append(found, w+end)
+		}
+	}
+	return found
 }
 
 func ending(more bool) string {

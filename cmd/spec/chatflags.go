@@ -60,7 +60,7 @@ func templateRows(name, file *string) []flag {
 	return []flag{
 		textFlag("--chat-template", name, "NAME|FILE", "chat template: a built-in one ("+
 			strings.Join(chat.BuiltinNames(), ", ")+") or a file").or("the template in the model's file").
-			env("LLAMA_ARG_CHAT_TEMPLATE").of(fieldTemplate),
+			env("LLAMA_ARG_CHAT_TEMPLATE").of(fieldTemplate).takes(chat.BuiltinNames()...),
 		fileFlag("--chat-template-file", file, "FILE", "chat template from a file").
 			env("LLAMA_ARG_CHAT_TEMPLATE_FILE").of(fieldTemplate),
 	}

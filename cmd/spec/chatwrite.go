@@ -65,7 +65,9 @@ func (d *dialog) rewrite(ctx context.Context, text string) error {
 		return fmt.Errorf("%s: %w", program[0], err)
 	}
 	edited, err := messageFile(file.Name())
-	d.draft = strings.TrimSuffix(edited, "\n")
+	if d.draft = strings.TrimSuffix(edited, "\n"); strings.HasPrefix(d.draft, "/") {
+		d.draft = "/" + d.draft // it is a message, and no command
+	}
 	return err
 }
 

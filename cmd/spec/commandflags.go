@@ -39,8 +39,11 @@ func (g *generate) flags() []group {
 }
 
 func (c *converse) flags() []group {
+	model := append(c.modelFlags.rows(), c.adapters.rows()...)
+	find(model, "-m").standard = "the largest in the cache that fits; with --chat-template or -md the pair inside this " +
+		"program"
 	return []group{
-		{"model", append(c.modelFlags.rows(), c.adapters.rows()...)},
+		{"model", model},
 		{"cache", c.cacheRows()},
 		{"prompt", c.prompt.rows("the first message", standardInput)},
 		{"sampling", c.textRows()},

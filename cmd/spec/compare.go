@@ -99,8 +99,9 @@ func (c *comparison) flags() []group {
 		{"measurement", []flag{
 			choiceFlag("--preset", &c.preset, presets, "a published experiment, see above"),
 			filesFlag("--prompts", &c.prompts, "FILE",
-				`lines {"id","prompt"}, a plain text that is one prompt, or a built-in set: code, copy, open; may be repeated`).
-				or("code"),
+				`lines {"id","prompt"}, a plain text that is one prompt, or a built-in set: `+
+					strings.Join(builtinSets, ", ")+"; may be repeated").
+				or("code").takes(builtinSets...),
 			intFlag("--max-prompts", &c.most, 1, math.MaxInt32, "only the first N prompts of each set"),
 			lengthRow(&c.tokens, 1, math.MaxInt32, "most tokens to generate after each prompt", "64"),
 			intFlag("-r, --repeat", &c.repeats, 1, maxRepeats, "timed runs of each setting on each prompt").or("3"),
@@ -163,7 +164,7 @@ func chosenFlag(n string, p *[]string, choices []string, help string) flag {
 			*p = append(*p, name)
 		}
 		return nil
-	})
+	}).takes(choices...)
 }
 
 func (c *comparison) setTemperatures(v string) error {

@@ -59,39 +59,60 @@ func (x *completion) run(_ context.Context, p *program) error {
 // A completed command is what may follow its name.
 type completed struct {
 	name, does string
-	words      []string // in the place of a file
+	words      []string // that an operand may be
+	files      bool     // an operand may be a file
 	flags      []flag
 }
 
 func completions() (list []completed) {
 	var names []string
 	for _, c := range commands() {
-		list = append(list, completed{c.name, c.does, nil, append(flagsOf(c.new().flags()), commonRows()...)})
+		j := c.new()
+		one := completed{name: c.name, does: c.does, flags: append(flagsOf(j.flags()), commonRows()...)}
+		_, one.files = j.(operandTaker)
+		if w, ok := j.(wording); ok {
+			one.words = w.words()
+		}
+		list = append(list, one)
 		names = append(names, c.name)
 	}
 	for i := range list {
 		switch list[i].name {
 		case completionCommand.name:
-			list[i].words = []string{"bash", "fish", "zsh"}
+			list[i].words, list[i].files = []string{"bash", "fish", "zsh"}, false
 		case configCommand.name:
-			list[i].words = names
+			list[i].words, list[i].files = names, false
+		case pullCommand.name, removeCommand.name:
+			list[i].files = false // a name of the Hub
 		}
 	}
-	return append(list, completed{"help", "what a command does, and its flags", append(slices.Clone(names), helpAll), nil})
+	help := append(slices.Clone(names), helpAll)
+	return append(list, completed{name: "help", does: "what a command does, and its flags", words: help})
 }
 
-// choices are the values that a flag takes, nil where they cannot be listed.
-func (f *flag) choices() []string {
-	if !strings.Contains(f.arg, "|") || f.arg != strings.ToLower(f.arg) {
-		return nil
+// The kinds of names that a value may be.
+const (
+	anyName = ""
+	aFile   = "file"
+	aFolder = "folder"
+)
+
+// path says what kind of name a value is.
+func (f *flag) path() string {
+	arg, _, _ := strings.Cut(f.arg, ",")
+	switch arg = strings.TrimRight(arg, "["); {
+	case f.ignored:
+		return anyName
+	case arg == "DIR":
+		return aFolder
+	case arg == "IN", arg == "OUT", arg == "PATH", strings.Contains(arg, "FILE"):
+		return aFile
 	}
-	return strings.Split(f.arg, "|")
+	return anyName
 }
 
-// takesFile says that a value is the name of a file or folder.
-func (f *flag) takesFile() bool {
-	return strings.Contains(f.arg, "FILE") || strings.Contains(f.arg, "DIR")
-}
+// several says that a value may be several, with commas between.
+func (f *flag) several() bool { return strings.Contains(f.arg, ",") }
 
 // brief is the first sentence of a flag's help.
 func (f *flag) brief() string {
@@ -99,23 +120,50 @@ func (f *flag) brief() string {
 	return text
 }
 
+const bashHead = `# Completion of spec in bash, written by: spec completion bash
+
+# The values of a flag, or operands: words, and what compgen lists by -f (files) or -d (folders); of several with commas
+# between, the last one.
+_spec_values() {
+  local words=$1 path=$2 several=$3 before='' newline=$'\n' IFS=$'\n'
+  if [ -n "$several" ] && [ "${cur%,*}" != "$cur" ]; then
+    before=${cur%,*},
+    cur=${cur##*,}
+  fi
+  COMPREPLY=($(compgen -P "$before" -W "${words// /$newline}" -- "$cur"))
+  if [ -n "$path" ]; then
+    COMPREPLY+=($(compgen -P "$before" "$path" -- "$cur"))
+    compopt -o filenames 2>/dev/null
+  fi
+}
+_spec() {
+  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words='' path='' flags=''
+  COMPREPLY=()
+  if [ "$COMP_CWORD" -eq 1 ]; then
+    _spec_values 'COMMANDS' '' ''
+    return
+  fi
+  if [ "$cur" = = ]; then
+    cur=''
+  elif [ "$prev" = = ]; then
+    prev=${COMP_WORDS[COMP_CWORD-2]}
+  fi
+  case ${COMP_WORDS[1]} in
+`
+
 func bashCompletion(w io.Writer, list []completed) {
 	var names []string
 	for _, c := range list {
 		names = append(names, c.name)
 	}
-	fmt.Fprintf(w, `# Completion of spec in bash, written by: spec completion bash
-_spec() {
-  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words='' flags=''
-  COMPREPLY=()
-  if [ "$COMP_CWORD" -eq 1 ]; then
-    COMPREPLY=($(compgen -W '%s' -- "$cur"))
-    return
-  fi
-  case ${COMP_WORDS[1]} in
-`, strings.Join(names, " "))
+	paths := map[string]string{aFile: "-f", aFolder: "-d"}
+	several := map[bool]string{true: ","}
+	io.WriteString(w, strings.Replace(bashHead, "COMMANDS", strings.Join(names, " "), 1))
 	for _, c := range list {
 		fmt.Fprintf(w, "  %s)\n    words='%s'\n", c.name, strings.Join(c.words, " "))
+		if c.files {
+			fmt.Fprintf(w, "    path=-f\n")
+		}
 		var all []string
 		values := ""
 		for _, f := range c.flags {
@@ -124,10 +172,15 @@ _spec() {
 				continue
 			}
 			values += fmt.Sprintf("    %s) ", strings.Join(f.names, "|"))
-			if choices := f.choices(); choices != nil {
-				values += fmt.Sprintf("COMPREPLY=($(compgen -W '%s' -- \"$cur\")); ", strings.Join(choices, " "))
+			if f.optional {
+				values += `[[ $cur == -* ]] || { `
 			}
-			values += "return ;;\n"
+			values += fmt.Sprintf("_spec_values '%s' '%s' '%s'; return", strings.Join(f.values, " "), paths[f.path()],
+				several[f.several()])
+			if f.optional {
+				values += "; }"
+			}
+			values += " ;;\n"
 		}
 		if values != "" {
 			fmt.Fprintf(w, "    case $prev in\n%s    esac\n", values)
@@ -136,17 +189,35 @@ _spec() {
 	}
 	io.WriteString(w, `  esac
   case $cur in
-  -*) COMPREPLY=($(compgen -W "$flags" -- "$cur")) ;;
-  *) COMPREPLY=($(compgen -W "$words" -- "$cur")) ;;
+  -*) _spec_values "$flags" '' '' ;;
+  *) _spec_values "$words" "$path" '' ;;
   esac
 }
-complete -o bashdefault -o default -F _spec spec
+complete -F _spec spec
 `)
 }
 
 // zshQuoted is a text for a specification of _arguments or _describe, between single quotes.
 func zshQuoted(s string) string {
 	return strings.NewReplacer("'", `'\''`, ":", `\:`, "[", `\[`, "]", `\]`, `\`, `\\`).Replace(s)
+}
+
+// zshAction is what completes a value for _arguments.
+func zshAction(words []string, path string, several bool) string {
+	files := map[string]string{aFile: "_files", aFolder: "_files -/"}[path]
+	switch list := strings.Join(words, " "); {
+	case several && words != nil:
+		return "_values -s , value " + list
+	case several && files != "":
+		return "_sequence " + files
+	case words != nil && files != "":
+		return "{compadd -- " + list + "; " + files + "}"
+	case words != nil:
+		return "(" + list + ")"
+	case files != "":
+		return files
+	}
+	return " " // nothing to offer
 }
 
 func zshCompletion(w io.Writer, list []completed) {
@@ -160,27 +231,26 @@ func zshCompletion(w io.Writer, list []completed) {
 	for _, c := range list {
 		fmt.Fprintf(w, "  %s) _arguments", c.name)
 		for _, f := range c.flags {
-			value := ""
-			switch choices := f.choices(); {
-			case choices != nil:
-				value = fmt.Sprintf(":value:(%s)", strings.Join(choices, " "))
-			case f.takesFile():
-				value = fmt.Sprintf(":%s:_files", zshQuoted(f.arg))
-			case f.arg != "":
-				value = fmt.Sprintf(":%s: ", zshQuoted(f.arg))
+			value, sign := "", ""
+			if f.arg != "" {
+				value = fmt.Sprintf(":%s:%s", zshQuoted(f.arg), zshAction(f.values, f.path(), f.several()))
+				sign = "="
 			}
 			if f.optional {
 				value = ":" + value
 			}
 			for _, n := range f.names {
-				fmt.Fprintf(w, " \\\n    '*%s[%s]%s'", n, zshQuoted(f.brief()), value)
+				fmt.Fprintf(w, " \\\n    '*%s%s[%s]%s'", n, sign, zshQuoted(f.brief()), value)
 			}
 		}
-		operand := "_files"
-		if c.words != nil {
-			operand = "(" + strings.Join(c.words, " ") + ")"
+		operand := anyName
+		if c.files {
+			operand = aFile
 		}
-		fmt.Fprintf(w, " \\\n    '*:operand:%s' ;;\n", operand)
+		if c.files || c.words != nil {
+			fmt.Fprintf(w, " \\\n    '*:operand:%s'", zshAction(c.words, operand, false))
+		}
+		io.WriteString(w, " ;;\n")
 	}
 	io.WriteString(w, "  esac\n}\nif [ \"$funcstack[1]\" = _spec ]; then _spec \"$@\"; else compdef _spec spec; fi\n")
 }
@@ -188,15 +258,29 @@ func zshCompletion(w io.Writer, list []completed) {
 // fishQuoted is a text between single quotes of fish.
 func fishQuoted(s string) string { return strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(s) }
 
+const fishHead = `# Completion of spec in fish, written by: spec completion fish
+
+# Words for the last of several values with commas between.
+function __spec_several
+    set -l before (string match -r '[^=]*,' -- (commandline -ct))
+    for word in $argv
+        echo "$before$word"
+    end
+end
+`
+
 func fishCompletion(w io.Writer, list []completed) {
-	io.WriteString(w, "# Completion of spec in fish, written by: spec completion fish\n")
+	io.WriteString(w, fishHead)
 	for _, c := range list {
 		fmt.Fprintf(w, "complete -c spec -f -n __fish_use_subcommand -a %s -d '%s'\n", c.name, fishQuoted(c.does))
 	}
 	for _, c := range list {
 		in := fmt.Sprintf("complete -c spec -n '__fish_seen_subcommand_from %s'", c.name)
+		if !c.files {
+			fmt.Fprintf(w, "%s -f\n", in)
+		}
 		if c.words != nil {
-			fmt.Fprintf(w, "%s -f -a '%s'\n", in, strings.Join(c.words, " "))
+			fmt.Fprintf(w, "%s -a '%s'\n", in, strings.Join(c.words, " "))
 		}
 		for _, f := range c.flags {
 			line := in
@@ -210,13 +294,26 @@ func fishCompletion(w io.Writer, list []completed) {
 					line += " -o " + n[1:]
 				}
 			}
-			switch choices := f.choices(); {
-			case f.optional: // fish has no word for it: the next argument may be another flag
-			case choices != nil:
-				line += fmt.Sprintf(" -x -a '%s'", strings.Join(choices, " "))
-			case f.takesFile():
+			words := strings.Join(f.values, " ")
+			if f.several() && words != "" {
+				words = "(__spec_several " + words + ")"
+			}
+			switch path := f.path(); {
+			case f.arg == "":
+			case f.optional: // the next argument may be another flag; fish offers these behind = alone
+				if words != "" {
+					line += fmt.Sprintf(" -a '%s'", words)
+				}
+			case path == aFolder:
+				line += " -x -a '(__fish_complete_directories)'"
+			case path == aFile:
 				line += " -r -F"
-			case f.arg != "":
+				if words != "" {
+					line += fmt.Sprintf(" -a '%s'", words)
+				}
+			case words != "":
+				line += fmt.Sprintf(" -x -a '%s'", words)
+			default:
 				line += " -x"
 			}
 			fmt.Fprintf(w, "%s -d '%s'\n", line, fishQuoted(f.brief()))

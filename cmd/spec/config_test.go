@@ -116,9 +116,9 @@ ctx-size = 9`)
 	s := options[*serving](t, "serve", "--config", file, "-m", "x.gguf")
 	want := []preset{
 		{servedFile: servedFile{target: "c.gguf", draft: "d.gguf"}, names: []string{"coder", "a", "b"}, tags: []string{"t"},
-			parameters: []byte(`{"num_predict":-1,"temperature":0.25,"top_k":3}`)},
+			parameters: []byte(`{"num_predict":-1,"temperature":0.25,"top_k":3}`), at: file + ", section [coder]"},
 		{servedFile: servedFile{target: "hf://own/pair:Q8_0", templateName: "chatml"}, names: []string{"own/pair:Q8_0"},
-			system: "Be brief.", startup: true},
+			system: "Be brief.", startup: true, at: file + ", section [own/pair:Q8_0]"},
 	}
 	if !reflect.DeepEqual(s.presets, want) {
 		t.Errorf("%+v, want %+v", s.presets, want)
@@ -155,6 +155,17 @@ func TestServeModelsOfSections(t *testing.T) {
 	}
 	if log, err := stop(); err != nil {
 		t.Errorf("%v\n%s", err, log)
+	}
+}
+
+// A model of a section that is not there is told with the section, when the server starts and when it reads its settings
+// again.
+func TestMissingModelsOfSections(t *testing.T) {
+	file := configFile(t, "[there]\nmodel = "+embedded(t)+"\n[gone]\nmodel = no-such.gguf\n")
+	_, errs, code := spec(t, "", "serve", "--port", "0", "--config", file)
+	if want := "spec serve: " + file + ", section [gone]: no-such.gguf: no such file"; code != exitFailed ||
+		!strings.HasPrefix(errs, want) {
+		t.Errorf("exit %d, %s, want %s", code, errs, want)
 	}
 }
 

@@ -20,8 +20,9 @@ type flag struct {
 	arg      string   // what the help calls the value; "" for a switch, which takes none
 	standard string   // the default, as the help tells it; "" where there is none to tell
 	help     string
-	optional bool // the value may be left out: set gets ""
-	ignored  bool // accepted for other tools' sake, without effect
+	values   []string // that it takes, for completion; nil: they cannot be listed
+	optional bool     // the value may be left out: set gets ""
+	ignored  bool     // accepted for other tools' sake, without effect
 	set      func(value string) error
 	second   func(arg string) bool // whether the next argument goes with the value, as VALUE:ARG; nil: never
 
@@ -35,6 +36,9 @@ func (f flag) or(standard string) flag { f.standard = standard; return f }
 
 // env names environment variables that other tools know, the one to use first.
 func (f flag) env(vars ...string) flag { f.vars = vars; return f }
+
+// takes lists values that completion offers.
+func (f flag) takes(values ...string) flag { f.values = values; return f }
 
 // of says what the flag sets together with others: where one of them is given, none of their variables counts.
 func (f flag) of(field string) flag { f.field = field; return f }
@@ -221,7 +225,7 @@ func choiceFlag(n string, p *string, choices []string, help string) flag {
 	return valueFlag(n, arg, help, func(v string) (err error) {
 		*p, err = choose(choices, v)
 		return err
-	})
+	}).takes(choices...)
 }
 
 func choose(choices []string, v string) (string, error) {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -65,33 +67,102 @@ func TestHelpAll(t *testing.T) {
 	}
 }
 
+// completedLines are beginnings of lines, and what completes their last words in a folder with a file and a folder.
+var completedLines = map[string]string{
+	"spec gen":                          "generate",
+	"spec pe":                           "perplexity",
+	"spec help selft":                   "selftest",
+	"spec completion f":                 "fish",
+	"spec cache bu":                     "build",
+	"spec lookup ch":                    "check",
+	"spec synth llama-1":                "llama-1b",
+	"spec generate --kv q":              "q4_0 q8_0",
+	"spec generate --kv=q":              "q4_0 q8_0",
+	"spec generate -m a_":               "a_file a_folder",
+	"spec generate --model=a_fi":        "a_file",
+	"spec serve --models-dir a_":        "a_folder",
+	"spec serve a_":                     "",
+	"spec serve --port a_":              "",
+	"spec serve --log-level d":          "debug",
+	"spec inspect a_fi":                 "a_file",
+	"spec inspect --tensors a_fi":       "a_file",
+	"spec compare --drafter model,tre":  "model,tree",
+	"spec compare --kernels avx51":      "avx512",
+	"spec compare --prompts co":         "code copy",
+	"spec generate --chat-template pla": "plain",
+	"spec generate --chat-template a_f": "a_file a_folder",
+	"spec bench --type q8_":             "q8_0",
+	"spec serve --no-web":               "--no-webui",
+	"spec quantize --no-web":            "",
+	"spec quantize a_file a_out q8_":    "q8_0",
+	"spec chat --when-full d":           "drop",
+	"spec verify --hel":                 "--help",
+	"spec generate --color --trac":      "--trace",
+	"spec generate --color=of":          "off",
+}
+
+// inFolder is a folder in which lines are completed.
+func inFolder(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "a_file"), "")
+	write(t, filepath.Join(dir, "a_folder", "inside"), "")
+	return dir
+}
+
 // bash completes by the script: the shell is asked, not the text compared.
 func TestCompletionOfBash(t *testing.T) {
 	bash, err := exec.LookPath("bash")
 	if err != nil {
 		t.Skip(err)
 	}
-	script := done(t, "", "completion", "bash")
-	for line, want := range map[string]string{
-		"spec gen":                "generate",
-		"spec pe":                 "perplexity",
-		"spec help selft":         "selftest",
-		"spec completion f":       "fish",
-		"spec generate --kv q":    "q8_0 q4_0",
-		"spec generate --mod":     "--model --model-draft",
-		"spec generate --model x": "",
-		"spec serve --no-web":     "--no-webui",
-		"spec quantize --no-web":  "",
-		"spec chat --when-full d": "drop",
-		"spec verify --hel":       "--help",
-	} {
-		words := strings.Fields(line)
-		cmd := exec.Command(bash, "--norc", "-c", script+`
-COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _spec; echo "${COMPREPLY[*]}"`, "bash")
-		cmd.Args = append(cmd.Args, words...)
-		out, err := cmd.CombinedOutput()
-		if got := strings.TrimSpace(string(out)); err != nil || got != want {
-			t.Errorf("%s: %q, %v, want %q", line, got, err, want)
+	cmd := exec.Command(bash, "--norc", "-c", done(t, "", "completion", "bash")+`
+while read -ra COMP_WORDS; do
+  COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _spec; echo "${COMPREPLY[*]}"
+done`)
+	cmd.Dir = inFolder(t)
+	lines := slices.Sorted(maps.Keys(completedLines))
+	// = divides words of bash
+	cmd.Stdin = strings.NewReader(strings.ReplaceAll(strings.Join(lines, "\n")+"\n", "=", " = "))
+	checkCompleted(t, cmd, lines)
+}
+
+// fish is asked too.
+func TestCompletionOfFish(t *testing.T) {
+	fish, err := exec.LookPath("fish")
+	if err != nil {
+		t.Skip(err)
+	}
+	dir := inFolder(t)
+	write(t, filepath.Join(dir, "script"), done(t, "", "completion", "fish"))
+	cmd := exec.Command(fish, "--no-config", "-c",
+		`source script; while read line; set -l words (complete -C $line | string replace -r \t.\* ""); echo "$words"; end`)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "HOME="+t.TempDir())
+	lines := slices.Sorted(maps.Keys(completedLines))
+	cmd.Stdin = strings.NewReader(strings.Join(lines, "\n") + "\n")
+	checkCompleted(t, cmd, lines)
+}
+
+// checkCompleted runs a shell that answers each line with what completes it.
+func checkCompleted(t *testing.T, cmd *exec.Cmd, lines []string) {
+	t.Helper()
+	out, err := cmd.CombinedOutput()
+	answers := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+	if err != nil || len(answers) != len(lines) {
+		t.Fatalf("%v, %d answers to %d lines: %s", err, len(answers), len(lines), out)
+	}
+	for i, line := range lines {
+		_, before, _ := strings.Cut(line, "=") // fish completes the whole word
+		var got []string
+		for _, w := range strings.Fields(answers[i]) {
+			if _, value, ok := strings.Cut(w, "="); ok && before != "" {
+				w = value
+			}
+			got = append(got, strings.TrimSuffix(w, "/"))
+		}
+		slices.Sort(got)
+		if want := completedLines[line]; strings.Join(got, " ") != want {
+			t.Errorf("%s: %q, want %q", line, got, want)
 		}
 	}
 }
@@ -124,13 +195,29 @@ func TestCompletionOfOtherShells(t *testing.T) {
 	}
 }
 
-// Every command has a page, without an error or a warning of groff, where it is here, and with every flag in it.
+// Every command has a page with a date, without an error or a warning of groff and mandoc, where they are here, and
+// with every flag in it.
 func TestManPages(t *testing.T) {
 	dir := t.TempDir()
-	done(t, "", "man", dir)
+	p := &program{stdout: io.Discard, stderr: io.Discard, env: environment("SOURCE_DATE_EPOCH=1790000000")}
+	if code := p.main(t.Context(), []string{"man", dir}); code != exitDone {
+		t.Fatalf("exit %d", code)
+	}
 	pages, err := filepath.Glob(filepath.Join(dir, "*.1"))
 	if err != nil || len(pages) != len(commands())+1 {
 		t.Fatalf("%d pages for %d commands", len(pages), len(commands()))
+	}
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil || !strings.Contains(string(text), `" 1 2026-09-21 "spec `) ||
+			strings.Contains(string(text), ".PP\n.br\n") || strings.Contains(string(text), ".SH \"DESCRIPTION\"\n.br\n") {
+			t.Errorf("%s: %v, %.200s", page, err, text)
+		}
+	}
+	if mandoc, err := exec.LookPath("mandoc"); err == nil {
+		if out, err := exec.Command(mandoc, append([]string{"-T", "lint"}, pages...)...).CombinedOutput(); err != nil {
+			t.Errorf("mandoc: %v: %.500s", err, out)
+		}
 	}
 	groff, err := exec.LookPath("groff")
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/specgo/spec/asm"
 	"github.com/specgo/spec/engine"
 )
 
@@ -20,7 +21,7 @@ func kernelsRow(p *[]string) flag {
 				*p = append(*p, name)
 			}
 			return nil
-		}).or("the best one")
+		}).or("the best one").takes(asm.Names()...)
 }
 
 // runtimesOf are the workers of each kernel set.

@@ -53,12 +53,14 @@ func (l *lookingUp) flags() []group {
 	}}, {"output", []flag{jsonRow(&l.json)}}}
 }
 
+func (*lookingUp) words() []string { return []string{"build", "check", "rm", "list"} }
+
 func (l *lookingUp) operand(v string) error {
 	if l.what != "" {
 		l.list = append(l.list, v)
 		return nil
 	}
-	if !slices.Contains([]string{"build", "check", "rm", "list"}, v) {
+	if !slices.Contains(l.words(), v) {
 		return errors.New("expected build, check, rm or list")
 	}
 	l.what = v

@@ -5,8 +5,8 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
@@ -28,6 +28,8 @@ type program struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	env            func(string) string
+
+	least slog.Leveler // of what say writes; nil: all
 
 	again func() (job, error) // reads the command line, with the environment and files, once more; nil: it cannot be
 
@@ -59,6 +61,7 @@ type job interface {
 // Abilities that a job may have besides.
 type (
 	operandTaker interface{ operand(string) error } // takes arguments that are no flags
+	wording      interface{ words() []string }      // lists words that an operand may be, for completion
 	checker      interface{ check() error }         // refuses combinations of flags
 	logging      interface{ logTo(*program) }       // gives what is written on standard error its form
 	sharing      interface{ share(*common) }        // looks at the flags of every command
@@ -149,10 +152,10 @@ func (p *program) main(ctx context.Context, args []string) int {
 	case ctx.Err() != nil && errors.Is(err, context.Canceled), errors.Is(err, errInterrupted):
 		return exitInterrupted
 	case errors.As(err, &usage):
-		fmt.Fprintf(p.stderr, "spec%s: %s (try: spec help%s)\n", name, message(err), name)
+		p.say(slog.LevelError, "spec%s: %s (try: spec help%s)", name, message(err), name)
 		return exitUsage
 	default:
-		fmt.Fprintf(p.stderr, "spec%s: %s\n", name, message(err))
+		p.say(slog.LevelError, "spec%s: %s", name, message(err))
 		return exitFailed
 	}
 }
@@ -197,14 +200,14 @@ func (p *program) dispatch(ctx context.Context, args []string) (name string, err
 	if line.help {
 		return c.name, p.help([]string{c.name})
 	}
+	if l, ok := j.(logging); ok { // also for what is wrong with the command line
+		l.logTo(p)
+	}
 	if err != nil {
 		return c.name, err
 	}
-	if l, ok := j.(logging); ok {
-		l.logTo(p)
-	}
 	if len(line.ignored) > 0 {
-		fmt.Fprintf(p.stderr, "spec %s: without effect here: %s\n", c.name,
+		p.say(slog.LevelWarn, "spec %s: without effect here: %s", c.name,
 			terminal.Line(strings.Join(line.ignored, " "), 200))
 	}
 	if r, ok := j.(resolver); ok {

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/specgo/spec/internal/results"
@@ -41,19 +43,48 @@ func (x *manual) check() error {
 	return nil
 }
 
-func (x *manual) run(_ context.Context, _ *program) error {
+func (x *manual) run(_ context.Context, p *program) error {
+	date, err := pagesDate(p.env("SOURCE_DATE_EPOCH"))
+	if err != nil {
+		return err
+	}
 	if err := os.MkdirAll(x.dir, 0o755); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(x.dir, "spec.1"), programPage(), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(x.dir, "spec.1"), programPage(date), 0o644); err != nil {
 		return err
 	}
 	for _, c := range commands() {
-		if err := os.WriteFile(filepath.Join(x.dir, "spec-"+c.name+".1"), commandPage(&c), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(x.dir, "spec-"+c.name+".1"), commandPage(&c, date), 0o644); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// pagesDate is the date of the pages: that of SOURCE_DATE_EPOCH, seconds since 1970, else that of the commit that the
+// program was built from, else that of its file.
+func pagesDate(epoch string) (string, error) {
+	at := results.CommitTime()
+	switch {
+	case epoch != "":
+		s, err := strconv.ParseInt(epoch, 10, 64)
+		if err != nil {
+			return "", fmt.Errorf("SOURCE_DATE_EPOCH %s: not a number of seconds since 1970", shown(epoch))
+		}
+		at = time.Unix(s, 0)
+	case at.IsZero():
+		program, err := os.Executable()
+		if err != nil {
+			return "", err
+		}
+		info, err := os.Stat(program)
+		if err != nil {
+			return "", err
+		}
+		at = info.ModTime()
+	}
+	return at.UTC().Format(time.DateOnly), nil
 }
 
 // roff is a man page under way.
@@ -75,11 +106,24 @@ func roffText(s string) string {
 // roffNames are the names of characters that roff would take for others.
 var roffNames = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`)
 
-// line writes a line of text.
+// longestRoff is the most bytes of a line of text in a file: readers of roff ask for no more.
+const longestRoff = 80
+
+// line writes a line of text, on several lines of the file where it is long.
 func (r *roff) line(format string, a ...any) {
-	text := roffText(fmt.Sprintf(format, a...))
-	if strings.HasPrefix(text, ".") {
-		text = `\&` + text
+	text := ""
+	for word := range strings.FieldsSeq(roffText(fmt.Sprintf(format, a...))) {
+		switch {
+		case text == "":
+		case len(text)+1+len(word) <= longestRoff:
+			text += " " + word
+			continue
+		default:
+			r.WriteString(text + "\n")
+		}
+		if text = word; strings.HasPrefix(word, ".") {
+			text = `\&` + word // which is no request
+		}
 	}
 	r.WriteString(text + "\n")
 }
@@ -99,9 +143,11 @@ func (r *roff) paragraphs(text string) {
 		if i > 0 {
 			r.request("PP")
 		}
-		for _, l := range strings.Split(paragraph, "\n") {
+		for n, l := range strings.Split(paragraph, "\n") {
 			if strings.HasPrefix(l, " ") {
-				r.request("br")
+				if n > 0 { // it begins a line already
+					r.request("br")
+				}
 				l = `\&` + roffText(l)
 				r.WriteString(l + "\n")
 				continue
@@ -112,8 +158,9 @@ func (r *roff) paragraphs(text string) {
 }
 
 // head begins a page of section 1.
-func (r *roff) head(name, does string) {
-	r.request("TH", strings.ToUpper(name), "1", "", "spec "+results.Version(), "spec")
+func (r *roff) head(name, does, date string) {
+	version := roffText("spec " + results.Version())
+	fmt.Fprintf(r, ".TH \"%s\" 1 %s \"%s\" spec\n", roffText(strings.ToUpper(name)), date, version)
 	r.request("SH", "NAME")
 	r.line("%s - %s", name, does)
 	r.request("SH", "SYNOPSIS")
@@ -144,9 +191,9 @@ func (r *roff) ends(see string) {
 }
 
 // programPage is the page of the program.
-func programPage() []byte {
+func programPage(date string) []byte {
 	var r roff
-	r.head("spec", "runs GGUF language models on CPUs, faster by speculative decoding")
+	r.head("spec", "runs GGUF language models on CPUs, faster by speculative decoding", date)
 	r.request("B", "spec")
 	r.request("I", "COMMAND [FLAG]...")
 	r.request("SH", "DESCRIPTION")
@@ -169,9 +216,9 @@ func programPage() []byte {
 }
 
 // commandPage is the page of a command.
-func commandPage(c *command) []byte {
+func commandPage(c *command, date string) []byte {
 	var r roff
-	r.head("spec-"+c.name, c.does)
+	r.head("spec-"+c.name, c.does, date)
 	r.request("B", "spec "+c.name)
 	if c.usage != "" {
 		r.request("I", c.usage)

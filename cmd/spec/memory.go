@@ -14,6 +14,7 @@ import (
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/internal/terminal"
+	"github.com/specgo/spec/internal/units"
 	"github.com/specgo/spec/speculative"
 )
 
@@ -225,9 +226,10 @@ func placement(ctx context.Context, m engine.MemoryPlan, file string) (string, e
 	}
 	seconds := float64(m.PerPass) / speed
 	return fmt.Sprintf("%s of %s of weights stay in memory, %s are buffers; every pass reads up to %s from disk, at "+
-		"%.2f GB/s (measured on this file now): at least %.3g s, so at most %.3g tokens per second without drafts. A pass "+
+		"%.2f GB/s (measured on this file now): at least %s s, so at most %s tokens per second without drafts. A pass "+
 		"that verifies drafted tokens reads as much",
-		size(m.Resident), size(m.Weights), size(m.Buffers), size(m.PerPass), speed/1e9, seconds, 1/seconds), nil
+		size(m.Resident), size(m.Weights), size(m.Buffers), size(m.PerPass), speed/1e9,
+		units.Number(seconds, 3), units.Number(1/seconds, 3)), nil
 }
 
 // panelCache is the directory of panel files: that of SPEC_CACHE, or spec in the user's cache directory.
@@ -291,8 +293,10 @@ func (x *caching) flags() []group {
 	return []group{{"model", list}, {"prompts", prompts}, {"output", []flag{jsonRow(&x.json)}}}
 }
 
+func (*caching) words() []string { return []string{cacheList, cacheClean, cacheBuild, cachePrompt} }
+
 func (x *caching) operand(v string) error {
-	if x.what != "" || !slices.Contains([]string{cacheList, cacheClean, cacheBuild, cachePrompt}, v) {
+	if x.what != "" || !slices.Contains(x.words(), v) {
 		return errors.New("expected list, clean, build or prompt")
 	}
 	x.what = v

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -129,7 +130,8 @@ func (m *modelFlags) openWith(ctx context.Context, p *program, rt *engine.Runtim
 	}
 	if model.Config().Layers == 0 && !model.TakesTexts() {
 		model.Close()
-		return nil, fmt.Errorf("%s: an encoder alone (%s), which writes no text", name, model.Config().Architecture)
+		return nil, fmt.Errorf("%s: an encoder alone (%s), which writes no text and makes no vectors of texts", name,
+			model.Config().Architecture)
 	}
 	if o.Target == nil && model.TargetLayers() != nil {
 		model.Close()
@@ -139,7 +141,7 @@ func (m *modelFlags) openWith(ctx context.Context, p *program, rt *engine.Runtim
 	m.loaded += model.Bytes()
 	if types := model.WeightTypes(); m.weights != "" && types != m.weights {
 		bar.Clear()
-		fmt.Fprintf(p.stderr, "%s: not all rows are whole blocks of %s; the weights are in %s\n", terminal.Line(name, 0),
+		p.say(slog.LevelWarn, "%s: not all rows are whole blocks of %s; the weights are in %s", terminal.Line(name, 0),
 			m.weights, types)
 	}
 	return model, nil

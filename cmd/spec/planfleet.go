@@ -14,6 +14,7 @@ import (
 	"github.com/specgo/spec/internal/results"
 	"github.com/specgo/spec/internal/strictjson"
 	"github.com/specgo/spec/internal/terminal"
+	"github.com/specgo/spec/internal/units"
 )
 
 // sizing is what plan --fleet is asked.
@@ -217,35 +218,39 @@ func (z *sizing) passes(size int) bench.Options {
 	return o
 }
 
+// three and four write numbers with so many digits.
+func three(x float64) string { return units.Number(x, 3) }
+func four(x float64) string  { return units.Number(x, 4) }
+
 func (r *fleetPlan) text(w io.Writer, width int) error {
 	line := func(head, format string, a ...any) {
 		io.WriteString(w, terminal.Columns(head, fmt.Sprintf(format, a...), 14, width))
 	}
 	line("figures", "%s on %s, %s, %d threads", r.Model, r.CPU, r.SIMD, r.Threads)
 	line("requests", "prompts of %.0f tokens, answers of %.0f, at random times", r.Prompt, r.Reply)
-	line("one machine", "at most %.3g requests/s, %.3g per core, with %d answers at once; %.4g tokens/s of answers",
-		r.Capacity, r.PerCore, r.Places, r.Capacity*r.Reply)
+	line("one machine", "at most %s requests/s, %s per core, with %d answers at once; %s tokens/s of answers",
+		three(r.Capacity), three(r.PerCore), r.Places, four(r.Capacity*r.Reply))
 	table := terminal.Table{Columns: []terminal.Column{{Head: "of that"}, {Head: "requests/s", Drop: 1},
 		{Head: "first token"}, {Head: "95 of 100"}, {Head: "answer", Drop: 2}, {Head: "95 of 100"}}}
-	seconds := func(x float64) string { return fmt.Sprintf("%.3g s", x) }
+	seconds := func(x float64) string { return three(x) + " s" }
 	for _, u := range r.Uses {
-		table.Rows = append(table.Rows, []string{fmt.Sprintf("%.0f %%", 100*u.Share), fmt.Sprintf("%.3g", u.Rate),
+		table.Rows = append(table.Rows, []string{fmt.Sprintf("%.0f %%", 100*u.Share), three(u.Rate),
 			seconds(u.FirstMedian), seconds(u.First), seconds(u.Median), seconds(u.Answer)})
 	}
 	text, _ := table.String(width)
 	io.WriteString(w, "\n"+text+"\n")
 	if r.Machines > 0 {
 		u, load := r.Each, r.Prediction.Load
-		line("machines", "%d for %.4g requests/s: each at %.0f %%, with 95 of 100 first tokens within %s and 95 of 100 "+
-			"answers within %s", r.Machines, load, 100*u.Share, seconds(u.First), seconds(u.Answer))
+		line("machines", "%d for %s requests/s: each at %.0f %%, with 95 of 100 first tokens within %s and 95 of 100 "+
+			"answers within %s", r.Machines, four(load), 100*u.Share, seconds(u.First), seconds(u.Answer))
 	}
 	if r.Price > 0 {
 		of := "a machine that always has requests waiting"
 		if r.Machines > 0 {
 			of = "these machines"
 		}
-		line("price", "%.4g for a million tokens of answers, %.4g counting those of prompts: %s at %.4g for a core's hour",
-			r.PerAnswers, r.PerTokens, of, r.Price)
+		line("price", "%s for a million tokens of answers, %s counting those of prompts: %s at %s for a core's hour",
+			four(r.PerAnswers), four(r.PerTokens), of, four(r.Price))
 	}
 	_, err := io.WriteString(w, terminal.Wrap("Predicted by simulating requests in passes that take what was measured. "+
 		"Drafts and prompts that begin alike make it faster; templates, tokenizers and sockets are not counted. Requests go "+

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"os"
 	"sync"
@@ -169,7 +170,7 @@ func (f *promptFolder) stored(p *program) (*library.Stored, error) {
 	}
 	var once sync.Once
 	return &library.Stored{Store: folder, Failed: func(err error) {
-		once.Do(func() { fmt.Fprintf(p.stderr, "--cache-dir: %s; it may happen again\n", terminal.Line(err.Error(), 0)) })
+		once.Do(func() { p.say(slog.LevelWarn, "--cache-dir: %s; it may happen again", terminal.Line(err.Error(), 0)) })
 	}}, nil
 }
 

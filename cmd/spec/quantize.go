@@ -51,7 +51,7 @@ func (q *quantize) flags() []group {
 			func(v string) (err error) {
 				q.typ, err = choose(quantizations(), v)
 				return err
-			}).orWord(),
+			}).orWord().takes(quantizations()...),
 		switchFlag("--pure", &q.pure, true, "the same type for all matrices"),
 		fileFlag("--imatrix", &q.imatrix, "FILE", "an importance matrix (spec imatrix, or llama.cpp's of either format): "+
 			"errors are weighed by it"),
@@ -116,6 +116,8 @@ func (q *quantize) mixture() (convert.Mixture, error) {
 	}
 	return m, nil
 }
+
+func (*quantize) words() []string { return quantizations() }
 
 func (q *quantize) operand(v string) error {
 	if len(q.operands) == 3 {

@@ -59,7 +59,8 @@ func TestFileChangesInReceipts(t *testing.T) {
 		t.Error("the same text with another base")
 	}
 	done(t, "", append([]string{"verify", receipt}, changes...)...)
-	if _, text, code := spec(t, "", "verify", receipt); code != exitFailed || !strings.Contains(text, "model_sha256") {
+	if _, text, code := spec(t, "", "verify", receipt); code != exitFailed || !strings.Contains(text, "model_sha256") ||
+		!strings.Contains(text, "--override-kv") {
 		t.Errorf("exit %d: %s", code, text)
 	}
 	if _, err := os.Stat(receipt); err != nil {

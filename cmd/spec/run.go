@@ -74,21 +74,24 @@ func (c *converse) pick(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	all := c.usable(list)
+	all, others := c.usable(list)
 	for _, m := range all {
 		if m.needs > c.room() {
 			continue
 		}
 		c.model = m.Path
-		others := ""
+		why := ""
 		if len(all) > 1 {
-			others = fmt.Sprintf(", the largest of %d here that fits", len(all))
+			why = fmt.Sprintf(", the largest of %d here that fits", len(all))
 		}
-		_, err := fmt.Fprintf(p.stderr, "%s, %s (%s)%s\n", m.Repo, terminal.Line(m.File, 80), size(m.needs), others)
+		_, err := fmt.Fprintf(p.stderr, "%s, %s (%s)%s\n", m.Repo, terminal.Line(m.File, 80), size(m.needs), why)
 		return err
 	}
 	none := "no model is here"
-	if len(all) > 0 {
+	switch {
+	case len(all) == 0 && len(others) > 0:
+		none = fmt.Sprintf("no model here holds a conversation (spec run %s says why)", others[0].Repo)
+	case len(all) > 0:
 		none = fmt.Sprintf("none of the %d models here fits into %s of memory (spec run NAME reads one from disk in every "+
 			"pass)", len(all), size(c.room()))
 	}
@@ -119,8 +122,8 @@ type present struct {
 	needs int64 // bytes of memory, with the keys and values of a conversation
 }
 
-// usable lists the models of a cache that converse, the largest first.
-func (c *converse) usable(list []hub.Entry) (found []present) {
+// usable lists the models of a cache that converse, the largest first, and the others.
+func (c *converse) usable(list []hub.Entry) (found []present, others []hub.Entry) {
 	seen := map[string]bool{}
 	for _, e := range list {
 		id := e.Repo + "/" + e.File
@@ -130,10 +133,12 @@ func (c *converse) usable(list []hub.Entry) (found []present) {
 		seen[id] = true
 		if needs, err := c.examine(e.Path); err == nil {
 			found = append(found, present{e, needs})
+		} else {
+			others = append(others, e)
 		}
 	}
 	slices.SortStableFunc(found, func(a, b present) int { return cmp.Compare(b.needs, a.needs) })
-	return found
+	return found, others
 }
 
 // examine says what memory a model needs with a conversation, by its header: an error says why it cannot hold one, and
@@ -176,6 +181,8 @@ func (g *generate) conversable(path string) error {
 	case s.Kind == engine.KindEncoderDecoder && template == "" && g.template == "" && g.templateFile == "":
 		return fmt.Errorf("%s: an encoder-decoder model (%s) without a chat template: spec generate gives a prompt to its "+
 			"encoder; --chat-template says how a conversation is put to it", name, s.Architecture)
+	case s.Architecture == "t5encoder": // its states alone: nothing pools them
+		return fmt.Errorf("%s: an encoder alone (%s), which writes no text", name, s.Architecture)
 	case reads(s.Kind, s.Architecture):
 		return fmt.Errorf("%s: an encoder alone (%s), which writes no text; spec embed and spec rerank use it", name,
 			s.Architecture)

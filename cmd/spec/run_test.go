@@ -84,7 +84,8 @@ func TestRunWithNothing(t *testing.T) {
 	}
 	write(t, at("none/without-template"), string(small))
 	write(t, at("none/no-model"), "GGUF")
-	if _, errs, code := run(); code != exitFailed || !strings.Contains(errs, "no model is here") {
+	if _, errs, code := run(); code != exitFailed ||
+		!strings.Contains(errs, "no model here holds a conversation (spec run none/no-model says why); spec run FILE") {
 		t.Errorf("nothing that converses: exit %d, %s", code, errs)
 	}
 	conversing(t, testdata.Draft(), at("go/small"))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/specgo/spec/cmd/spec/internal/selftest"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/internal/compare"
 	"github.com/specgo/spec/internal/results"
 	"github.com/specgo/spec/internal/terminal"
 	"github.com/specgo/spec/speculative"
@@ -35,6 +36,7 @@ type selfTest struct {
 	modelFlags
 	draft   string
 	prompts string
+	single  givenPrompts
 	json    bool
 	config  selftest.Config
 }
@@ -44,6 +46,7 @@ func (x *selfTest) flags() []group {
 	return []group{
 		{"model", append(x.modelFlags.rows(),
 			draftRows("the draft model", "the draft model", func(file string) { x.draft = file })...)},
+		{"prompts", x.single.rows()},
 		{"measurement", []flag{
 			promptsRow(&x.prompts).or("six, built in"),
 			lengthRow(&c.Tokens, 1, 1<<20, "tokens generated after each prompt", "48, with --quick 24"),
@@ -55,15 +58,29 @@ func (x *selfTest) flags() []group {
 	}
 }
 
+func (x *selfTest) check() error {
+	if x.prompts != "" && len(x.single.list) > 0 {
+		return usagef("--prompts excludes -p and -f")
+	}
+	return nil
+}
+
 func (x *selfTest) run(ctx context.Context, p *program) (err error) {
 	c := x.config
 	origin := results.Here()
 	var from results.File
-	if x.prompts != "" {
+	switch {
+	case x.prompts != "":
 		if c.Prompts, from, err = readPrompts(ctx, x.prompts); err != nil {
 			return err
 		}
-	} else {
+	case len(x.single.list) > 0:
+		set, err := x.single.set(ctx, p)
+		if err != nil {
+			return err
+		}
+		c.Prompts, from = textsOf(set), set.File
+	default:
 		from = results.TextFile("built-in", []byte(strings.Join(c.Texts(), "\x00")))
 	}
 	c.Runtime = func(simd string, threads int) (*engine.Runtime, error) {
@@ -196,15 +213,22 @@ const promptsLimit = 256 << 20
 
 // promptsRow is --prompts of commands that read one set.
 func promptsRow(p *string) flag {
-	return fileFlag("--prompts", p, "FILE",
-		`prompts: lines {"prompt"}, a plain text that is one, or a built-in set: code, copy, open`)
+	return fileFlag("--prompts", p, "FILE", `prompts: lines {"prompt"}, a plain text that is one, or a built-in set: `+
+		strings.Join(builtinSets, ", ")).takes(builtinSets...)
 }
+
+// builtinSets are the names of prompts that the program has.
+var builtinSets = []string{"code", "copy", "open"}
 
 // readPrompts reads a set of prompts: what compare reads.
 func readPrompts(ctx context.Context, path string) (texts []string, file results.File, err error) {
 	set, err := readSet(ctx, path)
+	return textsOf(set), set.File, err
+}
+
+func textsOf(set compare.Set) (texts []string) {
 	for _, p := range set.Prompts {
 		texts = append(texts, p.Text)
 	}
-	return texts, set.File, err
+	return texts
 }

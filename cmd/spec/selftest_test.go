@@ -15,11 +15,12 @@ func TestSelftest(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
-	r := decode[selfTestReport](t, done(t, "", "selftest", "--quick", "-n", "2", "--draws", "100", "--json"))
+	r := decode[selfTestReport](t, done(t, "", "selftest", "--quick", "-n", "2", "--draws", "100", "--json",
+		"-p", `func\t`))
 	if r.Schema != 1 || r.Failed != 0 || len(r.Checks) < 30 || r.Result.Threads < 1 || len(r.Kernels) < 1 {
 		t.Errorf("%+v", r)
 	}
-	if why := lacks(r.Origin, 3); why != "" {
+	if why := lacks(r.Origin, 3); why != "" || r.Prompts[0] != results.TextFile("-p", []byte("func\t")) {
 		t.Errorf("%s: %+v", why, r.Origin)
 	}
 }
@@ -57,6 +58,7 @@ func TestSelftestPlanDemoUsage(t *testing.T) {
 		{"plan -p a --prompts " + prompts, "excludes", exitUsage},
 		{"plan --prompts " + prompts, `no "prompt"`, exitFailed},
 		{"selftest --prompts missing.jsonl", "missing.jsonl", exitFailed},
+		{"selftest -f missing.txt", "missing.txt", exitFailed},
 		{"selftest --draws 1", "--draws", exitUsage},
 		{"selftest -m missing.gguf", "missing.gguf", exitFailed},
 		{"demo -n 0", "-n", exitUsage},

@@ -211,7 +211,7 @@ func (s *servedModels) resolve(ctx context.Context, p *program) (err error) {
 	}
 	for i := range s.presets {
 		if err := s.presets[i].resolve(ctx, p); err != nil {
-			return err
+			return fmt.Errorf("%s: %w", s.presets[i].at, err)
 		}
 	}
 	return nil
@@ -399,32 +399,32 @@ func (s *serving) run(ctx context.Context, p *program) error {
 	}
 	for _, l := range listeners.metrics {
 		go func() { failed <- server.ServeMetrics(l) }()
-		fmt.Fprintf(p.stderr, "spec serve: metrics on http://%s/metrics\n", l.Addr())
+		p.say(slog.LevelInfo, "spec serve: metrics on http://%s/metrics", l.Addr())
 	}
 	at := listeners.answers[0].Addr()
 	if s.opened != nil {
 		s.opened(at)
 	}
-	if err := s.loadAll(ctx, server, entries); err != nil {
+	err = s.loadAll(ctx, server, entries)
+	if err == nil && ctx.Err() == nil {
+		p.say(slog.LevelInfo, "spec serve: listening on %s://%s", scheme, at)
+		s.tell(p, "READY=1")
+		if s.listening != nil {
+			s.listening(at)
+		}
+		err = s.until(ctx, p, failed, func() error {
+			return s.reload(ctx, p, server, func(next *serving) ([]serve.Entry, error) { return next.entries(p, rt) })
+		})
+	}
+	if err != nil && ctx.Err() == nil { // otherwise it is told to stop, which is no failure while models are loaded
 		return err
 	}
-	fmt.Fprintf(p.stderr, "spec serve: listening on %s://%s\n", scheme, at)
-	s.tell(p, "READY=1")
-	if s.listening != nil {
-		s.listening(at)
-	}
-	err = s.until(ctx, p, failed, func() error {
-		return s.reload(ctx, p, server, func(next *serving) ([]serve.Entry, error) { return next.entries(p, rt) })
-	})
-	if err != nil {
-		return err
-	}
-	fmt.Fprintln(p.stderr, "spec serve: shutting down")
+	p.say(slog.LevelInfo, "spec serve: shutting down")
 	s.tell(p, "STOPPING=1")
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), seconds(s.shutdown))
 	defer cancel()
 	if err := server.Shutdown(ctx); err != nil {
-		fmt.Fprintf(p.stderr, "spec serve: requests cut off after %d seconds\n", s.shutdown)
+		p.say(slog.LevelWarn, "spec serve: requests cut off after %d seconds", s.shutdown)
 	}
 	return nil
 }
@@ -443,9 +443,9 @@ func (s *serving) until(ctx context.Context, p *program, failed <-chan error, re
 		case <-hung:
 			s.tell(p, systemd.Reloading()...)
 			if err := reload(); err != nil {
-				fmt.Fprintf(p.stderr, "spec serve: not reloaded: %s\n", message(err))
+				p.say(slog.LevelError, "spec serve: not reloaded: %s", message(err))
 			} else {
-				fmt.Fprintln(p.stderr, "spec serve: reloaded")
+				p.say(slog.LevelInfo, "spec serve: reloaded")
 			}
 			s.tell(p, "READY=1")
 		}
@@ -455,7 +455,7 @@ func (s *serving) until(ctx context.Context, p *program, failed <-chan error, re
 // tell tells the supervisor that has started the server, if it listens.
 func (s *serving) tell(p *program, lines ...string) {
 	if err := systemd.Notify(p.env("NOTIFY_SOCKET"), lines...); err != nil {
-		fmt.Fprintf(p.stderr, "spec serve: NOTIFY_SOCKET: %s\n", message(err))
+		p.say(slog.LevelWarn, "spec serve: NOTIFY_SOCKET: %s", message(err))
 	}
 }
 
@@ -497,7 +497,7 @@ func (s *serving) free(p *program, list []func()) {
 	select {
 	case <-done:
 	case <-time.After(freeTimeout):
-		fmt.Fprintf(p.stderr, "spec serve: work under way has not ended within %v\n", freeTimeout)
+		p.say(slog.LevelWarn, "spec serve: work under way has not ended within %v", freeTimeout)
 	}
 }
 
@@ -575,7 +575,7 @@ func (s *serving) entries(p *program, rt *engine.Runtime) (list []serve.Entry, e
 	}
 	for _, m := range s.presets {
 		if err := add(m.names[0], m.servedFile); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", m.at, err)
 		}
 		m.told(&list[len(list)-1])
 	}

@@ -353,6 +353,26 @@ func TestServeBusyPort(t *testing.T) {
 	if err := j.run(t.Context(), p); err == nil || err.Error() != want {
 		t.Errorf("%v", err)
 	}
+	if err := j.resolve(t.Context(), p); err == nil || err.Error() != want {
+		t.Errorf("of metrics, before a download: %v", err)
+	}
+}
+
+// A server that is told to stop while its models are loaded ends without an error.
+func TestServeStopsWhileLoading(t *testing.T) {
+	j, _, err := serveCommand.parse([]string{"--port", "0", "-t", "1"}, noEnvironment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := j.(*serving)
+	ctx, stop := context.WithCancel(t.Context())
+	s.opened = func(net.Addr) { stop() }
+	s.listening = func(net.Addr) { t.Error("it is ready") }
+	var log bytes.Buffer
+	p := &program{stdout: io.Discard, stderr: &log, env: func(string) string { return "" }}
+	if err := s.run(ctx, p); err != nil || !strings.Contains(log.String(), "shutting down") {
+		t.Errorf("%v, %s", err, log.String())
+	}
 }
 
 // It listens before it loads.

@@ -81,12 +81,14 @@ func listen(address, flags, change string) (net.Listener, error) {
 // resolve finds the files of models. Downloads may take long, so an address in use is told before they begin.
 func (s *serving) resolve(ctx context.Context, p *program) error {
 	if !systemd.Given(p.env) {
-		l, err := s.listen()
+		on, err := s.listeners(p)
 		if err != nil {
 			return err
 		}
-		if err := l.Close(); err != nil {
-			return err
+		for _, l := range slices.Concat(on.answers, on.metrics) {
+			if err := l.Close(); err != nil {
+				return err
+			}
 		}
 	}
 	return s.servedModels.resolve(ctx, p)

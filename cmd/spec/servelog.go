@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"sync"
@@ -19,14 +21,30 @@ func (s *serving) log(w io.Writer) *slog.Logger {
 	return nil
 }
 
-// logTo makes what the program writes on standard error lines of the log, where each has to be JSON.
+// logTo makes what the program writes on standard error lines of the log, where each has to be JSON. --log-level holds
+// for what it says in both forms.
 func (s *serving) logTo(p *program) {
+	p.least = s.level
 	if _, done := p.stderr.(*lineLog); s.logFormat == "json" && !done {
 		p.stderr = &lineLog{w: p.stderr, log: s.log(p.stderr)}
 	}
 }
 
-// lineLog writes each line as a record of a log.
+// say writes a line on standard error: what goes on is slog.LevelInfo, what somebody should look at slog.LevelWarn, and
+// what ends the program slog.LevelError.
+func (p *program) say(level slog.Level, format string, a ...any) {
+	if p.least != nil && level < p.least.Level() {
+		return
+	}
+	line := fmt.Sprintf(format, a...)
+	if l, ok := p.stderr.(*lineLog); ok {
+		l.log.Log(context.Background(), level, line)
+		return
+	}
+	fmt.Fprintln(p.stderr, line) // whoever reads it may be gone
+}
+
+// lineLog writes each line as a record of a log, of slog.LevelInfo: what is more than that is said by say.
 type lineLog struct {
 	w   io.Writer // of the log
 	log *slog.Logger
@@ -44,7 +62,7 @@ func (l *lineLog) Write(b []byte) (int, error) {
 		if !found {
 			return len(b), nil
 		}
-		l.log.Warn(string(line)) // it is meant to be seen
+		l.log.Info(string(line))
 		l.part = rest
 	}
 }

@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
+	"log/slog"
 	"math"
 	"strconv"
 	"strings"
@@ -47,7 +47,7 @@ func (s *serving) load(ctx context.Context, p *program, rt *engine.Runtime, f se
 		return nil, err
 	}
 	if most := target.Config().Context; s.context > most {
-		fmt.Fprintf(p.stderr, "-c %d: %s has a context of %d tokens, which is used\n", s.context,
+		p.say(slog.LevelWarn, "-c %d: %s has a context of %d tokens, which is used", s.context,
 			terminal.Line(flags.name(), 60), most)
 	}
 	m = &servedModel{library.Parts{Target: target, Close: target.Close}, library.Options{

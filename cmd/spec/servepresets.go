@@ -24,6 +24,7 @@ type preset struct {
 	system     string          // message of conversations that have none
 	parameters json.RawMessage // of requests, by the names of Ollama's options; nil: none
 	startup    bool            // it is loaded before the first request for it
+	at         string          // its section, for errors
 }
 
 // offering is a job that has models for requests to choose among.
@@ -125,7 +126,7 @@ func presetOf(file *ini.File, s *ini.Section) (m preset, err error) {
 			options[o] = jsonNumber(e.Value)
 		}
 	}
-	m.names = []string{s.Name}
+	m.names, m.at = []string{s.Name}, fmt.Sprintf("%s, section [%s]", file.Name, shown(s.Name))
 	if len(one.aliases) > 0 {
 		m.names = append(m.names, one.aliases[0]...)
 	}

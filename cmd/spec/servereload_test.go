@@ -157,18 +157,39 @@ func TestServeReloads(t *testing.T) {
 	told("STOPPING=1")
 	var messages []string
 	for line := range strings.Lines(log) {
-		var r struct {
-			Message string `json:"msg"`
-		}
+		var r struct{ Level, Msg string }
 		if err := json.Unmarshal([]byte(line), &r); err != nil {
 			t.Errorf("no JSON: %s", line)
 		}
-		message, _, _ := strings.Cut(r.Message, " /")
-		messages = append(messages, message)
+		messages = append(messages, r.Level+" "+r.Msg)
 	}
-	for _, want := range []string{"spec serve: reloaded", "spec serve: not reloaded:", "spec serve: shutting down"} {
+	for _, want := range []string{"INFO spec serve: listening on https:", "INFO spec serve: reloaded",
+		"ERROR spec serve: not reloaded:", "INFO spec serve: shutting down"} {
 		if !slices.ContainsFunc(messages, func(m string) bool { return strings.HasPrefix(m, want) }) {
 			t.Errorf("the log does not say %q: %q", want, messages)
+		}
+	}
+}
+
+// A server that is to be quiet says what somebody should look at, in both forms of the log; mistakes of the command
+// line have the form too.
+func TestQuietServersSayWhatIsWrong(t *testing.T) {
+	for _, format := range []string{"text", "json"} {
+		_, stop := started(t, "--log-level", "warn", "--log-format", format, "-c", "1000000", "-t", "1")
+		log, err := stop()
+		asJSON := strings.HasPrefix(log, `{"time":`) && strings.Contains(log, `"level":"WARN"`)
+		if err != nil || strings.Count(log, "\n") != 1 || !strings.Contains(log, "-c 1000000: ") ||
+			asJSON != (format == "json") {
+			t.Errorf("%s: %v, %s", format, err, log)
+		}
+	}
+	for _, line := range []string{"--no-such", "-m no-such.gguf --port 0", "--ssl-cert-file c"} {
+		args := append([]string{"serve", "--log-format", "json", "--log-level", "error"}, strings.Fields(line)...)
+		_, errs, code := spec(t, "", args...)
+		var r struct{ Level, Msg string }
+		if err := json.Unmarshal([]byte(errs), &r); err != nil || code == exitDone || r.Level != "ERROR" ||
+			!strings.HasPrefix(r.Msg, "spec serve: ") {
+			t.Errorf("%s: exit %d, %v, %s", line, code, err, errs)
 		}
 	}
 }

@@ -86,20 +86,23 @@ func (s *network) rows() []flag {
 			"connections of one address that have not shown a key yet").or("256"))
 }
 
+// logLevels are the values of --log-level.
+var logLevels = []string{"debug", "info", "warn", "error"}
+
 // logRows are what a server writes on standard error.
 func (s *serving) logRows() []flag {
 	return []flag{
 		choiceFlag("--log-format", &s.logFormat, []string{"text", "json", "off"},
 			"one line on standard error for each request, without texts").or("text"),
-		valueFlag("--log-level", "debug|info|warn|error",
-			"the least that is logged: each request is info, one of a health check or of /metrics debug",
+		valueFlag("--log-level", strings.Join(logLevels, "|"),
+			"the least that is logged: what goes on and each request is info, one of a health check or of /metrics debug",
 			func(v string) error {
-				name, err := choose([]string{"debug", "info", "warn", "error"}, v)
+				name, err := choose(logLevels, v)
 				if err != nil {
 					return err
 				}
 				return s.level.UnmarshalText([]byte(name))
-			}).or("info"),
+			}).or("info").takes(logLevels...),
 		switchFlag("--log-prompts", &s.logPrompts, true, "log prompts and answers too"),
 		switchFlag("-v, --verbose", &s.verbose, true,
 			"answers of /v1/chat/completions have __verbose, with the prompt that the chat template made"),

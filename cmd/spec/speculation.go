@@ -108,7 +108,7 @@ func choiceRows(c *speculative.Choice) []flag {
 					c.Sampling, err = speculative.ParseDraftSampling(v)
 				}
 				return err
-			}).or("shared, but q for --verify rejection and block"),
+			}).or("shared, but q for --verify rejection and block").takes(speculative.DraftSamplings()...),
 		choiceFlag("--verify", &c.Verify, speculative.Names(speculative.Verifiers(), false),
 			"which drafted tokens are kept: "+about(speculative.Verifiers())+
 				"; greedy, match and stairs give the same text as no drafts").or("greedy at --temp 0, else match"),

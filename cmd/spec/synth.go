@@ -58,9 +58,11 @@ func (s *synthesis) flags() []group {
 				s.typed = true
 				s.typ, err = choose(synth.Types(), v)
 				return err
-			}).or("q8_0"),
+			}).or("q8_0").takes(synth.Types()...),
 	}}}
 }
+
+func (*synthesis) words() []string { return append(enlargements(), synth.Shapes()...) }
 
 func (s *synthesis) operand(v string) error {
 	switch {
@@ -81,7 +83,7 @@ func (s *synthesis) check() error {
 	case s.out == "":
 		return usagef("OUT is missing: the file to write")
 	}
-	what, err := choose(append(enlargements(), synth.Shapes()...), s.what)
+	what, err := choose(s.words(), s.what)
 	if err != nil {
 		return usagef("%s is %v", shown(s.what), err)
 	}

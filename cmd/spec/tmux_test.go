@@ -258,6 +258,37 @@ func TestTmuxChat(t *testing.T) {
 	p.restored()
 }
 
+// /edit gives the last message to $EDITOR, and what that leaves is the next message, to go on with; Tab completes a
+// drafter's name.
+func TestTmuxEdit(t *testing.T) {
+	p := newPane(t, 80, 20)
+	program := filepath.Join(t.TempDir(), "editor")
+	write(t, program, "#!/bin/sh\nstty -a | grep -q ' icanon ' && sed -i 's/first/second/; $a more' \"$1\"\n")
+	if err := os.Chmod(program, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p.keys("clear; VISUAL= EDITOR="+program+" "+p.spec, "Enter")
+	p.wait("ends\n>")
+	p.keys("-l", "// first")
+	p.keys("Enter")
+	p.wait("\n>")
+	p.keys("-l", "/edit")
+	p.keys("Enter")
+	p.wait("\n> // second\n. more")
+	p.keys("-l", " and more")
+	p.wait("\n> // second\n. more and more")
+	p.keys("C-c")
+	p.wait(">")
+	p.keys("-l", "/draft suff")
+	p.keys("Tab")
+	p.wait("\n> /draft suffix")
+	p.keys("Enter")
+	p.wait("\n> /draft suffix\n>")
+	p.keys("C-d")
+	p.wait("$")
+	p.restored()
+}
+
 // Without a terminal lines have any length.
 func TestPipedLongLine(t *testing.T) {
 	d, _, _ := newDialog(strings.Repeat("x", 1<<20) + "\nshort\n")

@@ -82,6 +82,7 @@ func TestRefusedTogether(t *testing.T) {
 		{"`bench --type`", "no `--shape`", []string{"bench", "-m", target, "--type", "q4_0"}},
 		{"`serve --ssl-cert-file`", "no `--ssl-key-file`", []string{"serve", "--ssl-cert-file", text}},
 		{"`plan --prompts`", "`-p`, `-f`", []string{"plan", "-p", "x", "--prompts", text}},
+		{"`selftest --prompts`", "`-p`, `-f`", []string{"selftest", "-p", "x", "--prompts", text}},
 		{"`bench -m`", "`--shape`", []string{"bench", "-m", target, "--shape", "llama-1b"}},
 		{"`bench --limits`", "`-m`, `--shape` and others", []string{"bench", "--limits", "-m", target}},
 		{"`inspect --memory`", "`--json`", []string{"inspect", "--memory", "1G", "--json", "-m", target}},

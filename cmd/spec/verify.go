@@ -108,6 +108,10 @@ func (v *verification) run(ctx context.Context, p *program) error {
 		return errors.Join(printJSON(p.stdout, d), err)
 	}
 	if err != nil {
+		if differs.Field == "model_sha256" {
+			return fmt.Errorf("%w; --rope-scaling, --override-kv and others that change a model are part of it: give those of "+
+				"the text", err)
+		}
 		return err
 	}
 	how := "greedy"

@@ -17,7 +17,7 @@ var directives = map[string]map[string][]string{
 	"Service": {
 		"Type": {"notify"}, "ExecReload": {"/bin/kill -HUP $MAINPID"}, "ExecStart": nil, "TimeoutStartSec": nil, "TimeoutStopSec": nil,
 		"Restart": {"on-failure"}, "DynamicUser": {"yes"}, "StateDirectory": nil, "ProtectSystem": {"strict"},
-		"ProtectHome": {"yes"}, "PrivateTmp": {"yes"}, "PrivateDevices": {"yes"}, "NoNewPrivileges": {"yes"},
+		"SuccessExitStatus": {"130"}, "ProtectHome": {"yes"}, "PrivateTmp": {"yes"}, "PrivateDevices": {"yes"}, "NoNewPrivileges": {"yes"},
 		"ProtectKernelTunables": {"yes"}, "ProtectControlGroups": {"yes"}, "RestrictAddressFamilies": nil,
 		"SystemCallArchitectures": {"native"}, "MemoryDenyWriteExecute": {"yes"},
 	},

@@ -1,9 +1,10 @@
 package charts
 
 import (
-	"fmt"
 	"math"
 	"slices"
+
+	"github.com/specgo/spec/internal/units"
 )
 
 // Boxes show distributions, one a row: every value a spot, the middle half as a box, the median as
@@ -55,7 +56,7 @@ func (b *Boxes) SVG() string {
 		}
 		c.rect(fill(x.Color)+" band", s.at(at(0.25)), y+2, s.at(at(0.75))-s.at(at(0.25)), row-4, 3, "")
 		c.line("stroke "+stroke(x.Color), s.at(at(0.5)), y+1, s.at(at(0.5)), y+row-1)
-		c.text("strong halo", "middle", s.at(at(0.5)), y-3, fmt.Sprintf("%.4g%s", at(0.5), b.Unit))
+		c.text("strong halo", "middle", s.at(at(0.5)), y-3, units.Number(at(0.5), 4)+b.Unit)
 	}
 	c.text("soft", "middle", (left+width-right)/2, height+31, b.X)
 	return c.done(height+36, b.Label)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/specgo/spec/internal/units"
 )
 
 // Bounds are what 95 of 100 requests have to stay within, in seconds; 0: no bound.
@@ -172,8 +174,8 @@ func (q *Question) machines(ctx context.Context, s simulation, p *Prediction) er
 		return err
 	}
 	if !within(alone) {
-		return fmt.Errorf("%w: of requests that a machine has for itself, 5 in 100 take more than %.3g s to the first "+
-			"token, and more than %.3g s to the last", ErrBounds, alone.First, alone.Answer)
+		return fmt.Errorf("%w: of requests that a machine has for itself, 5 in 100 take more than %s s to the first "+
+			"token, and more than %s s to the last", ErrBounds, units.Number(alone.First, 3), units.Number(alone.Answer, 3))
 	}
 	enough := func(n int) (bool, error) {
 		u, err := s.use(ctx, q.Load.Rate/float64(n), p.Capacity)
@@ -185,8 +187,8 @@ func (q *Question) machines(ctx context.Context, s simulation, p *Prediction) er
 	}
 	least := q.Load.Rate / p.Capacity // more are needed
 	if !(least < mostMachines) {
-		return fmt.Errorf("%.3g requests per second: more than %d machines, each of at most %.3g", q.Load.Rate, mostMachines,
-			p.Capacity)
+		return fmt.Errorf("%s requests per second: more than %d machines, each of at most %s",
+			units.Number(q.Load.Rate, 3), mostMachines, units.Number(p.Capacity, 3))
 	}
 	few := int(least) // not enough
 	for step := 1; ; step *= 2 {

@@ -98,6 +98,18 @@ func Commit() string {
 	return commit + changed
 }
 
+// CommitTime is when that revision was made; zero where the go command noted none.
+func CommitTime() (at time.Time) {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.time" {
+				at, _ = time.Parse(time.RFC3339, s.Value) // the go command's own form
+			}
+		}
+	}
+	return at
+}
+
 // CPU is what the processor calls itself, with its family and model: names of virtual machines say little.
 func CPU() string {
 	c := cpuid.CPU

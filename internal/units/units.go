@@ -1,7 +1,11 @@
 // Package units writes numbers for people: never with an exponent, never as a thousand of a smaller unit.
 package units
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+	"strconv"
+)
 
 // Bytes is a number of bytes in units of a thousand: 512 bytes, 1.6 MB, 1.05 GB.
 func Bytes(n int64) string {
@@ -17,6 +21,16 @@ func Count(n int64) string {
 		return fmt.Sprint(n)
 	}
 	return scaled(float64(n), []step{{1e3, 1, "k"}, {1e6, 1, "M"}, {1e9, 2, "billion"}})
+}
+
+// Number is x with so many digits that count, from its first one that is not zero on, and all digits before the point:
+// with three of them 0.0123, 4.56, 789, 12345.
+func Number(x float64, digits int) string {
+	if math.Abs(x) >= math.Pow10(digits-1) {
+		return strconv.FormatFloat(x, 'f', 0, 64)
+	}
+	rounded, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'e', digits-1, 64), 64) // its own form
+	return strconv.FormatFloat(rounded, 'f', -1, 64)
 }
 
 // A step is a unit from its size on, with digits behind the point.

@@ -27,3 +27,17 @@ func TestCount(t *testing.T) {
 		}
 	}
 }
+
+func TestNumber(t *testing.T) {
+	for x, want := range map[float64]string{
+		0: "0", 0.00001234: "0.0000123", 0.0123: "0.0123", 0.99951: "1", 4.5: "4.5", 4.567: "4.57", 9.996: "10", 99.96: "100",
+		999.6: "1000", 1050: "1050", 12345.6: "12346", 1e12: "1000000000000", -2345: "-2345", math.Inf(1): "+Inf",
+	} {
+		if got := Number(x, 3); got != want {
+			t.Errorf("%v: %s, want %s", x, got, want)
+		}
+	}
+	if got := Number(1234.5, 4) + " " + Number(0.12345, 4); got != "1234 0.1235" && got != "1234 0.1234" {
+		t.Error(got)
+	}
+}

@@ -236,6 +236,28 @@ withPage("a long conversation is drawn in pieces, the last one at once", async (
     const sorted = times.map((x) => x[i]).sort((a, b) => a - b).map(Math.round);
     t.diagnostic(`${what}: ${sorted[2]} ms (median of 5, ${sorted[0]} to ${sorted[4]})`);
   }
+  // What is far from the reader is not laid out until the reader comes there, and nothing moves then under the reader's eyes.
+  const laidOut = () => page.$$eval("#log article", (l) => l.filter((a) => a.querySelector(".body").checkVisibility({ contentVisibilityAuto: true })).length);
+  const atEnd = () => page.$eval("#log", (e) => e.scrollHeight - e.scrollTop - e.clientHeight < 2);
+  assert.ok(await laidOut() < 100, `${await laidOut()} of 150 messages are laid out`);
+  assert.ok(await atEnd(), "the reader is still at the end");
+  const moved = await page.evaluate(async () => {
+    const frames = async (n) => { for (let i = 0; i < n; i++) await new Promise((resolve) => requestAnimationFrame(resolve)); };
+    const log = document.querySelector("#log"), box = log.getBoundingClientRect();
+    let most = 0, grown = 0;
+    while (log.scrollTop > 0) {
+      const by = Math.min(500, log.scrollTop), height = log.scrollHeight;
+      const seen = [...log.querySelectorAll("article")].find((a) => a.getBoundingClientRect().bottom > box.top + 1), before = seen.getBoundingClientRect().top;
+      log.scrollBy(0, -by);
+      await frames(4);
+      most = Math.max(most, Math.abs(seen.getBoundingClientRect().top - before - by));
+      grown += Math.abs(log.scrollHeight - height);
+    }
+    return { most, grown };
+  });
+  assert.ok(moved.grown > 1000, `${moved.grown} pixels were guessed wrong: the test tests nothing`);
+  assert.ok(moved.most < 2, `the text moves by ${moved.most} pixels`);
+  assert.ok(await page.$eval("#log article .body", (a) => a.checkVisibility({ contentVisibilityAuto: true })), "the first message is there when the reader is");
   const ids = await page.$$eval("#log article", (l) => l.map((e) => parseInt(e.querySelector(".body").textContent)));
   assert.deepEqual(ids, messages.map((_, i) => i), "in order");
 

@@ -62,7 +62,9 @@ export class Log {
   // more draws the piece before what is drawn, and keeps what the reader sees where it is.
   more() {
     const from = Math.max(0, this.waiting - piece), fromEnd = this.element.scrollHeight - this.element.scrollTop;
-    this.element.prepend(...this.path.slice(from, this.waiting).map((m, i) => this.view(m, from + i)));
+    const far = this.path.slice(from, this.waiting).map((m, i) => this.view(m, from + i));
+    for (const e of far) e.dataset.far = ""; // out of sight the browser leaves them out, see style.css
+    this.element.prepend(...far);
     this.waiting = from;
     this.element.dataset.drawn = this.path.length - from;
     this.element.scrollTop = this.element.scrollHeight - fromEnd;

@@ -6,9 +6,9 @@ package selftest
 import (
 	"context"
 	"fmt"
-
 	"time"
 
+	"github.com/specgo/spec/asm"
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/speculative"
@@ -94,7 +94,7 @@ func (c *Config) Texts() []string {
 }
 
 // kernels are all names of kernel sets; those that the machine lacks are skipped.
-var kernels = []string{"scalar", "avx2", "avxvnni", "avx512", "amx", "neon", "dotprod", "i8mm"}
+var kernels = asm.Names()
 
 // Run makes all checks. A check that fails is not an error: it is in the result.
 func Run(ctx context.Context, c Config) (Result, error) {
