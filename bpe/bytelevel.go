@@ -51,7 +51,24 @@ func (b *byteLevel) encode(s *scratch, text string) {
 	}
 }
 
+// word appends the ids of a word.
 func (b *byteLevel) word(s *scratch, word string) {
+	if s.words == nil || s.barred != nil || len(word) > cachedBytes {
+		b.newWord(s, word)
+		return
+	}
+	kept := s.words.slot(word)
+	if kept.holds(word) {
+		s.ids = append(s.ids, kept.ids[:kept.n]...)
+		return
+	}
+	before := len(s.ids)
+	b.newWord(s, word)
+	kept.set(word, s.ids[before:])
+}
+
+// newWord is word, of one that is not cached.
+func (b *byteLevel) newWord(s *scratch, word string) {
 	if b.whole != nil {
 		if id, ok := b.whole[word]; ok && !s.barred[id] {
 			s.ids = append(s.ids, id)

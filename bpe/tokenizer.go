@@ -47,7 +47,8 @@ type scratch struct {
 	barred    map[int32]bool // tokens that the fragment must not become, nil for none
 	begins    bool           // the fragment begins a text or follows a special token
 	split     splitState
-	read      int // characters that splitters, and bytes that tries, have looked at, roughly: for tests
+	words     *wordCache // nil until a text is long
+	read      int        // characters that splitters, and bytes that tries, have looked at, roughly: for tests
 }
 
 // EncodeOptions says how [Tokenizer.Encode] treats special tokens and the
@@ -101,6 +102,9 @@ func (t *Tokenizer) encode(text string, parts []Part, o EncodeOptions) []int32 {
 		s = new(scratch)
 	}
 	s.ids = s.ids[:0]
+	if s.words == nil && len(text) >= cachedText {
+		s.words = newWordCache(cachedWords)
+	}
 	front, back := t.Marks()
 	if o.AddSpecial && front >= 0 {
 		s.ids = append(s.ids, front)

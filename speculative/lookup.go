@@ -54,7 +54,7 @@ func (l *lookups) Observe(r *Round) { l.observe(r) }
 func IndexSource(x *lookup.Index) CandidateSource { return &indexSource{index: x} }
 
 // mostSearches is how many branches of a draft are searched for by themselves, where the match of the sequence's end
-// does not lead to them.
+// does not lead to them, or stands for many places of which few examples are left.
 const mostSearches = 4
 
 type indexSource struct {
@@ -94,7 +94,7 @@ func (s *indexSource) Next(path []int32, branch int) (id int32, match int) {
 			s.failed = s.index.Step(&s.at, id)
 		}
 	}
-	if s.failed == nil && s.at.Length() == 0 && branch > 0 && s.searches > 0 {
+	if s.failed == nil && (s.at.Length() == 0 || s.at.Sparse()) && branch > 0 && s.searches > 0 {
 		s.searches--
 		s.search(&s.at, path)
 	}

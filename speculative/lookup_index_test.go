@@ -71,6 +71,44 @@ func TestLookupInOtherTexts(t *testing.T) {
 	}
 }
 
+// Of a match with many places there are examples. Where few of them go on as the draft does, what the draft ends with is
+// searched for again.
+func TestExamplesAreSearchedForAgain(t *testing.T) {
+	const vocab = 512
+	end := []int32{1, 2, 3}
+	var text []int32
+	for i := range int32(60) { // a third goes on with 10, and half of that with 11
+		text = append(append(text, 200+i), end...)
+		switch {
+		case i%3 > 0:
+			text = append(text, 300+i)
+		case i%2 > 0:
+			text = append(text, 10, 11, 12)
+		default:
+			text = append(text, 10, 300+i)
+		}
+	}
+	index := indexOf(t, vocab, text)
+	source, sequence := IndexSource(index), slices.Concat([]int32{19}, end)
+	source.Begin(sequence)
+	if id, _ := source.Next(sequence, 0); id != 10 {
+		t.Fatalf("%d follows", id)
+	}
+	path := append(sequence, 10)
+	var stepped, again lookup.Match
+	if err := errors.Join(index.Match(&stepped, sequence, 0), index.Step(&stepped, 10), index.Match(&again, path, 0)); err != nil {
+		t.Fatal(err)
+	}
+	_, few, of, _ := index.Next(&stepped)
+	id, count, places, _ := index.Next(&again)
+	if !stepped.Sparse() || again.Sparse() || few*places == count*of {
+		t.Fatalf("%d of %d places are left, %d of %d are found", few, of, count, places)
+	}
+	if got, match := source.Next(path, 1); got != id || match != max(1, again.Length()*count/places) {
+		t.Errorf("%d follows by a match of %d, want %d by %d of %d", got, match, id, count, places)
+	}
+}
+
 // An index that is damaged ends the text with an error that names it, in a lookup and in a tree.
 func TestDamagedIndexEndsTheText(t *testing.T) {
 	model := random(3)

@@ -25,7 +25,7 @@ var lookupCommand = command{
 	name:  "lookup",
 	does:  "indexes of texts that drafts look up in",
 	usage: "[build [-m FILE] PATH... | check PATH... | rm NAME... | list] [flags]",
-	about: `Drafts may look up in other texts what followed the last tokens there: --lookup PATH of generate, chat, run, batch and serve, which makes an index of PATH where there is none. "build" makes it ahead: of a file or a folder of texts, or of a file .jsonl, whose values named text, content, completion, response, answer, output, output_text and reasoning_content are texts each (answers of spec batch are such a file). An index is for one vocabulary, so -m says which. It takes 6 to 8 bytes for each token; making it takes 192 MiB and the pages of the tokens.
+	about: `Drafts may look up in other texts what followed the last tokens there: --lookup PATH of generate, chat, run, batch and serve, which makes an index of PATH where there is none. "build" makes it ahead: of a file or a folder of texts, or of a file .jsonl, whose values named text, content, completion, response, answer, output, output_text and reasoning_content are texts each (answers of spec batch are such a file). An index is for one vocabulary, so -m says which. It takes about 6 bytes for each token; making it takes 128 MiB and 2 bytes for each token, which are pages of the file.
 
 Without a word, or with list, the indexes in the cache directory are listed; "rm" deletes those of these names, "check" reads an index and its sums. An index of files that have changed since is made anew.
 
@@ -49,7 +49,7 @@ func (l *lookingUp) flags() []group {
 		modelRow(&l.model, "the target inside this program").when(build),
 		fileFlag("-o, --output", &l.output, "FILE", "the index, which --lookup FILE then names").or("one in the cache " +
 			"directory, which --lookup PATH finds").when(build),
-		memoryRow(&l.memory, "memory for sorting, with build").or("192MiB").when(build),
+		memoryRow(&l.memory, "memory for sorting, with build").or("128MiB").when(build),
 	}}, {"output", []flag{jsonRow(&l.json)}}}
 }
 
@@ -250,7 +250,21 @@ func lookupFile(ctx context.Context, p *program, dir string, tok *bpe.Tokenizer,
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return "", err
 	}
+	removeUnfinished(dir)
 	return file, buildLookup(ctx, p, tok, file, []string{whole}, memory)
+}
+
+// abandonedLookup is the time without a write after which an unfinished index is one that a killed program has left.
+const abandonedLookup = 24 * time.Hour
+
+// removeUnfinished deletes what killed programs have left in the cache directory.
+func removeUnfinished(dir string) {
+	files, _ := filepath.Glob(filepath.Join(dir, ".*"+lookupEnd+"-*"))
+	for _, file := range files {
+		if info, err := os.Lstat(file); err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > abandonedLookup {
+			_ = os.Remove(file)
+		}
+	}
 }
 
 // buildLookup makes an index, and says how long it took.

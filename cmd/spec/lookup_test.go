@@ -2,10 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // --lookup drafts from other texts and leaves the text as it is; an index is made once, found again, made anew when its
@@ -56,8 +58,21 @@ func TestLookup(t *testing.T) {
 		}
 	}
 	write("other.txt", "something else")
+	now, old := filepath.Join(dir, "lookup", ".texts-1"+lookupEnd+"-1"), filepath.Join(dir, "lookup", ".texts-2"+lookupEnd+"-2-3")
+	for file, age := range map[string]time.Duration{now: time.Hour, old: 25 * time.Hour} { // of programs that were killed
+		at := time.Now().Add(-age)
+		if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Chtimes(file, at, at)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if _, stderr := run(args("--lookup", folder, "--drafter", "lookup")); !strings.Contains(stderr, made) {
 		t.Errorf("files changed: %s", stderr)
+	}
+	if _, err := os.Stat(old); err == nil {
+		t.Error("an unfinished index stays")
+	}
+	if err := os.Remove(now); err != nil {
+		t.Errorf("an index that is being made is deleted: %v", err)
 	}
 	index := filepath.Join(dir, "index")
 	if stdout, stderr, code := spec(t, "", "lookup", "build", "-o", index, file); code != 0 ||

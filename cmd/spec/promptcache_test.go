@@ -2,10 +2,15 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/specgo/spec/testdata"
 )
 
 // cachedText is what spec generate --json has written.
@@ -113,6 +118,42 @@ func TestPromptsAreComputedAhead(t *testing.T) {
 		{"build", "--cache-dir", folder}, {"prompt", "-f", text, "--cache-dir", folder, "-c", "8"}} {
 		if code, _, stderr := runWith(t, cache, append([]string{"cache"}, args...)...); code == 0 || stderr == "" {
 			t.Errorf("%q: %d, %s", args, code, stderr)
+		}
+	}
+}
+
+// Another model under the name of one finds nothing of what that one has computed, even with a file of the same size
+// and time: its own text is written, from the folder of a server and from the file of a prompt, which is refused.
+func TestReplacedModelFindsNothing(t *testing.T) {
+	dir := t.TempDir()
+	folder, cache, model := filepath.Join(dir, "prompts"), filepath.Join(dir, "cache"), filepath.Join(dir, "m.gguf")
+	text, file := filepath.Join(dir, "system.txt"), filepath.Join(dir, "prompt")
+	if err := os.WriteFile(text, []byte(strings.Repeat("// Copy returns a copy.\n", 20)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	target := testdata.Target()
+	data := make([]byte, target.Size())
+	if _, err := target.ReadAt(data, 0); err != nil && err != io.EOF {
+		t.Fatal(err)
+	}
+	at := time.Now().Add(-time.Hour).Truncate(time.Second)
+	for i, there := range []string{", 0 of them were there", "141 of them were there", ", 0 of them were there"} {
+		if i != 1 {
+			if err := os.WriteFile(model+".new", data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(os.Chtimes(model+".new", at, at), os.Rename(model+".new", model)); err != nil {
+				t.Fatal(err)
+			}
+			data[len(data)-100]++ // of the next one's weights
+		}
+		code, out, stderr := runWith(t, cache, "cache", "prompt", "-m", model, "-f", text, "--cache-dir", folder)
+		if code != 0 || !strings.Contains(out, there) {
+			t.Errorf("run %d: %q%s, want %q", i, out, stderr, there)
+		}
+		code, _, stderr = runWith(t, cache, "generate", "-m", model, "-f", text, "-n", "1", "--prompt-cache", file)
+		if refused := i == 2; (code != 0) != refused || refused && !strings.Contains(stderr, file) {
+			t.Errorf("run %d: --prompt-cache: exit %d, %s", i, code, stderr)
 		}
 	}
 }

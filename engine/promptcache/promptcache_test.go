@@ -1,6 +1,7 @@
 package promptcache
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -510,6 +511,28 @@ func TestFilesKeepOneSequence(t *testing.T) {
 	}
 	if err := os.WriteFile(path, whole, 0o600); err != nil {
 		t.Fatal(err)
+	}
+	for i := range 2 { // the disk is full when entries are put, or when what is left of them is written
+		f = opened()
+		if save(t, f, l, computed(t, m, engine.SessionOptions{}, append(slices.Clone(text), 5, 7))); i == 0 {
+			if err := f.w.Flush(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		full := bufio.NewWriterSize(&failing{f.next, 10 * i}, 16)
+		if f.w = full; i == 0 {
+			if _, err := Save(t.Context(), f, l, computed(t, m, engine.SessionOptions{}, text[1:]), Unread{}); !errors.Is(err, errFull) {
+				t.Errorf("put on a full disk: %v", err)
+			}
+		}
+		if _, err := f.Commit(Contents{l, text}); !errors.Is(err, errFull) {
+			t.Errorf("committed on a full disk: %v", err)
+		}
+		data, err := os.ReadFile(path)
+		left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), ".*"))
+		if err != nil || !bytes.Equal(data, whole) || left != nil {
+			t.Errorf("a full disk has changed the file, or left %q behind: %v", left, err)
+		}
 	}
 	f = opened()
 	to := newMemory()

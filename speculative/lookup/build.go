@@ -15,8 +15,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // Options configure [Build].
@@ -26,23 +26,23 @@ type Options struct {
 	Vocabulary [sha256.Size]byte         // sum of the vocabulary
 	Memory     int64                     // bytes for sorting; 0: [UsualMemory]. The tokens are mapped beside it
 	Threads    int                       // 0: as many as processors
-	Progress   func(done, total int64)   // half of total is bytes of text that are read, half suffixes in order
+	Progress   func(done, total int64)   // half of total is bytes of text that are read, half places in order
 }
 
-// UsualMemory is the memory for sorting, in bytes, where none is given; about twice as much is taken. The tokens are
-// mapped beside it, 2 to 4 bytes each: pages of the file that the system may drop.
-const UsualMemory = 192 << 20
-
-const (
-	recordBytes = 2 * 16 // of a suffix that is being sorted
-	fewRecords  = 48     // that are sorted by insertion
-)
+// UsualMemory is the memory for sorting, in bytes, where none is given. The tokens are mapped beside it, as many bits
+// each as an id has: pages of the file that the system may drop.
+const UsualMemory = 128 << 20
 
 // Build writes an index of texts to the file at path, in place of an older one, when it is whole. Files and folders
 // are read as [Texts] says. It takes a position of 32 bits for each token: more than 4,294,967,294 tokens are refused.
-func Build(ctx context.Context, path string, paths []string, o Options) (err error) {
+func Build(ctx context.Context, path string, paths []string, o Options) error {
+	_, err := buildIndex(ctx, path, paths, o)
+	return err
+}
+
+func buildIndex(ctx context.Context, path string, paths []string, o Options) (b *builder, err error) {
 	if o.Encode == nil || o.Vocab < 1 || o.Vocab > 1<<20 {
-		return fmt.Errorf("lookup: an encoder and a vocabulary of 1 to %d tokens are needed, not %d", 1<<20, o.Vocab)
+		return nil, fmt.Errorf("lookup: an encoder and a vocabulary of 1 to %d tokens are needed, not %d", 1<<20, o.Vocab)
 	}
 	if o.Memory <= 0 {
 		o.Memory = UsualMemory
@@ -52,64 +52,62 @@ func Build(ctx context.Context, path string, paths []string, o Options) (err err
 	}
 	list, about, err := find(ctx, paths)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, f.Close(), os.Remove(f.Name()))
 		}
 	}()
-	b := &builder{o: o, out: newWriter(f), counts: make([]uint32, o.Vocab+1), about: about}
-	b.h = header{Version: version, Vocab: uint32(o.Vocab), Depth: depth, Vocabulary: o.Vocabulary, Width: 2}
+	b = &builder{o: o, f: f, counts: make([]uint32, o.Vocab+1)}
+	b.h = header{Version: version, Vocab: uint32(o.Vocab), Depth: depth, Vocabulary: o.Vocabulary,
+		Bits: uint32(bits.Len(uint(o.Vocab)))}
 	copy(b.h.Magic[:], magic)
-	for uint64(o.Vocab)>>(8*b.h.Width) > 0 {
-		b.h.Width++
-	}
 	for _, s := range about.Sources {
 		b.total += 2 * s.Bytes
 	}
-	if _, err = f.Write(make([]byte, headerBytes)); err != nil {
-		return err
-	}
-	if err = b.tokens(ctx, list); err != nil {
-		return err
-	}
-	if err = b.suffixes(ctx, f); err != nil {
-		return err
-	}
-	text, err := json.Marshal(b.about)
+	text, err := json.Marshal(about)
 	if err != nil {
-		return err
+		return b, err
 	}
 	b.h.AboutLen = uint64(len(text))
-	b.out.Write(text)
-	if err = b.out.end(&b.h); err != nil {
-		return err
+	if err = b.tokens(ctx, list); err != nil {
+		return b, err
 	}
-	if _, err = f.WriteAt(b.h.encode(), 0); err != nil {
-		return err
+	if err = b.order(ctx); err != nil {
+		return b, err
+	}
+	if err = b.end(text); err != nil {
+		return b, err
 	}
 	if err = errors.Join(f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
-		return err
+		return b, err
 	}
-	return os.Rename(f.Name(), path)
+	return b, os.Rename(f.Name(), path)
 }
 
 // builder is an index that is being written.
 type builder struct {
-	o           Options
-	h           header
-	out         *writer
-	about       About
-	counts      []uint32 // of suffixes by first token
+	o      Options
+	h      header
+	f      *os.File
+	counts []uint32 // of places by their tokens
+	sums   []uint32 // of the body's blocks
+	summed []bool   // which of them are known
+
+	mu          sync.Mutex
 	done, total int64
+
+	read atomic.Int64 // keys and tokens, by which places are brought into order: for tests
 }
 
 func (b *builder) progress(n int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.done += n; b.o.Progress != nil {
 		b.o.Progress(min(b.done, b.total), b.total)
 	}
@@ -124,21 +122,141 @@ type piece struct {
 
 // tokens writes the tokens of all texts.
 func (b *builder) tokens(ctx context.Context, list []file) error {
+	w := &tokenWriter{w: bufio.NewWriterSize(io.NewOffsetWriter(b.f, headerBytes), 1<<20), bits: int(b.h.Bits)}
+	for range lead {
+		w.add(int32(b.o.Vocab))
+	}
+	b.h.Tokens = lead
 	err := b.o.encoded(ctx, list, func(p *piece, ids []int32) error {
-		if err := b.add(ids, p.ends); err != nil {
-			return err
+		for _, id := range ids {
+			if id < 0 || int(id) >= b.o.Vocab {
+				return fmt.Errorf("lookup: token %d of a vocabulary of %d", id, b.o.Vocab)
+			}
+			b.counts[id]++
+			w.add(id)
+		}
+		b.h.Places += uint64(len(ids))
+		if b.h.Tokens += uint64(len(ids)); p.ends {
+			w.add(int32(b.o.Vocab))
+			b.h.Tokens++
+			b.h.Texts++
+		}
+		if b.h.Tokens > mostTokens {
+			return fmt.Errorf("lookup: more than %d tokens: make several indexes", uint64(mostTokens))
 		}
 		b.h.TextBytes += uint64(len(p.text))
 		b.progress(int64(len(p.text)))
-		return nil
+		return w.err
 	})
 	switch {
 	case err != nil:
 		return err
-	case b.h.Suffixes == 0:
+	case b.h.Places == 0:
 		return errors.New("there are no texts to look up in")
 	}
-	return b.out.err
+	if err := w.end(); err != nil {
+		return err
+	}
+	body := int64(0)
+	for _, n := range b.h.parts() {
+		body += n
+	}
+	blocks := (body + blockBytes - 1) / blockBytes
+	b.sums, b.summed = make([]uint32, blocks), make([]bool, blocks)
+	for i, sum := range w.sums {
+		b.sums[i], b.summed[i] = sum, true
+	}
+	return nil
+}
+
+// tokenWriter writes tokens as [packed] has them, and sums whole blocks of them.
+type tokenWriter struct {
+	w     *bufio.Writer
+	bits  int
+	word  uint64 // its lowest n bits are not in block yet
+	n     int
+	block []byte
+	sums  []uint32
+	err   error
+}
+
+func (w *tokenWriter) add(id int32) {
+	w.word |= uint64(id) << w.n
+	if w.n += w.bits; w.n < 32 {
+		return
+	}
+	w.block = binary.LittleEndian.AppendUint32(w.block, uint32(w.word))
+	w.word, w.n = w.word>>32, w.n-32
+	if len(w.block) == blockBytes {
+		w.sums = append(w.sums, crc32.Checksum(w.block, sums))
+		w.flush()
+	}
+}
+
+func (w *tokenWriter) flush() {
+	if _, err := w.w.Write(w.block); err != nil && w.err == nil {
+		w.err = err
+	}
+	w.block = w.block[:0]
+}
+
+// end writes what is left, to a multiple of 64 bits.
+func (w *tokenWriter) end() error {
+	if w.n > 0 {
+		w.block = binary.LittleEndian.AppendUint32(w.block, uint32(w.word))
+	}
+	if len(w.block)%8 != 0 {
+		w.block = append(w.block, 0, 0, 0, 0)
+	}
+	w.flush()
+	return errors.Join(w.err, w.w.Flush())
+}
+
+// put writes bytes at a place of the body, and sums the blocks that are whole in them.
+func (b *builder) put(at int64, data []byte) error {
+	if _, err := b.f.WriteAt(data, headerBytes+at); err != nil {
+		return err
+	}
+	for from := (blockBytes - at%blockBytes) % blockBytes; from+blockBytes <= int64(len(data)); from += blockBytes {
+		i := (at + from) / blockBytes
+		b.sums[i], b.summed[i] = crc32.Checksum(data[from:from+blockBytes], sums), true
+	}
+	return nil
+}
+
+// end writes the rest of the body, the sums and the header.
+func (b *builder) end(about []byte) error {
+	var buckets []byte
+	sum := uint32(0)
+	for _, n := range b.counts {
+		buckets = binary.LittleEndian.AppendUint32(buckets, sum)
+		sum += n
+	}
+	parts := b.h.parts()
+	at := parts[0] + parts[1] + parts[2]
+	if err := b.put(at, append(buckets, about...)); err != nil {
+		return err
+	}
+	body := at + parts[3] + parts[4]
+	var list []byte
+	block := make([]byte, blockBytes)
+	for i := range b.sums {
+		if !b.summed[i] { // several have written it
+			from := int64(i) * blockBytes
+			part := block[:min(blockBytes, body-from)]
+			if _, err := b.f.ReadAt(part, headerBytes+from); err != nil {
+				return err
+			}
+			b.sums[i] = crc32.Checksum(part, sums)
+		}
+		list = binary.LittleEndian.AppendUint32(list, b.sums[i])
+	}
+	b.h.Sums = crc32.Checksum(list, sums)
+	if _, err := b.f.WriteAt(list, headerBytes+body); err != nil {
+		return err
+	}
+	_, err := b.f.WriteAt(b.h.encode(), 0)
+	return err
 }
 
 // Count counts how often each token is in texts, which are read as [Build] reads them: the first most bytes of them.
@@ -206,283 +324,4 @@ func (o *Options) encoded(ctx context.Context, list []file, take func(*piece, []
 		}
 	}
 	return context.Cause(ctx)
-}
-
-// add writes tokens.
-func (b *builder) add(ids []int32, ends bool) error {
-	for _, id := range ids {
-		if id < 0 || int(id) >= b.o.Vocab {
-			return fmt.Errorf("lookup: token %d of a vocabulary of %d", id, b.o.Vocab)
-		}
-		b.counts[id]++
-		b.out.token(id, b.h.Width)
-	}
-	b.h.Suffixes += uint64(len(ids))
-	if b.h.Tokens += uint64(len(ids)); ends {
-		b.out.token(int32(b.o.Vocab), b.h.Width)
-		b.h.Tokens++
-		b.h.Texts++
-	}
-	if b.h.Tokens > mostTokens {
-		return fmt.Errorf("lookup: more than %d tokens: make several indexes", uint64(mostTokens))
-	}
-	return b.out.err
-}
-
-// record is a suffix by its next tokens, behind those that are known to be the same.
-type record struct {
-	key uint64
-	at  uint32
-}
-
-// suffixes writes the suffixes in their order: those of as many first tokens at a time as fit the memory.
-func (b *builder) suffixes(ctx context.Context, f *os.File) error {
-	if err := b.out.w.Flush(); err != nil {
-		return err
-	}
-	tokens, _, _, _ := b.h.body()
-	begun := b.out.block // of a block that suffixes will complete
-	if _, err := f.WriteAt(begun, headerBytes+tokens-int64(len(begun))); err != nil {
-		return err
-	}
-	data, release, err := view(f, headerBytes+tokens)
-	if err != nil {
-		return err
-	}
-	defer release()
-	s := newSorter(data[headerBytes:], &b.h)
-	most := max(b.o.Memory/recordBytes, 1)
-	next := make([]uint32, b.o.Vocab)
-	var records []record
-	for from := 0; from < b.o.Vocab; {
-		to, n := from, int64(0)
-		for to < b.o.Vocab && (to == from || n+int64(b.counts[to]) <= most) {
-			next[to] = uint32(n)
-			n += int64(b.counts[to])
-			to++
-		}
-		records = slices.Grow(records[:0], int(n))[:n]
-		if err := s.gather(ctx, records, next, int32(from), int32(to)); err != nil {
-			return err
-		}
-		if err := b.order(ctx, s, records, next[from:to]); err != nil {
-			return err
-		}
-		for i := range records {
-			b.out.uint32(records[i].at)
-		}
-		b.progress(int64(float64(b.total) / 2 * float64(n) / float64(b.h.Suffixes)))
-		if from = to; b.out.err != nil {
-			return b.out.err
-		}
-	}
-	sum := uint32(0)
-	for _, n := range b.counts {
-		b.out.uint32(sum)
-		sum += n
-	}
-	return b.out.err
-}
-
-// order sorts records; ends are where those of each first token end.
-func (b *builder) order(ctx context.Context, s *sorter, records []record, ends []uint32) error {
-	var running sync.WaitGroup
-	work := make(chan []record, 64)
-	for range b.o.Threads {
-		running.Go(func() {
-			var spare []record
-			for list := range work {
-				spare = slices.Grow(spare[:0], len(list))[:len(list)]
-				s.sort(list, spare, 1)
-			}
-		})
-	}
-	from := uint32(0)
-	for _, to := range ends {
-		if ctx.Err() != nil {
-			break
-		}
-		if to-from > 1 {
-			work <- records[from:to]
-		}
-		from = to
-	}
-	close(work)
-	running.Wait()
-	return ctx.Err()
-}
-
-// sorter sorts suffixes by their tokens.
-type sorter struct {
-	data        []byte
-	width       int
-	tokens, end uint64
-	bits, each  int // of a token in a key; tokens of a key
-}
-
-func newSorter(data []byte, h *header) *sorter {
-	s := &sorter{data: data, width: int(h.Width), tokens: h.Tokens, end: uint64(h.Vocab), bits: bits.Len32(h.Vocab)}
-	s.each = min(64/s.bits, depth)
-	return s
-}
-
-// token is the one at a position; behind the last text its end.
-func (s *sorter) token(at uint64) uint64 {
-	if at >= s.tokens {
-		return s.end
-	}
-	i := int(at) * s.width
-	id := uint64(s.data[i]) | uint64(s.data[i+1])<<8
-	for k := 2; k < s.width; k++ {
-		id |= uint64(s.data[i+k]) << (8 * k)
-	}
-	return id
-}
-
-// key is the tokens from a position on.
-func (s *sorter) key(at uint64) (key uint64) {
-	for i := range uint64(s.each) {
-		key = key<<s.bits | s.token(at+i)
-	}
-	return key
-}
-
-// gather collects the suffixes that begin with tokens from from to to, those of each where next says, which is moved to
-// their end.
-func (s *sorter) gather(ctx context.Context, to []record, next []uint32, from, end int32) error {
-	first, key := s.token(0), s.key(1)
-	top, mask := s.bits*(s.each-1), ^uint64(0)>>(64-s.bits*s.each)
-	for at := uint64(0); at < s.tokens; at++ {
-		if int32(first) >= from && int32(first) < end {
-			to[next[first]] = record{key, uint32(at)}
-			next[first]++
-		}
-		first = key >> top
-		key = key<<s.bits&mask | s.token(at+1+uint64(s.each))
-		if at%(1<<24) == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
-	}
-	return nil
-}
-
-// sort sorts suffixes, which come in the order of their positions, and whose keys begin behind so many tokens. spare is
-// scratch of the same length.
-func (s *sorter) sort(list, spare []record, behind int) {
-	if len(list) <= fewRecords {
-		insertion(list)
-	} else {
-		radix(list, spare)
-	}
-	if behind += s.each; behind >= depth {
-		return
-	}
-	for from := 0; from < len(list); {
-		to := from + 1
-		for to < len(list) && list[to].key == list[from].key {
-			to++
-		}
-		if same := list[from:to]; len(same) > 1 {
-			for i := range same {
-				same[i].key = s.key(uint64(same[i].at) + uint64(behind))
-			}
-			s.sort(same, spare[:len(same)], behind)
-		}
-		from = to
-	}
-}
-
-// insertion sorts by keys; equal ones stay in their order.
-func insertion(list []record) {
-	for i := 1; i < len(list); i++ {
-		r, k := list[i], i
-		for ; k > 0 && list[k-1].key > r.key; k-- {
-			list[k] = list[k-1]
-		}
-		list[k] = r
-	}
-}
-
-// radix does likewise, by the bytes of keys from the last to the first.
-func radix(list, spare []record) {
-	var counts [8][256]uint32
-	for i := range list {
-		for d, key := 0, list[i].key; d < 8; d, key = d+1, key>>8 {
-			counts[d][byte(key)]++
-		}
-	}
-	from, to := list, spare
-	for d := range counts {
-		c, shift := &counts[d], 8*d
-		if int(c[byte(from[0].key>>shift)]) == len(list) { // the same in all
-			continue
-		}
-		sum := uint32(0)
-		for i := range c {
-			c[i], sum = sum, sum+c[i]
-		}
-		for _, r := range from {
-			b := byte(r.key >> shift)
-			to[c[b]] = r
-			c[b]++
-		}
-		from, to = to, from
-	}
-	if &from[0] != &list[0] {
-		copy(list, from)
-	}
-}
-
-// writer writes the body and sums its blocks.
-type writer struct {
-	w     *bufio.Writer
-	block []byte
-	sums  []byte
-	err   error
-}
-
-func newWriter(w io.Writer) *writer {
-	return &writer{w: bufio.NewWriterSize(w, 1<<20), block: make([]byte, 0, blockBytes)}
-}
-
-func (w *writer) Write(p []byte) (int, error) {
-	for n := len(p); len(p) > 0 && w.err == nil; n = len(p) {
-		n = min(n, blockBytes-len(w.block))
-		w.block = append(w.block, p[:n]...)
-		if p = p[n:]; len(w.block) == blockBytes {
-			w.flush()
-		}
-	}
-	return len(p), w.err
-}
-
-func (w *writer) flush() {
-	if len(w.block) == 0 || w.err != nil {
-		return
-	}
-	w.sums = binary.LittleEndian.AppendUint32(w.sums, crc32.Checksum(w.block, sums))
-	_, w.err = w.w.Write(w.block)
-	w.block = w.block[:0]
-}
-
-func (w *writer) token(id int32, width uint32) {
-	var b [4]byte
-	binary.LittleEndian.PutUint32(b[:], uint32(id))
-	w.Write(b[:width])
-}
-
-func (w *writer) uint32(n uint32) {
-	var b [4]byte
-	binary.LittleEndian.PutUint32(b[:], n)
-	w.Write(b[:])
-}
-
-// end writes the sums.
-func (w *writer) end(h *header) error {
-	w.flush()
-	h.Sums = crc32.Checksum(w.sums, sums)
-	if w.err == nil {
-		_, w.err = w.w.Write(w.sums)
-	}
-	return errors.Join(w.err, w.w.Flush())
 }

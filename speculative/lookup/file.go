@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math/bits"
 	"os"
 	"runtime/debug"
 	"sync/atomic"
@@ -16,10 +17,13 @@ import (
 
 const (
 	magic       = "SPECLKUP"
-	version     = 1
+	version     = 2
 	headerBytes = 4096
 	blockBytes  = 4096
-	depth       = 24 // tokens by which suffixes are in order
+	depth       = 24  // tokens by which places are in order
+	mostDepth   = 64  // that a header may say
+	lead        = 128 // ends of texts before the first, so that what is before a token can be read without a look
+	fenceEvery  = 64  // places
 	mostTokens  = 1<<32 - 2
 	mostAbout   = 64 << 20 // bytes of a description
 )
@@ -36,19 +40,43 @@ var (
 
 // header is the fixed part of the header.
 type header struct {
-	Magic                                        [8]byte
-	Version, Width, Vocab, Depth                 uint32
-	Tokens, Suffixes, Texts, TextBytes, AboutLen uint64
-	Vocabulary                                   [sha256.Size]byte
-	Sums, Header                                 uint32
+	Magic                                      [8]byte
+	Version, Bits, Vocab, Depth                uint32
+	Tokens, Places, Texts, TextBytes, AboutLen uint64
+	Vocabulary                                 [sha256.Size]byte
+	Sums, Header                               uint32
 }
 
 var sums = crc32.MakeTable(crc32.Castagnoli)
 
-// body is the bytes of tokens, suffixes, buckets and description.
-func (h *header) body() (tokens, suffixes, buckets, about int64) {
-	return int64(h.Tokens) * int64(h.Width), int64(h.Suffixes) * 4, 4 * (int64(h.Vocab) + 1), int64(h.AboutLen)
+// parts are the bytes of the body's: tokens, places, fences, buckets and description.
+func (h *header) parts() [5]int64 {
+	tokens := (int64(h.Tokens)*int64(h.Bits) + 63) / 64 * 8
+	fences := (int64(h.Places) + fenceEvery - 1) / fenceEvery
+	return [5]int64{tokens, int64(h.Places) * 4, fences * 8, 4 * (int64(h.Vocab) + 1), int64(h.AboutLen)}
 }
+
+// packed are token ids of so many bits each, from the lowest bit of the first byte on.
+type packed struct {
+	data []byte
+	bits uint64
+	each int // tokens of a key
+}
+
+func newPacked(data []byte, h *header) packed {
+	return packed{data, uint64(h.Bits), min(57/int(h.Bits), depth)}
+}
+
+// before is the token at a position in the highest bits, the one before it below it, and so on: 57 bits or more of
+// them. There have to be 64 bits up to the token's end.
+func (p *packed) before(at uint64) uint64 {
+	end := (at + 1) * p.bits
+	b := (end + 7) / 8
+	return binary.LittleEndian.Uint64(p.data[b-8:b]) << (8*b - end)
+}
+
+// key is a number in the order of so many tokens up to a position, the last of them first.
+func (p *packed) key(at uint64) uint64 { return p.before(at) >> (64 - p.bits*uint64(p.each)) }
 
 // encode is the header with its sum.
 func (h *header) encode() []byte {
@@ -73,8 +101,8 @@ func decodeHeader(raw []byte) (h header, err error) {
 		return h, fmt.Errorf("%w: version %d, known is %d", ErrIndex, h.Version, version)
 	case crc32.Checksum(raw[:n-4], sums) != h.Header, !zero(raw[n:headerBytes]):
 		return h, fmt.Errorf("%w: the header is damaged", ErrIndex)
-	case h.Width < 2 || h.Width > 4 || h.Depth == 0 || h.Depth > 1024 || h.Vocab == 0 || h.Vocab > 1<<30 ||
-		h.Tokens > mostTokens || h.Suffixes > h.Tokens || h.AboutLen > mostAbout || uint64(h.Vocab)>>(8*h.Width) > 0:
+	case h.Vocab == 0 || h.Vocab > 1<<30 || int(h.Bits) != bits.Len32(h.Vocab) || h.Depth == 0 || h.Depth > mostDepth ||
+		h.Tokens < lead || h.Tokens > mostTokens || h.Places > h.Tokens-lead || h.AboutLen > mostAbout:
 		return h, fmt.Errorf("%w: the header has sizes that cannot be", ErrIndex)
 	}
 	return h, nil
@@ -110,7 +138,8 @@ type Index struct {
 
 	sums    []byte          // of the blocks
 	checked []atomic.Uint32 // a bit for each block
-	from    [3]int64        // where suffixes, buckets and description begin in data
+	tokens  packed
+	from    [5]int64 // where the parts of the body begin in data
 }
 
 // Open opens the index at path. What is damaged is an error that wraps [ErrIndex], here or when it is first read; a
@@ -134,8 +163,11 @@ func Open(path string) (x *Index, err error) {
 	if x.h, err = decodeHeader(raw); err != nil {
 		return nil, wrong(err)
 	}
-	tokens, suffixes, buckets, about := x.h.body()
-	body := tokens + suffixes + buckets + about
+	body := int64(0)
+	for i, n := range x.h.parts() {
+		x.from[i] = headerBytes + body
+		body += n
+	}
 	blocks := (body + blockBytes - 1) / blockBytes
 	if whole := headerBytes + body + 4*blocks; whole != info.Size() {
 		return nil, wrong(fmt.Errorf("%w: %d bytes, by its header %d", ErrIndex, info.Size(), whole))
@@ -143,13 +175,13 @@ func Open(path string) (x *Index, err error) {
 	if x.data, x.release, err = view(f, info.Size()); err != nil {
 		return nil, wrong(err)
 	}
-	x.from = [3]int64{headerBytes + tokens, headerBytes + tokens + suffixes, headerBytes + tokens + suffixes + buckets}
+	x.tokens = newPacked(x.data[headerBytes:x.from[1]], &x.h)
 	x.sums, x.checked = x.data[headerBytes+body:], make([]atomic.Uint32, blocks/32+1)
 	err = x.guarded(func() error {
 		if crc32.Checksum(x.sums, sums) != x.h.Sums {
 			return fmt.Errorf("%w: its sums are damaged", ErrIndex)
 		}
-		text, err := x.read(x.from[2], about)
+		text, err := x.read(x.from[4], int64(x.h.AboutLen))
 		if err != nil {
 			return err
 		}
@@ -162,7 +194,7 @@ func Open(path string) (x *Index, err error) {
 		x.release()
 		return nil, err
 	}
-	x.about.Tokens, x.about.Texts, x.about.Bytes = int64(x.h.Tokens), int64(x.h.Texts), int64(x.h.TextBytes)
+	x.about.Tokens, x.about.Texts, x.about.Bytes = int64(x.h.Tokens-lead), int64(x.h.Texts), int64(x.h.TextBytes)
 	x.about.File = info.Size()
 	return x, nil
 }
@@ -192,14 +224,11 @@ func (x *Index) Check() error {
 				return err
 			}
 		}
-		for i := range int64(x.h.Suffixes) {
-			if p, err := x.suffix(i); err != nil {
-				return err
-			} else if uint64(p) >= x.h.Tokens {
-				return fmt.Errorf("%w: suffix %d begins at %d of %d", ErrIndex, i, p, x.h.Tokens)
-			}
+		r := reader{x: x}
+		for i := int64(0); i < int64(x.h.Places) && r.err == nil; i++ {
+			r.place(i)
 		}
-		return nil
+		return r.err
 	})
 }
 
@@ -245,28 +274,63 @@ func (x *Index) check(b int64) error {
 	return nil
 }
 
-// suffix is the position of suffix i.
-func (x *Index) suffix(i int64) (uint32, error) {
-	b, err := x.read(x.from[0]+4*i, 4)
-	if err != nil {
-		return 0, err
+// reader reads an index. After an error it reads zeros.
+type reader struct {
+	x     *Index
+	reads int
+	err   error
+}
+
+// bytes are n bytes, at most 8 of them, at a place of the file.
+func (r *reader) bytes(at, n int64) (b []byte) {
+	r.reads++
+	if r.err == nil {
+		b, r.err = r.x.read(at, n)
 	}
-	return binary.LittleEndian.Uint32(b), nil
+	if r.err != nil {
+		return make([]byte, 8)[:n]
+	}
+	return b
+}
+
+// place is a place in the order: the position of a token.
+func (r *reader) place(i int64) uint64 {
+	p := uint64(binary.LittleEndian.Uint32(r.bytes(r.x.from[1]+4*i, 4)))
+	if r.err == nil && (p < lead || p >= r.x.h.Tokens) {
+		r.err = fmt.Errorf("%w: place %d is token %d of %d", ErrIndex, i, p, r.x.h.Tokens)
+	}
+	return max(p, lead)
+}
+
+// fence is the key of the tokens before the last one of place fenceEvery*i.
+func (r *reader) fence(i int64) uint64 {
+	return binary.LittleEndian.Uint64(r.bytes(r.x.from[2]+8*i, 8))
+}
+
+// bucket is the places of a token: from lo to hi.
+func (r *reader) bucket(id int32) (lo, hi int64) {
+	b := r.bytes(r.x.from[3]+4*int64(id), 8)
+	lo, hi = int64(binary.LittleEndian.Uint32(b)), int64(binary.LittleEndian.Uint32(b[4:]))
+	if r.err == nil && (lo > hi || hi > int64(r.x.h.Places)) {
+		r.err = fmt.Errorf("%w: token %d has places %d to %d of %d", ErrIndex, id, lo, hi, r.x.h.Places)
+	}
+	return lo, max(lo, hi)
+}
+
+// before is [packed.before].
+func (r *reader) before(at uint64) uint64 {
+	at = min(at, r.x.h.Tokens-1)
+	r.bytes(headerBytes+(int64(at+1)*int64(r.x.tokens.bits)+7)/8-8, 8)
+	if r.err != nil {
+		return 0
+	}
+	return r.x.tokens.before(at)
 }
 
 // token is the token at a position; vocab, which is the end of a text, behind the last.
-func (x *Index) token(at uint64) (int32, error) {
-	if at >= x.h.Tokens {
-		return int32(x.h.Vocab), nil
+func (r *reader) token(at uint64) int32 {
+	if at >= r.x.h.Tokens {
+		return int32(r.x.h.Vocab)
 	}
-	w := int64(x.h.Width)
-	b, err := x.read(headerBytes+int64(at)*w, w)
-	if err != nil {
-		return 0, err
-	}
-	id := int32(b[0]) | int32(b[1])<<8
-	for i := 2; i < len(b); i++ {
-		id |= int32(b[i]) << (8 * i)
-	}
-	return id, nil
+	return int32(r.before(at) >> (64 - r.x.tokens.bits))
 }

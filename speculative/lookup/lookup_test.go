@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"math/bits"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -90,7 +91,7 @@ func TestIndexFindsWhatIsThere(t *testing.T) {
 			texts = append(texts, s)
 		}
 		vocab := []int{256, 257, 70000, 1 << 20}[round]
-		x := build(t, Options{Encode: byBytes, Vocab: vocab, Memory: []int64{1, 20000}[round%2], Threads: 1 + round%3}, dir)
+		x := build(t, Options{Encode: byBytes, Vocab: vocab, Memory: []int64{3000, 20000, 30000, 1 << 20}[round], Threads: 1 + round%3}, dir)
 		if a := x.About(); a.Texts != 6 || a.Bytes != int64(len(strings.Join(texts, ""))) || a.Sources[0].Files != 6 {
 			t.Errorf("%+v", a)
 		}
@@ -128,14 +129,15 @@ func TestIndexFindsWhatIsThere(t *testing.T) {
 					}
 				}
 				id, n, places, err := x.Next(&m)
-				if err != nil || best < 0 != (n == 0) {
+				if err != nil || n == 0 && best >= 0 && !m.some || n > 0 && best < 0 {
 					t.Fatalf("%q: %d of %d, %v, want %d", text, n, places, err, best)
 				}
-				if best < 0 {
+				if n == 0 {
 					break
 				}
-				if few := len(follow) <= fewPlaces; few && (int(id) != best || n != counts[best] || places != len(follow)) ||
-					!few && (counts[int(id)] == 0 || places != fewPlaces) {
+				if step == 0 && m.some != (len(follow) > fewPlaces) ||
+					!m.some && (int(id) != best || n != counts[best] || places != len(follow)) ||
+					m.some && (counts[int(id)] == 0 || step == 0 && places != fewPlaces) {
 					t.Fatalf("%q: %c, %d of %d, want %c, %d of %d", text, id, n, places, best, counts[best], len(follow))
 				}
 				if err := x.Step(&m, id); err != nil {
@@ -150,23 +152,179 @@ func TestIndexFindsWhatIsThere(t *testing.T) {
 	}
 }
 
-// Suffixes are in the order of their first depth tokens, each once.
-func TestSuffixesAreInOrder(t *testing.T) {
-	dir := t.TempDir()
-	s := strings.Repeat("x", 300) + strings.Repeat("abcdefghijklmnopqrstuvwxyz0123", 12) + strings.Repeat("x", 100)
-	x := build(t, Options{}, write(t, dir, "a.txt", s))
-	var before uint32
-	seen := map[uint32]bool{}
-	at := func(p uint32) string { return s[p:min(len(s), int(p)+depth)] + "~" }
-	for i := range int64(x.h.Suffixes) {
-		p, err := x.suffix(i)
-		if err != nil || seen[p] || i > 0 && at(before) > at(p) {
-			t.Fatalf("suffix %d at %d, %v: after %q comes %q", i, p, err, at(before), at(p))
+// hard are texts that repeat themselves.
+func hard() map[string][]string {
+	rng := rand.New(rand.NewPCG(3, 3))
+	random := func(n, letters int) string {
+		b := make([]byte, n)
+		for i := range b {
+			b[i] = byte('a' + rng.IntN(letters))
 		}
-		seen[p], before = true, p
+		return string(b)
 	}
-	if len(seen) != len(s) {
-		t.Errorf("%d of %d suffixes", len(seen), len(s))
+	one := random(500, 20)
+	var blocks strings.Builder // long repeats, of parts that are alike
+	parts := []string{random(60, 3), random(90, 3), random(7, 2)}
+	for range 20 {
+		blocks.WriteString(parts[rng.IntN(len(parts))])
+	}
+	return map[string][]string{
+		"one token": {strings.Repeat("x", 1500)}, "short": {"a"},
+		"others": {random(400, 2), random(300, 4), random(300, 30), // random ones
+			one, one, blocks.String(), parts[0], // what is there twice
+			"", "a", "", "abcabc", "", // empty ones
+			strings.Repeat("äöü — 漢字🙂\n", 20), "漢字", "🙂🙂🙂", // ends within runes
+			strings.Repeat("x", 300) + strings.Repeat("abcdefghijklmnopqrstuvwxyz0123", 9) + strings.Repeat("x", 100)},
+	}
+}
+
+// Places are in the order of their last depth tokens, read backwards, each once, and equal ones in the order of their
+// positions, as a plain sort has them; fences say what their places say. The same texts make the same file, in any
+// memory with any number of threads. What is read of tokens is bounded, however texts repeat themselves.
+func TestPlacesAreInOrder(t *testing.T) {
+	for name, texts := range hard() {
+		for _, vocab := range []int{256, 1 << 17} {
+			dir := filepath.Join(t.TempDir(), "texts")
+			all := slices.Repeat([]int32{int32(vocab)}, lead)
+			for i, s := range texts {
+				write(t, dir, fmt.Sprintf("%02d", i), s)
+				all = append(append(all, byBytes(s)...), int32(vocab))
+			}
+			var want []uint64
+			for i, id := range all {
+				if int(id) != vocab {
+					want = append(want, uint64(i))
+				}
+			}
+			slices.SortStableFunc(want, func(a, b uint64) int {
+				for k := range uint64(depth) {
+					if d := all[a-k] - all[b-k]; d != 0 {
+						return int(d)
+					}
+				}
+				return 0
+			})
+			options := []Options{{}, {Memory: 9000, Threads: 3}, {Memory: 300, Threads: 1}}
+			if vocab > 256 {
+				options = options[:2]
+			}
+			var first []byte
+			for _, o := range options {
+				o.Encode, o.Vocab = byBytes, vocab
+				what := fmt.Sprintf("%s, vocabulary of %d, %d bytes for %d threads", name, vocab, o.Memory, o.Threads)
+				file := filepath.Join(t.TempDir(), "index")
+				b, err := buildIndex(t.Context(), file, []string{dir}, o)
+				if err != nil {
+					t.Fatalf("%s: %v", what, err)
+				}
+				if read := b.read.Load(); read > 2*depth*int64(len(want)) {
+					t.Errorf("%s: tokens of %d places are read %d times", what, len(want), read)
+				}
+				data, err := os.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if first == nil {
+					first = data
+				} else if !bytes.Equal(first, data) {
+					t.Errorf("%s: another file", what)
+				}
+				if left, _ := filepath.Glob(filepath.Join(filepath.Dir(file), ".*")); left != nil {
+					t.Errorf("%s: left behind: %q", what, left)
+				}
+			}
+			x, err := Open(write(t, t.TempDir(), "index", string(first)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := x.Check(); err != nil {
+				t.Error(err)
+			}
+			r := reader{x: x}
+			for i, p := range want {
+				if got := r.place(int64(i)); got != p {
+					t.Fatalf("%s, vocabulary of %d: place %d is %d, want %d", name, vocab, i, got, p)
+				}
+				if i%fenceEvery != 0 {
+					continue
+				}
+				fence := uint64(0)
+				for k := range uint64(x.tokens.each) {
+					fence = fence<<x.tokens.bits | uint64(all[p-1-k])
+				}
+				if got := r.fence(int64(i / fenceEvery)); got != fence {
+					t.Errorf("%s, vocabulary of %d: fence %d is %x, want %x", name, vocab, i/fenceEvery, got, fence)
+				}
+			}
+			if r.err != nil || x.h.Places != uint64(len(want)) {
+				t.Errorf("%s: %d of %d places, %v", name, x.h.Places, len(want), r.err)
+			}
+			x.Close()
+		}
+	}
+}
+
+// A search reads as much as the logarithm of the places, for the least and the most frequent ends of texts, in an index
+// of more places than are sorted at once.
+func TestSearchesAreShort(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 4))
+	var b strings.Builder
+	for b.Len() < 1<<17 {
+		switch rng.IntN(3) {
+		case 0:
+			b.WriteString(strings.Repeat("x", rng.IntN(200)))
+		case 1:
+			b.WriteString("a phrase that is often there, ")
+		default:
+			for range rng.IntN(60) {
+				b.WriteByte(byte('a' + rng.IntN(26)))
+			}
+		}
+	}
+	s := b.String()
+	x := build(t, Options{}, write(t, t.TempDir(), "a.txt", s))
+	seen, r := make([]bool, x.h.Tokens), reader{x: x} // so many are in order, too
+	for i := int64(0); i < int64(x.h.Places); i++ {
+		at := r.place(i)
+		if seen[at] {
+			t.Fatalf("place %d is token %d again", i, at)
+		}
+		seen[at] = true
+		if i == 0 {
+			continue
+		}
+		before := r.place(i - 1)
+		for k := uint64(0); k < depth; k++ {
+			if a, b := r.token(before-k), r.token(at-k); a > b {
+				t.Fatalf("place %d is before place %d", i, i-1)
+			} else if a < b {
+				break
+			}
+		}
+	}
+	steps := bits.Len64(x.h.Places)
+	keys := depth/x.tokens.each + 1 // that a comparison reads
+	var m Match
+	most, total := 0, 0
+	const searches = 2000
+	for range searches {
+		from := rng.IntN(len(s) - 40)
+		text := []byte(s[from : from+3+rng.IntN(37)])
+		if rng.IntN(2) == 0 {
+			text[rng.IntN(len(text))] = byte('a' + rng.IntN(26))
+		}
+		reads, err := x.match(&m, byBytes(string(text)), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		most, total = max(most, reads), total+reads
+	}
+	around := 2 * 2 * bits.Len64(mostSpread) // places to either side
+	if bound := 2*steps + (steps+2+around)*(1+keys) + fewPlaces; most > bound {
+		t.Errorf("a search reads %d times of %d places, want at most %d", most, x.h.Places, bound)
+	}
+	if mean := total / searches; mean > 6*steps {
+		t.Errorf("searches read %d times of %d places in the mean, want at most %d", mean, x.h.Places, 6*steps)
 	}
 }
 
@@ -258,7 +416,9 @@ func TestDamageIsNamed(t *testing.T) {
 	}
 	// A block is checked when it is first read.
 	write(t, dir, "damaged", string(whole))
-	binary.LittleEndian.PutUint32(whole[headerBytes:], 0x20202020)
+	for at := headerBytes; at < int(x.from[1])-4; at += blockBytes {
+		binary.LittleEndian.PutUint32(whole[at:], 0x20202020)
+	}
 	write(t, dir, "damaged", string(whole))
 	damaged, err := Open(file)
 	if err != nil {
@@ -275,8 +435,9 @@ func TestDamageIsNamed(t *testing.T) {
 	// A header that is whole by its sum, and says what cannot be.
 	h, _ := decodeHeader(whole)
 	for _, change := range []func(*header){
-		func(h *header) { h.Version = 2 }, func(h *header) { h.Width = 1 }, func(h *header) { h.Vocab = 0 },
-		func(h *header) { h.Suffixes = h.Tokens + 1 }, func(h *header) { h.Tokens = 1 << 40 },
+		func(h *header) { h.Version = 1 }, func(h *header) { h.Bits-- }, func(h *header) { h.Vocab = 0 },
+		func(h *header) { h.Places = h.Tokens - lead + 1 }, func(h *header) { h.Tokens = 1 << 40 },
+		func(h *header) { h.Tokens = lead - 1; h.Places = 0 }, func(h *header) { h.Depth = mostDepth + 1 },
 		func(h *header) { h.AboutLen = 1 << 60 }, func(h *header) { h.Depth = 0 },
 	} {
 		wrong := h

@@ -1,211 +1,191 @@
 package lookup
 
-// least and most tokens of a match. A shorter one says little; of longer ones the suffixes are not in order.
-const (
-	leastMatch = 3
-	fewPlaces  = 64 // places that are looked at one by one
+import (
+	"math/bits"
+	"slices"
 )
 
-// Match is where the end of a text occurs in an index: the places behind it. [Index.Match] finds one, [Match.Next] says
-// what follows there, [Match.Step] goes on by a token. The zero value occurs nowhere.
+const (
+	leastMatch = 3   // tokens; a shorter match says little, and of longer ones than depth the places are not in order
+	fewPlaces  = 16  // places that are looked at
+	mostSpread = 512 // places to either side among which those are chosen where a match has more
+)
+
+// Match is where the end of a text occurs in an index: the places behind it. [Index.Match] finds one, [Index.Next] says
+// what follows there, [Index.Step] goes on by a token. The zero value occurs nowhere.
 type Match struct {
 	length int
-	lo, hi int64    // suffixes that begin with it, while they are many
-	behind uint64   // tokens of the match behind the beginning of these suffixes
-	places []uint32 // positions behind it, when they are few; or examples, where nothing is in order any more
+	some   bool     // there are more places than these
+	places []uint64 // positions behind it
 }
 
 // Length is the number of tokens that match.
 func (m *Match) Length() int { return m.length }
 
-// Match finds the longest end of text, of at most most tokens (0: any number), that occurs in the index, into m. An
-// index that is damaged is an error.
-func (x *Index) Match(m *Match, text []int32, most int) error {
-	m.length, m.lo, m.hi, m.places = 0, 0, 0, m.places[:0]
-	longest := min(len(text), int(x.h.Depth))
-	if most > 0 {
-		longest = min(longest, most)
-	}
-	if longest < leastMatch {
-		return nil
-	}
-	return x.guarded(func() error {
-		found, none, try := leastMatch-1, longest+1, longest // the longest known to occur; the shortest known not to
-		for found+1 < none {
-			lo, ok, err := x.first(text[len(text)-try:])
-			if err != nil {
-				return err
-			}
-			if ok {
-				found, m.lo = try, lo
-			} else {
-				none = try
-			}
-			if try = (found + none) / 2; none == longest && found < leastMatch {
-				try = leastMatch
-			}
+// Sparse reports whether few are left of the examples that stand for more places: a search finds more of them.
+func (m *Match) Sparse() bool { return m.some && len(m.places) < fewPlaces/2 }
+
+// Copy makes m the same as another match.
+func (m *Match) Copy(from *Match) {
+	places := append(m.places[:0], from.places...)
+	*m = *from
+	m.places = places
+}
+
+// pattern is the end of a text, backwards.
+type pattern struct {
+	n      int
+	keys   [mostDepth]uint64 // as packed has them, with zeros behind the last token
+	second uint64            // key of what is before the last token
+}
+
+// pattern is that of the last tokens of text, as many as there are in the vocabulary, of at most most.
+func (x *Index) pattern(text []int32, most int) (p pattern) {
+	each := x.tokens.each
+	for p.n < min(len(text), most) {
+		id := text[len(text)-1-p.n]
+		if id < 0 || uint32(id) >= x.h.Vocab {
+			break
 		}
-		if found < leastMatch {
-			return nil
+		p.keys[p.n/each] |= uint64(id) << (x.tokens.bits * uint64(each-1-p.n%each))
+		if p.n > 0 && p.n <= each {
+			p.second |= uint64(id) << (x.tokens.bits * uint64(each-p.n))
 		}
-		pattern := text[len(text)-found:]
-		m.length, m.behind = found, uint64(found)
-		hi, err := x.after(m.lo, func(p uint64) (bool, error) {
-			c, err := x.compare(p, pattern, 0)
-			return c > 0, err
-		})
-		m.hi = hi
-		return x.collect(m, err)
+		p.n++
+	}
+	return p
+}
+
+// compare says how many of the pattern's tokens are those up to a position, and whether these come before it.
+func (r *reader) compare(at uint64, p *pattern) (same int, before bool) {
+	t := &r.x.tokens
+	free := 64 - t.bits*uint64(t.each)
+	for i := 0; i*t.each < p.n; i++ {
+		key := r.before(at-uint64(i*t.each)) >> free
+		if d := key ^ p.keys[i]; d != 0 {
+			same = i*t.each + (bits.LeadingZeros64(d)-int(free))/int(t.bits)
+			return min(same, p.n), key < p.keys[i]
+		}
+	}
+	return p.n, false
+}
+
+// first is the first number from lo on, but below hi, of which holds is true, where it is true of all behind; else hi.
+func first(lo, hi int64, holds func(int64) bool) int64 {
+	for lo < hi {
+		if mid := lo + (hi-lo)/2; holds(mid) {
+			hi = mid
+		} else {
+			lo = mid + 1
+		}
+	}
+	return lo
+}
+
+// search is the first place from lo on, but below hi, which are those of the pattern's last token, that does not come
+// before the pattern. Fences lead to it within fenceEvery places, unless they are the same as the pattern.
+func (r *reader) search(lo, hi int64, p *pattern) int64 {
+	begin, end := (lo+fenceEvery-1)/fenceEvery, (hi+fenceEvery-1)/fenceEvery
+	least := first(begin, end, func(i int64) bool { return r.fence(i) >= p.second })
+	most := least
+	if least < end && r.fence(least) == p.second {
+		most = first(least, end, func(i int64) bool { return r.fence(i) > p.second })
+	}
+	if least > begin {
+		lo = (least-1)*fenceEvery + 1
+	}
+	if most < end {
+		hi = most * fenceEvery
+	}
+	return first(lo, hi, func(i int64) bool {
+		_, before := r.compare(r.place(i), p)
+		return !before
 	})
 }
 
-// collect makes places of suffixes that are few.
-func (x *Index) collect(m *Match, err error) error {
-	if err != nil || m.hi-m.lo > fewPlaces && m.behind < uint64(x.h.Depth) {
-		return err
-	}
-	for i := m.lo; i < min(m.hi, m.lo+fewPlaces); i++ {
-		p, err := x.suffix(i)
-		if err != nil {
-			return err
-		}
-		m.places = append(m.places, uint32(min(uint64(p)+m.behind, x.h.Tokens)))
-	}
-	m.lo, m.hi = 0, 0
-	return nil
-}
-
-// bucket is the suffixes that begin with a token.
-func (x *Index) bucket(id int32) (lo, hi int64, err error) {
-	if id < 0 || uint32(id) >= x.h.Vocab {
-		return 0, 0, nil
-	}
-	b, err := x.read(x.from[1]+4*int64(id), 8)
-	if err != nil {
-		return 0, 0, err
-	}
-	lo, hi = int64(le32(b)), int64(le32(b[4:]))
-	if lo > hi || hi > int64(x.h.Suffixes) {
-		return 0, 0, ErrIndex
-	}
-	return lo, hi, nil
-}
-
-func le32(b []byte) uint32 {
-	return uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 | uint32(b[3])<<24
-}
-
-// first is the first suffix that begins with a pattern, and whether there is one.
-func (x *Index) first(pattern []int32) (at int64, ok bool, err error) {
-	lo, hi, err := x.bucket(pattern[0])
-	if err != nil {
-		return 0, false, err
-	}
-	for lo < hi {
-		mid := (lo + hi) / 2
-		p, err := x.suffix(mid)
-		if err != nil {
-			return 0, false, err
-		}
-		c, err := x.compare(uint64(p), pattern, 1)
-		if err != nil {
-			return 0, false, err
-		}
-		if ok = ok || c == 0; c < 0 {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
-	}
-	return lo, ok, nil
-}
-
-// compare compares the suffix at a position with a pattern, of which the first tokens are known to be the same.
-func (x *Index) compare(at uint64, pattern []int32, same int) (int, error) {
-	for i := same; i < len(pattern); i++ {
-		id, err := x.token(at + uint64(i))
-		if err != nil {
-			return 0, err
-		}
-		if id != pattern[i] {
-			return int(id) - int(pattern[i]), nil
-		}
-	}
-	return 0, nil
-}
-
-// after is the first suffix behind lo of which beyond holds: it gallops, as most ranges are short.
-func (x *Index) after(lo int64, beyond func(at uint64) (bool, error)) (int64, error) {
-	step, hi := int64(1), lo+1
-	holds := func(i int64) (bool, error) {
-		if i >= int64(x.h.Suffixes) {
-			return true, nil
-		}
-		p, err := x.suffix(i)
-		if err != nil {
-			return false, err
-		}
-		return beyond(uint64(p))
-	}
-	for {
-		ok, err := holds(hi)
-		if err != nil {
-			return 0, err
-		}
-		if ok {
+// reach is of how many of the first most numbers holds is true, where it is true of none behind one of which it is not:
+// exactly, if they are no more than fewPlaces; else at least half of them.
+func reach(most int64, holds func(int64) bool) int64 {
+	yes, no := int64(0), most+1
+	for next := int64(1); next < no; next = 2 * yes {
+		if !holds(next) {
+			no = next
 			break
 		}
-		lo, step = hi, 2*step
-		hi = lo + step
+		yes = next
 	}
-	for lo+1 < hi {
-		mid := (lo + hi) / 2
-		ok, err := holds(mid)
-		if err != nil {
-			return 0, err
-		}
-		if ok {
-			hi = mid
-		} else {
-			lo = mid
-		}
+	if yes > fewPlaces {
+		return yes
 	}
-	return hi, nil
+	return first(yes+1, no, func(n int64) bool { return !holds(n) }) - 1
+}
+
+// Match finds the longest end of text, of at most most tokens (0: any number), that occurs in the index, into m. An
+// index that is damaged is an error.
+func (x *Index) Match(m *Match, text []int32, most int) error {
+	_, err := x.match(m, text, most)
+	return err
+}
+
+// match is Match, and says how often it has read from the index.
+func (x *Index) match(m *Match, text []int32, most int) (reads int, err error) {
+	m.length, m.some, m.places = 0, false, m.places[:0]
+	if most <= 0 {
+		most = int(x.h.Depth)
+	}
+	p := x.pattern(text, min(most, int(x.h.Depth)))
+	if p.n < leastMatch {
+		return 0, nil
+	}
+	r := reader{x: x}
+	err = x.guarded(func() error {
+		lo, hi := r.bucket(text[len(text)-1])
+		at := r.search(lo, hi, &p)
+		// The longest match is beside where the pattern would be.
+		for i := max(at-1, lo); i < min(at+1, hi); i++ {
+			same, _ := r.compare(r.place(i), &p)
+			m.length = max(m.length, same)
+		}
+		if m.length < leastMatch {
+			m.length = 0
+			return r.err
+		}
+		p.n = m.length
+		matches := func(i int64) bool {
+			same, _ := r.compare(r.place(i), &p)
+			return same == p.n
+		}
+		left := reach(min(at-lo, mostSpread), func(n int64) bool { return matches(at - n) })
+		right := reach(min(hi-at, mostSpread), func(n int64) bool { return matches(at + n - 1) })
+		all := left + right
+		m.some = all > fewPlaces
+		for i := range min(all, fewPlaces) {
+			m.places = append(m.places, r.place(at-left+all*i/min(all, fewPlaces))+1)
+		}
+		return r.err
+	})
+	if err != nil {
+		m.length, m.places = 0, m.places[:0]
+	}
+	return r.reads, err
 }
 
 // Next is the token that followed the match most often, the lower id of equals, how often, and in how many places: all
 // places where they are few, else as many examples. count is 0 where no token followed it.
 func (x *Index) Next(m *Match) (id int32, count, places int, err error) {
 	err = x.guarded(func() error {
-		n := len(m.places)
-		if m.hi > m.lo {
-			n = fewPlaces
-		}
+		r := reader{x: x}
 		var ids [fewPlaces]int32
-		for i := range n {
-			at := uint64(0)
-			if m.hi > m.lo {
-				p, err := x.suffix(m.lo + (m.hi-m.lo)*int64(i)/fewPlaces)
-				if err != nil {
-					return err
-				}
-				at = uint64(p) + m.behind
-			} else {
-				at = uint64(m.places[i])
-			}
-			next, err := x.token(at)
-			if err != nil {
-				return err
-			}
-			ids[i] = next
+		for i, p := range m.places {
+			ids[i] = r.token(p)
 		}
-		places = n
-		for i, candidate := range ids[:n] {
+		places = len(m.places)
+		for i, candidate := range ids[:places] {
 			if uint32(candidate) >= x.h.Vocab { // the end of a text
 				continue
 			}
 			c := 0
-			for _, other := range ids[i:n] {
+			for _, other := range ids[i:places] {
 				if other == candidate {
 					c++
 				}
@@ -214,7 +194,7 @@ func (x *Index) Next(m *Match) (id int32, count, places int, err error) {
 				id, count = candidate, c
 			}
 		}
-		return nil
+		return r.err
 	})
 	return id, count, places, err
 }
@@ -222,63 +202,14 @@ func (x *Index) Next(m *Match) (id int32, count, places int, err error) {
 // Step goes on by a token: the places where it does not follow are left out.
 func (x *Index) Step(m *Match, id int32) error {
 	return x.guarded(func() error {
-		m.length++
-		if m.hi <= m.lo {
-			kept := m.places[:0]
-			for _, p := range m.places {
-				next, err := x.token(uint64(p))
-				if err != nil {
-					return err
-				}
-				if next == id {
-					kept = append(kept, p+1)
-				}
-			}
-			if m.places = kept; len(kept) == 0 {
-				m.length = 0
-			}
-			return nil
+		r := reader{x: x}
+		m.places = slices.DeleteFunc(m.places, func(p uint64) bool { return r.token(p) != id })
+		for i := range m.places {
+			m.places[i]++
 		}
-		bound := func(least int32) (int64, error) { // the first suffix that goes on with at least this token
-			lo, hi := m.lo, m.hi
-			for lo < hi {
-				mid := (lo + hi) / 2
-				p, err := x.suffix(mid)
-				if err != nil {
-					return 0, err
-				}
-				next, err := x.token(uint64(p) + m.behind)
-				if err != nil {
-					return 0, err
-				}
-				if next < least {
-					lo = mid + 1
-				} else {
-					hi = mid
-				}
-			}
-			return lo, nil
+		if m.length++; len(m.places) == 0 {
+			m.length = 0
 		}
-		lo, err := bound(id)
-		if err != nil {
-			return err
-		}
-		hi, err := bound(id + 1)
-		if err != nil {
-			return err
-		}
-		if m.lo, m.hi = lo, hi; lo == hi {
-			m.length, m.places = 0, m.places[:0]
-			return nil
-		}
-		m.behind++
-		return x.collect(m, nil)
+		return r.err
 	})
-}
-
-// Copy makes m the same as another match.
-func (m *Match) Copy(from *Match) {
-	places := append(m.places[:0], from.places...)
-	*m = *from
-	m.places = places
 }

@@ -132,6 +132,7 @@ func isText(path string) (bool, error) {
 // texts reads the files. A text comes in pieces to the end of lines, the last with ends; in lines of JSON, the names of
 // files that end in .jsonl, every value named as in jsonTexts is a text.
 func texts(ctx context.Context, list []file, take func(text string, ends bool) error) error {
+	buffer := make([]byte, pieceBytes)
 	for _, x := range list {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -143,7 +144,7 @@ func texts(ctx context.Context, list []file, take func(text string, ends bool) e
 		if x.lines {
 			err = jsonLines(f, take)
 		} else {
-			err = pieces(f, take)
+			err = pieces(f, buffer, take)
 		}
 		if f.Close(); err != nil {
 			return fmt.Errorf("%s: %w", x.path, err)
@@ -152,9 +153,8 @@ func texts(ctx context.Context, list []file, take func(text string, ends bool) e
 	return nil
 }
 
-// pieces reads a text.
-func pieces(f io.Reader, take func(text string, ends bool) error) error {
-	buffer := make([]byte, pieceBytes)
+// pieces reads a text by a buffer of pieceBytes.
+func pieces(f io.Reader, buffer []byte, take func(text string, ends bool) error) error {
 	kept := 0
 	for {
 		n, err := io.ReadFull(f, buffer[kept:])
