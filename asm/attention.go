@@ -118,6 +118,63 @@ func valueQ4_0(v []byte, dim, pos, d int) float32 {
 	return float32(q) * FromF16(le.Uint16(v[bytes*Page+(pos*kvGroups(dim)+d/BlockSize)*2:]))
 }
 
+func valuesOfKeysF16(v, k []byte, dim, values, n int) { valuesOfKeys(KVF16, v, k, dim, values, n) }
+
+func valuesOfKeysF32(v, k []byte, dim, values, n int) { valuesOfKeys(KVF32, v, k, dim, values, n) }
+
+func valuesOfKeysQ8_0(v, k []byte, dim, values, n int) { valuesOfKeys(KVQ8_0, v, k, dim, values, n) }
+
+func valuesOfKeysQ4_0(v, k []byte, dim, values, n int) { valuesOfKeys(KVQ4_0, v, k, dim, values, n) }
+
+// valuesOfKeys is [AttentionKernels].ValuesOfKeys.
+func valuesOfKeys(t KV, v, k []byte, dim, values, n int) {
+	valueColumns(t, v, k, 0, values, n)
+	valueScales(t, v, k, dim, 0, values, n)
+}
+
+// valueColumns lays out dimensions d … values-1 of n positions; d is a multiple of 32.
+func valueColumns(t KV, v, k []byte, d, values, n int) {
+	for ; d < values; d++ {
+		switch t {
+		case KVF32:
+			for j := range n {
+				copy(v[(j*values+d)*4:][:4], k[(d*Page+j)*4:])
+			}
+		case KVF16:
+			for j := range n {
+				copy(v[(j*values+d)*2:][:2], k[(d*Page+j)*2:])
+			}
+		case KVQ8_0:
+			for j := range n {
+				v[j*values+d] = k[d*Page+j]
+			}
+		case KVQ4_0:
+			bytes, half := vBytes(t, values), d%BlockSize/(BlockSize/2)
+			for j := range n {
+				at, q := j*bytes+d/BlockSize*(BlockSize/2)+d%(BlockSize/2), k[d/2*Page+j]>>(d%2*4)&15
+				if half == 0 {
+					v[at] = q
+				} else {
+					v[at] |= q << 4
+				}
+			}
+		}
+	}
+}
+
+// valueScales lays out the scales of n positions, of the groups of 32 dimensions from one on.
+func valueScales(t KV, v, k []byte, dim, group, values, n int) {
+	if !t.scaled() {
+		return
+	}
+	k, v = k[kScales(t, dim):], v[vBytes(t, values)*Page:]
+	for groups := kvGroups(values); group < groups; group++ {
+		for j := range n {
+			copy(v[(j*groups+group)*2:][:2], k[(group*Page+j)*2:])
+		}
+	}
+}
+
 func readF32(dst []float32, p []byte) {
 	p = p[:4*len(dst)]
 	for i := range dst {

@@ -2,13 +2,21 @@
 
 package asm
 
-import "math"
+import (
+	"math"
+	"unsafe"
+)
 
 // scoresKernel multiplies n of rows queries with 16*blocks keys; see stubs_*.go. scales is for keys of 8 and 4 bits.
 type scoresKernel func(out, q *float32, k, scales *byte, dim, n, rows, blocks int, scale float32)
 
+// wideKeys are the dimensions from which on a page of keys does not stay in the L1 cache. Then all rows are multiplied
+// with the same cache lines before the next ones, so that memory is read while the other rows are multiplied.
+const wideKeys = 256
+
 // scoresOf makes a Scores of a scoresKernel that multiplies up to most rows at once.
 func scoresOf(kernel scoresKernel, t KV, most int) func([]float32, []float32, []byte, int, int, int, float32) {
+	block := 16 * KRows(t, 1)[0].bytes // bytes of 16 keys in a row of the page
 	return func(out, q []float32, k []byte, dim, rows, keys int, scale float32) {
 		blocks := (keys + 15) / 16
 		if dim == 0 || blocks == 0 || rows == 0 || t == KVQ4_0 && dim%2 != 0 {
@@ -16,14 +24,19 @@ func scoresOf(kernel scoresKernel, t KV, most int) func([]float32, []float32, []
 			return
 		}
 		_, _, _ = out[(rows-1)*Page+16*blocks-1], q[dim*rows-1], k[KPageBytes(t, dim)-1]
-		scales := &k[0]
+		first, step, together := 0, 0, blocks
 		if t.scaled() {
-			scales = &k[kScales(t, dim)]
+			first, step = kScales(t, dim), 32
+		}
+		if rows > most && dim >= wideKeys {
+			together = max(2, 64/block)
 		}
 		n := 0
-		for r := 0; r < rows; r += n {
-			n = part(rows-r, most)
-			kernel(&out[r*Page], &q[r], &k[0], scales, dim, n, rows, blocks, scale)
+		for b := 0; b < blocks; b += together {
+			for r := 0; r < rows; r += n {
+				n = part(rows-r, most)
+				kernel(&out[r*Page+16*b], &q[r], &k[b*block], &k[first+b*step], dim, n, rows, min(together, blocks-b), scale)
+			}
 		}
 	}
 }
@@ -74,6 +87,48 @@ func valuesColumn(t KV, o, p []float32, v []byte, dim, rows, from, to, d int) {
 		}
 		for r := range rows {
 			o[r*dim+d] = FMA(p[r*Page+j], e, o[r*dim+d])
+		}
+	}
+}
+
+// valuesOfFloats makes a ValuesOfKeys of KVF32 of a Transpose: a page is float32 numbers as these processors have them
+// in memory.
+func valuesOfFloats(transpose func(dst []float32, to int, src []float32, from, rows, cols int)) func(v, k []byte,
+	dim, values, n int) {
+	floats := func(b []byte, n int) []float32 { return unsafe.Slice((*float32)(unsafe.Pointer(&b[:4*n][0])), n) }
+	return func(v, k []byte, dim, values, n int) {
+		if values > 0 && n > 0 {
+			transpose(floats(v, values*n), values, floats(k, (values-1)*Page+n), Page, values, n)
+		}
+	}
+}
+
+// turnKernel turns rows of a page into columns: 16*blocks rows, as many positions as steps*64 bytes of a row hold; see
+// stubs_*.go.
+type turnKernel func(dst, src *byte, stride, blocks, steps int)
+
+// valuesOfKeysOf makes a ValuesOfKeys of the kernels for the numbers and for scales. What is beyond their blocks is
+// laid out in Go.
+func valuesOfKeysOf(t KV, numbers, scales turnKernel) func(v, k []byte, dim, values, n int) {
+	block, size := 16, KRows(t, 1)[0].bytes // dimensions of a block, bytes of a number in a row
+	if t == KVQ4_0 {
+		block = 32
+	}
+	return func(v, k []byte, dim, values, n int) {
+		if values < 1 || n < 1 {
+			return
+		}
+		_, _ = v[VPageBytes(t, values)-1], k[KPageBytes(t, dim)-1]
+		bytes, blocks := vBytes(t, values), values/block
+		if blocks > 0 {
+			numbers(&v[0], &k[0], bytes, blocks, (n*size+63)/64)
+		}
+		valueColumns(t, v, k, blocks*block, values, n)
+		if groups := kvGroups(values); t.scaled() {
+			if groups >= 16 {
+				scales(&v[bytes*Page], &k[kScales(t, dim)], 2*groups, groups/16, (2*n+63)/64)
+			}
+			valueScales(t, v, k, dim, groups&^15, values, n)
 		}
 	}
 }

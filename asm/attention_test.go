@@ -1,6 +1,7 @@
 package asm
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -58,9 +59,13 @@ func TestAttention(t *testing.T) {
 	for kv := range kvCount {
 		t.Run(kv.String(), func(t *testing.T) {
 			r := newRand(20)
-			for _, dim := range []int{1, 8, 24, 32, 40, 48, 64, 80, 128} {
+			for _, dim := range []int{1, 8, 24, 32, 40, 48, 64, 80, 128, 256} {
 				k, v, keys, values := pages(t, r, kv, dim)
-				for _, rows := range []int{1, 2, 3, 4, 5, 7, 8, 9, 16, 17} {
+				each := []int{1, 2, 3, 4, 5, 7, 8, 9, 16, 17}
+				if dim == 256 { // wide keys
+					each = []int{9, 17}
+				}
+				for _, rows := range each {
 					n := []int{1, 15, 16, 17, 255, 256, 1 + r.IntN(255)}[r.IntN(7)]
 					scale := float32(1 / math.Sqrt(float64(dim)))
 					q, p := tail[float32](t, dim*rows), tail[float32](t, rows*Page)
@@ -173,4 +178,51 @@ func TestStoreQ4(t *testing.T) {
 			}
 		}
 	}
+}
+
+// ValuesOfKeys lays out the first numbers of keys as values, with their scales: the scalar set by what a weight of one
+// reads, the others byte by byte.
+func TestValuesOfKeys(t *testing.T) {
+	eachSet(t, func(t *testing.T, set, scalar *Kernels) {
+		for kv := range kvCount {
+			r := newRand(22)
+			for _, c := range [][2]int{{1, 1}, {24, 7}, {40, 33}, {80, 64}, {144, 130}, {560, 512}} {
+				dim, values := c[0], c[1]
+				k := tail[byte](t, KPageBytes(kv, dim))
+				for i := range k {
+					k[i] = byte(r.Uint32()) &^ 0x44 // no float16 or float32 is NaN or infinite
+				}
+				for _, n := range []int{0, 1, 31, 33, 65, Page} {
+					got, want := tail[byte](t, VPageBytes(kv, values)), make([]byte, VPageBytes(kv, values))
+					for i := range got {
+						got[i] = byte(r.Uint32())
+					}
+					dirtyStack()
+					set.ValuesOfKeys[kv](got, k, dim, values, n)
+					scalar.ValuesOfKeys[kv](want, k, dim, values, n)
+					at := 0
+					for _, part := range VRows(kv, values) {
+						if i := n * part.bytes; !bytes.Equal(got[at:at+i], want[at:at+i]) {
+							t.Fatalf("%v, %d of %d dimensions, %d positions: not what the scalar set lays out", kv, values, dim, n)
+						}
+						at += part.bytes * Page
+					}
+					if n == 0 || set.Name != "scalar" {
+						continue
+					}
+					j, q, s := r.IntN(n), make([]float32, dim), make([]float32, Page)
+					p, o := make([]float32, Page), make([]float32, values)
+					p[j] = 1
+					scalar.Values[kv](o, p, got, values, 1, j, j+1)
+					for _, d := range []int{0, values - 1, r.IntN(values)} {
+						q[d] = 1
+						if scalar.Scores[kv](s, q, k, dim, 1, j+1, 1); o[d] != s[j] {
+							t.Fatalf("%v: dimension %d of %d of position %d is %v, of the key %v", kv, d, values, j, o[d], s[j])
+						}
+						q[d] = 0
+					}
+				}
+			}
+		}
+	})
 }

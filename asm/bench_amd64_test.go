@@ -56,7 +56,8 @@ func BenchmarkCycles(b *testing.B) {
 	}
 }
 
-// BenchmarkAttentionCycles reports cycles for a page of 256 positions of one head, in cache.
+// BenchmarkAttentionCycles reports cycles for a page of 256 positions of one head, in cache. The second shape is latent
+// attention's, of DeepSeek V2 Lite: 16 query heads, keys of 576 numbers, of which 512 are the value.
 func BenchmarkAttentionCycles(b *testing.B) {
 	hz := cyclesPerSecond()
 	for _, name := range Available()[1:] {
@@ -65,8 +66,12 @@ func BenchmarkAttentionCycles(b *testing.B) {
 			b.Fatal(err)
 		}
 		for t := range kvCount {
-			for _, rows := range []int{1, 4, 8, 32} {
-				const dim = 64
+			for _, shape := range [][3]int{{1, 64, 64}, {4, 64, 64}, {8, 64, 64}, {32, 64, 64}, {16, 576, 512}} {
+				rows, dim, size := shape[0], shape[1], shape[2]
+				name := fmt.Sprintf("%s/%s/R%d", t, name, rows)
+				if size < dim {
+					name += "latent"
+				}
 				q, out, page := make([]float32, dim*rows), make([]float32, Page*rows), make([]byte, KPageBytes(t, dim))
 				cycles := func(kernel func()) func(*testing.B) {
 					return func(b *testing.B) {
@@ -79,10 +84,12 @@ func BenchmarkAttentionCycles(b *testing.B) {
 						b.ReportMetric(best.Seconds()*hz, "cycles/page")
 					}
 				}
-				b.Run(fmt.Sprintf("scores/%s/%s/R%d", t, name, rows),
-					cycles(func() { k.Scores[t](out, q, page, dim, rows, Page, 1) }))
-				b.Run(fmt.Sprintf("values/%s/%s/R%d", t, name, rows),
-					cycles(func() { k.Values[t](q, out, page, dim, rows, 0, Page) }))
+				b.Run("scores/"+name, cycles(func() { k.Scores[t](out, q, page, dim, rows, Page, 1) }))
+				values := make([]byte, VPageBytes(t, size))
+				b.Run("values/"+name, cycles(func() { k.Values[t](q, out, values, size, rows, 0, Page) }))
+				if size < dim {
+					b.Run("laid out/"+name, cycles(func() { k.ValuesOfKeys[t](values, page, dim, size, Page) }))
+				}
 			}
 		}
 	}

@@ -81,6 +81,10 @@ func avx2() Kernels {
 	k.Values[KVF32] = valuesOf(valuesF32AVX2, KVF32, 4)
 	k.Values[KVQ8_0] = valuesOf(valuesQ8AVX2, KVQ8_0, 4)
 	k.Values[KVQ4_0] = valuesOf(valuesQ4AVX2, KVQ4_0, 4)
+	k.ValuesOfKeys[KVF16] = valuesOfKeysOf(KVF16, turnWordsAVX2, nil)
+	k.ValuesOfKeys[KVQ8_0] = valuesOfKeysOf(KVQ8_0, turnBytesAVX2, turnWordsAVX2)
+	k.ValuesOfKeys[KVQ4_0] = valuesOfKeysOf(KVQ4_0, turnNibblesAVX2, turnWordsAVX2)
+	k.ValuesOfKeys[KVF32] = valuesOfFloats(k.Transpose)
 	return k
 }
 

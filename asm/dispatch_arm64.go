@@ -48,6 +48,10 @@ func neon() Kernels {
 	k.Values[KVF32] = valuesOf(valuesF32NEON, KVF32, 4)
 	k.Values[KVQ8_0] = valuesOf(valuesQ8NEON, KVQ8_0, 4)
 	k.Values[KVQ4_0] = valuesOf(valuesQ4NEON, KVQ4_0, 4)
+	k.ValuesOfKeys[KVF16] = valuesOfKeysOf(KVF16, turnWordsNEON, nil)
+	k.ValuesOfKeys[KVF32] = valuesOfFloats(k.Transpose)
+	k.ValuesOfKeys[KVQ8_0] = valuesOfKeysOf(KVQ8_0, turnBytesNEON, turnWordsNEON)
+	k.ValuesOfKeys[KVQ4_0] = valuesOfKeysOf(KVQ4_0, turnNibblesNEON, turnWordsNEON)
 	return k
 }
 

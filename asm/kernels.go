@@ -187,6 +187,10 @@ type AttentionKernels struct {
 	// Values: for r < rows, d < dim, j = from .. to-1 ascending: o[r*dim+d] = fma(p[r*Page+j], v[j][d], o[r*dim+d]).
 	// o is [rows][dim] and is added to, p is [rows][Page], v one page of V.
 	Values [kvCount]func(o, p []float32, v []byte, dim, rows, from, to int)
+
+	// ValuesOfKeys makes the page of values, v, that has at positions j < n what a page of keys has of their first values
+	// dimensions: the same numbers and scales. dim is that of keys, at least values. It may write v at later positions.
+	ValuesOfKeys [kvCount]func(v, k []byte, dim, values, n int)
 }
 
 // RecurrentKernels go over time.

@@ -70,7 +70,7 @@ func TestCompleteSets(t *testing.T) {
 			}
 		}
 		for kv := range kvCount {
-			if k.Scores[kv] == nil || k.Values[kv] == nil {
+			if k.Scores[kv] == nil || k.Values[kv] == nil || k.ValuesOfKeys[kv] == nil {
 				t.Errorf("no attention for %v", kv)
 			}
 		}
@@ -82,6 +82,7 @@ func TestKernelsAllocateNothing(t *testing.T) {
 	eachSet(t, func(t *testing.T, k, _ *Kernels) {
 		var x Tile
 		out, page, sums := make([]float32, Page*2), make([]byte, KPageBytes(KVF32, 64)), make([]float32, 4)
+		other := make([]byte, len(page))
 		for _, f := range Formats() {
 			panel := make([]byte, f.ProductBytes(256))
 			if n := testing.AllocsPerRun(2, func() {
@@ -99,6 +100,7 @@ func TestKernelsAllocateNothing(t *testing.T) {
 				StoreV(kv, page, 3, out[:64])
 				k.Scores[kv](out, out[:64], page, 64, 1, 9, 1)
 				k.Values[kv](out[:64], out[Page:], page, 64, 1, 0, 9)
+				k.ValuesOfKeys[kv](other, page, 64, 48, 9)
 				k.Gumbel(out, 1, Key(1, 2, 3))
 				k.ExpSum(out)
 				k.ExpSums(out, Page, 9, sums[:2], sums[2:])

@@ -20,6 +20,9 @@ func Scalar() Kernels {
 			Values: [kvCount]func(o, p []float32, v []byte, dim, rows, from, to int){
 				KVF16: valuesF16, KVF32: valuesF32, KVQ8_0: valuesQ8_0, KVQ4_0: valuesQ4_0,
 			},
+			ValuesOfKeys: [kvCount]func(v, k []byte, dim, values, n int){
+				KVF16: valuesOfKeysF16, KVF32: valuesOfKeysF32, KVQ8_0: valuesOfKeysQ8_0, KVQ4_0: valuesOfKeysQ4_0,
+			},
 		},
 		RecurrentKernels: RecurrentKernels{Conv: conv, DeltaScan: deltaScan, Mamba2Scan: mamba2Scan},
 		ChoiceKernels:    ChoiceKernels{ArgMax: argMax, Gumbel: gumbel, MaxHash: maxHash},

@@ -1156,6 +1156,29 @@ func ropeHalvesAVX2(x, cos, sin []float32)
 //go:noescape
 func transposeAVX2(dst, src *float32, dstStride, srcStride, rows, cols int)
 
+// turnWordsAVX2 is
+//
+//	for d < 16*blocks, j < steps*32: dst[j*stride+d*2:][:2] = src[(d*256+j)*2:]
+//
+//go:noescape
+func turnWordsAVX2(dst, src *byte, stride, blocks, steps int)
+
+// turnBytesAVX2 is
+//
+//	for d < 16*blocks, j < steps*64: dst[j*stride+d*1:][:1] = src[(d*256+j)*1:]
+//
+//go:noescape
+func turnBytesAVX2(dst, src *byte, stride, blocks, steps int)
+
+// turnNibblesAVX2 is
+//
+//	for b < blocks, i < 16, j < steps*64:
+//		low, high := src[(b*16+i/2)*256+j], src[(b*16+8+i/2)*256+j]
+//		dst[j*stride+b*16+i] = nibble i%2 of low | nibble i%2 of high << 4
+//
+//go:noescape
+func turnNibblesAVX2(dst, src *byte, stride, blocks, steps int)
+
 // quantizeAVX2 is
 //
 //	for b < blocks: q[b], d[b], bias[b], dsum[b], half[b] as in quantize; all with a stride of tokens

@@ -620,6 +620,29 @@ func valuesQ8NEON(o, p *float32, v, scales *byte, dim, n, count, blocks int)
 //go:noescape
 func valuesQ4NEON(o, p *float32, v, scales *byte, dim, n, count, blocks int)
 
+// turnWordsNEON is
+//
+//	for d < 16*blocks, j < steps*32: dst[j*stride+d*2:][:2] = src[(d*256+j)*2:]
+//
+//go:noescape
+func turnWordsNEON(dst, src *byte, stride, blocks, steps int)
+
+// turnBytesNEON is
+//
+//	for d < 16*blocks, j < steps*64: dst[j*stride+d*1:][:1] = src[(d*256+j)*1:]
+//
+//go:noescape
+func turnBytesNEON(dst, src *byte, stride, blocks, steps int)
+
+// turnNibblesNEON is
+//
+//	for b < blocks, i < 16, j < steps*64:
+//		low, high := src[(b*16+i/2)*256+j], src[(b*16+8+i/2)*256+j]
+//		dst[j*stride+b*16+i] = nibble i%2 of low | nibble i%2 of high << 4
+//
+//go:noescape
+func turnNibblesNEON(dst, src *byte, stride, blocks, steps int)
+
 // deltaScanNEON is
 //
 //	panels of state are [keys][16]; strides are bytes

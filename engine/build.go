@@ -265,13 +265,24 @@ func (l *loader) place(layer, heads, headDim, window int) (at, number int) {
 
 // placeValues is place for values of another size than keys.
 func (l *loader) placeValues(layer, heads, headDim, valueDim, window int) (at, number int) {
+	return l.placeIn(layer, cache{heads: heads, headDim: headDim, window: window, valueDim: valueDim})
+}
+
+// placeKeys is place for one head whose values are the first valueDim numbers of its keys.
+func (l *loader) placeKeys(layer, headDim, valueDim int) (at, number int) {
+	return l.placeIn(layer, cache{heads: 1, headDim: headDim, valueDim: valueDim, inKeys: true})
+}
+
+// placeIn adds a layer to the cache of that kind.
+func (l *loader) placeIn(layer int, kind cache) (at, number int) {
 	for i := range l.caches {
-		if c := &l.caches[i]; c.heads == heads && c.headDim == headDim && c.valueDim == valueDim && c.window == window {
+		if c := &l.caches[i]; c.same(&kind) {
 			c.layers = append(c.layers, layer)
 			return i, len(c.layers) - 1
 		}
 	}
-	l.caches = append(l.caches, cache{heads, headDim, window, valueDim, []int{layer}})
+	kind.layers = []int{layer}
+	l.caches = append(l.caches, kind)
 	return len(l.caches) - 1, 0
 }
 

@@ -21,13 +21,34 @@ type CacheShape struct {
 	HeadDim int // numbers of a key
 
 	ValueDim int // numbers of a value; 0: those of a key
+
+	ValuesInKeys bool // a value is the first ValueDim numbers of its key, and takes no memory
 }
 
 // cache is the layers of a model that share a cache.
 type cache struct {
 	heads, headDim, window int
 	valueDim               int   // 0: headDim
+	inKeys                 bool  // values are the first numbers of keys
 	layers                 []int // ascending
+}
+
+// same reports whether layers of both are kept alike.
+func (c *cache) same(o *cache) bool {
+	return c.heads == o.heads && c.headDim == o.headDim && c.window == o.window && c.valueDim == o.valueDim &&
+		c.inKeys == o.inKeys
+}
+
+// shape is that of the keys and values of so many of its layers.
+func (c *cache) shape(layers int) CacheShape {
+	return CacheShape{Layers: layers, Window: c.window, Heads: c.heads, HeadDim: c.headDim, ValueDim: c.valueDim,
+		ValuesInKeys: c.inKeys}
+}
+
+// kv is the shape with a storage type.
+func (c CacheShape) kv(t tensor.KVType) tensor.KVShape {
+	return tensor.KVShape{Layers: c.Layers, Heads: c.Heads, HeadDim: c.HeadDim, ValueDim: c.ValueDim,
+		ValuesInKeys: c.ValuesInKeys, Type: t}
 }
 
 // upTo is the number of the cache's layers among the first n of the model.
@@ -44,8 +65,7 @@ func (c CacheShape) Bytes(kv string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return tensor.KVShape{Layers: c.Layers, Heads: c.Heads, HeadDim: c.HeadDim, ValueDim: c.ValueDim,
-		Type: t}.SlotBytes(), nil
+	return c.kv(t).SlotBytes(), nil
 }
 
 // Most is the most positions that are kept of a text of n tokens, but for the rest of a page of 256.

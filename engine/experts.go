@@ -63,6 +63,65 @@ func (e *experts) send(p *pass, y, h []float32) {
 	}
 	r.read.add(r.chosen, e.used, len(e.each), e.each[0].bytes())
 	clear(y)
+	if n == 1 && !e.weighInputs && !panels.OnDisk(e.each[0].down.w) {
+		e.one(p, y, h)
+	} else {
+		e.several(p, y, h)
+	}
+	if e.shared != nil {
+		out := p.matrix(&r.y, d)
+		e.shared.forward(p, nil, out, h)
+		if e.sharedGate.w != nil {
+			gate := p.matrix(&r.gate, 1)
+			p.matmul(h, d, e.sharedGate.times(gate))
+			for i, z := range gate {
+				gate[i] = tensor.Sigmoid(z)
+			}
+			p.mulRows(out, gate)
+		}
+		p.add(y, out)
+	}
+}
+
+// one adds to y [D] what the experts of the only row h [D] give. All of them take part in two parallel phases: of one
+// row an expert's matrices are read in some ten microseconds each.
+func (e *experts) one(p *pass, y, h []float32) {
+	r, d, f := &p.routing, len(h), e.each[0].up.w.Rows()
+	gate, up, out := sized(&p.gate, e.used*f), sized(&p.up, e.used*f), sized(&r.y, e.used*d)
+	part := func(x []float32, i int) []float32 { return x[i*len(x)/e.used : (i+1)*len(x)/e.used] }
+	list := p.eachProducts[:0]
+	for i, expert := range r.chosen {
+		x := &e.each[expert]
+		if x.gate.w != nil {
+			list = append(list, x.gate.times(part(gate, i)))
+		}
+		list = append(list, x.up.times(part(up, i)))
+	}
+	p.matmul(h, d, list...)
+	list = list[:0]
+	for i, expert := range r.chosen {
+		x := &e.each[expert]
+		if x.gate.w != nil {
+			x.act.gated(p, part(gate, i), part(up, i))
+		} else {
+			x.act.alone(p, part(up, i))
+		}
+		list = append(list, x.down.times(part(out, i)))
+	}
+	if e.each[0].gate.w == nil {
+		gate = up
+	}
+	p.matmulEach(gate, f, list)
+	for i, w := range r.weights[:e.used] {
+		tensor.MulAdd(y, part(out, i), w)
+	}
+	clear(list[:cap(list)])
+	p.eachProducts = list[:0]
+}
+
+// several adds to y [rows][D] what the experts of the rows of h [rows][D] give, one expert after the other.
+func (e *experts) several(p *pass, y, h []float32) {
+	r, n, d := &p.routing, p.rows(), e.each[0].up.w.Cols()
 	next := p.chosen(e, r.chosen)
 	for expert := range e.each {
 		r.rows = r.rows[:0]
@@ -91,19 +150,6 @@ func (e *experts) send(p *pass, y, h []float32) {
 			w := r.weights[at+slices.Index(r.chosen[at:at+e.used], int32(expert))]
 			tensor.MulAdd(y[int(i)*d:(int(i)+1)*d], out[j*d:(j+1)*d], w)
 		}
-	}
-	if e.shared != nil {
-		out := p.matrix(&r.y, d)
-		e.shared.forward(p, nil, out, h)
-		if e.sharedGate.w != nil {
-			gate := p.matrix(&r.gate, 1)
-			p.matmul(h, d, e.sharedGate.times(gate))
-			for i, z := range gate {
-				gate[i] = tensor.Sigmoid(z)
-			}
-			p.mulRows(out, gate)
-		}
-		p.add(y, out)
 	}
 }
 

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/randommodel"
 	"github.com/specgo/spec/internal/testkit"
 )
 
@@ -130,8 +133,55 @@ var blockKinds = []string{
 	"opt", "opt-post", "codegen",
 }
 
+// furtherFamilies are models of the architectures that no test of promise P1 has beside, one of each.
+func furtherFamilies(t *testing.T) (names []string) {
+	seen := map[string]bool{}
+	see := func(file string) (first bool) {
+		f, err := gguf.OpenFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		arch, _ := f.String("general.architecture")
+		first, seen[arch] = !seen[arch], true
+		return first
+	}
+	for _, name := range blockKinds {
+		see(kindFile(t, name))
+	}
+	for _, a := range askedModels() {
+		seen[a.arch] = true
+	}
+	for _, name := range hybrids {
+		seen[strings.Fields(name)[0]] = true
+	}
+	for _, name := range familyModels(t) {
+		if see(kindFile(t, name)) {
+			names = append(names, name)
+		}
+	}
+	recipes := randommodel.Recipes()
+	for _, name := range slices.Sorted(maps.Keys(recipes)) {
+		if arch := recipes[name].Arch; !seen[arch] {
+			names, seen[arch] = append(names, drawn+name), true
+		}
+	}
+	for _, arch := range Architectures() {
+		if kinds[arch].is == KindModel && !seen[arch] {
+			t.Errorf("%s: no model of it is fed in different ways", arch)
+		}
+	}
+	return names
+}
+
+// drawn stands before the name of a recipe.
+const drawn = "drawn "
+
 // kindFile is the file of a kind.
 func kindFile(tb testing.TB, name string) string {
+	if recipe, ok := strings.CutPrefix(name, drawn); ok {
+		return written(tb, randommodel.Recipes()[recipe].File(tb))
+	}
 	if strings.HasPrefix(name, "opt") || name == "codegen" {
 		return testkit.Shared(tb, papers+name+".gguf")
 	}
@@ -143,7 +193,11 @@ func kindFile(tb testing.TB, name string) string {
 func TestFamiliesOneAnswer(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 2})
 	scalar := newRuntime(t, RuntimeOptions{Threads: 1, SIMD: "scalar"})
-	for i, name := range blockKinds {
+	list := blockKinds
+	if further := furtherFamilies(t); testkit.IsLong(t) {
+		list = slices.Concat(list, further)
+	}
+	for i, name := range list {
 		t.Run(name, func(t *testing.T) {
 			open := func(rt *Runtime, weights string) *Model {
 				m, err := Open(context.Background(), rt, kindFile(t, name), Options{RopeContext: 256,
@@ -174,7 +228,7 @@ func TestFamiliesOneAnswer(t *testing.T) {
 	}
 }
 
-// TestLongFamiliesOneAnswer: every kind of block fed in every way.
+// TestLongFamiliesOneAnswer: every kind of block, and every architecture that has no other such test, fed in every way.
 func TestLongFamiliesOneAnswer(t *testing.T) {
 	testkit.Long(t)
 	TestFamiliesOneAnswer(t)

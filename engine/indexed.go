@@ -22,7 +22,7 @@ type index struct {
 	scale   float32
 	rope    *tensor.RopeTable
 	style   tensor.RopeStyle
-	cache   int // of keys; its values are not used
+	cache   int // of keys alone
 	options tensor.ChoiceOptions
 }
 
@@ -84,23 +84,20 @@ func (b *build) index(i int, s latentSizes, x *indexed, angles *tensor.RopeTable
 		b: b.vector(n+"k_norm.bias", x.size)}
 	a.weights = b.linear(n+"proj", x.heads, d)
 	a.options = tensor.ChoiceOptions{Heads: x.heads, Top: x.top}
-	a.cache, a.options.Layer = b.placeValues(i, 1, x.size, 1, 0)
+	a.cache, a.options.Layer = b.placeKeys(i, x.size, 0)
 	return a
 }
 
 // choose chooses what the rows of the round look at, from this layer on.
 func (x *index) choose(p *pass, h, a []float32) {
-	q, k, w := p.matrix(&p.other, x.options.Heads*x.size), p.matrix(&p.up, x.size+1), p.matrix(&p.wide, x.options.Heads)
-	none := k[p.rows()*x.size:] // the values
-	k = k[:p.rows()*x.size]
-	clear(none)
+	q, k, w := p.matrix(&p.other, x.options.Heads*x.size), p.matrix(&p.up, x.size), p.matrix(&p.wide, x.options.Heads)
 	p.matmul(a, x.queries.w.Cols(), x.queries.times(q))
 	p.matmul(h, x.key.w.Cols(), x.key.times(k), x.weights.times(w))
 	p.norm(k, k, x.norm)
 	p.rope(x.style, q, x.options.Heads, x.size, x.rope)
 	p.rope(x.style, k, 1, x.size, x.rope)
 	p.scale(w, x.scale)
-	p.remember(x.cache, x.options.Layer, k, none)
+	p.remember(x.cache, x.options.Layer, k, nil)
 	if p.err == nil {
 		p.fail(p.t.Choose(&p.choice, q, w, x.options, p.segments[x.cache]))
 	}

@@ -13,9 +13,9 @@ import (
 //
 //	s = q·[K_h c; r] * scale, and of the result, y = Wo [V_h Σ p c]
 //
-// The cache holds c and r. The matrices K_h are on the side of the queries: q·K_h c = (K_hᵀ q)·c, for all sizes
-// of a pass. Files of an older form have K_h and V_h in one matrix the other way round; then the cache holds keys and
-// values of every head.
+// The cache holds c and r, as a key whose first R numbers are the value. The matrices K_h are on the side of the
+// queries: q·K_h c = (K_hᵀ q)·c, for all sizes of a pass. Files of an older form have K_h and V_h in one matrix the
+// other way round; then the cache holds keys and values of every head.
 type latentAttention struct {
 	latentSizes
 	qa     linear // [Rq][D]; none: q reads the block's input
@@ -87,7 +87,7 @@ func (b *build) latentAttention(i int, s latentSizes, scale float32, angles *ten
 			return b.read(request{name: n + name, dims: []int{cols, rows, s.heads}, rows: slices.Repeat([]int{rows}, s.heads)})
 		}
 		a.kb, a.vb = heads("attn_k_b.weight", s.rank, s.nope), heads("attn_v_b.weight", s.values, s.rank)
-		a.cache, a.scores.Layer = b.placeValues(i, 1, s.rank+s.rot, s.rank, 0)
+		a.cache, a.scores.Layer = b.placeKeys(i, s.rank+s.rot, s.rank)
 	}
 	a.o = b.linear(n+"attn_output", d, s.heads*s.values)
 	return a
@@ -146,6 +146,10 @@ func (l *latentAttention) absorbed(p *pass, y, q, kv, latent []float32) {
 		l.temper(p, queries)
 	}
 	a, out := p.matrix(&p.a, l.heads*l.rank), p.matrix(&p.q, l.heads*l.values)
+	if p.texts == nil {
+		p.remember(l.cache, l.scores.Layer, kv, nil)
+		kv, latent = nil, nil
+	}
 	p.attend(a, l.cache, l.options(p), queries, kv, latent)
 	l.perHead(p, out, l.values, a, l.rank, l.vb)
 	p.matmul(out, l.heads*l.values, l.o.times(y))
@@ -157,15 +161,28 @@ func (l *latentAttention) perHead(p *pass, out []float32, to int, x []float32, f
 	if p.err != nil {
 		return
 	}
-	cols, rows := w[0].w.Cols(), w[0].w.Rows()
-	scratch := p.matrix(&p.gate, cols+rows)
-	in, product := scratch[:p.rows()*cols], scratch[p.rows()*cols:]
-	for head, m := range w {
-		columns(in, x, cols, head*from, l.heads*from)
-		p.matmul(in, cols, m.times(product))
-		spread(out, product, rows, head*to, l.heads*to)
+	cols, rows, n := w[0].w.Cols(), w[0].w.Rows(), p.rows()
+	group := min(l.heads, max(1, rowsOfHeads/n))
+	scratch := sized(&p.gate, group*n*(cols+rows))
+	for first := 0; first < l.heads; first += group {
+		list := sized(&p.eachProducts, min(group, l.heads-first))
+		in, sums := scratch[:len(list)*n*cols], scratch[len(list)*n*cols:][:len(list)*n*rows]
+		for i := range list {
+			columns(in[i*n*cols:(i+1)*n*cols], x, cols, (first+i)*from, l.heads*from)
+			list[i] = w[first+i].times(sums[i*n*rows : (i+1)*n*rows])
+		}
+		p.matmulEach(in, cols, list)
+		for i := range list {
+			spread(out, list[i].out, rows, (first+i)*to, l.heads*to)
+		}
+		clear(list)
 	}
 }
+
+// rowsOfHeads is how many rows of heads are multiplied in one parallel phase, where a head has fewer: of one token a
+// head's matrix is read in about a microsecond, less than a phase takes to begin and end. With more rows a head is work
+// enough, and all heads would take much memory.
+const rowsOfHeads = 64
 
 // expanded computes y of the queries q [rows][H][nope+n], and of the keys and values that the latents are made to.
 func (l *latentAttention) expanded(p *pass, y, q, kv, latent []float32) {
@@ -198,7 +215,7 @@ func (l *latentAttention) remember(p *pass, h []float32) {
 	p.matmul(h, l.kva.w.Cols(), l.kva.times(kv))
 	latent := l.latents(p, kv)
 	if l.kb != nil {
-		p.remember(l.cache, l.scores.Layer, kv, latent)
+		p.remember(l.cache, l.scores.Layer, kv, nil)
 		return
 	}
 	k, v := l.expand(p, kv, latent, l.nope+l.rot, l.rank+l.rot, l.nope+l.values)

@@ -241,8 +241,7 @@ func (m *Model) Caches(layers int) (shapes []CacheShape) {
 	for i := range m.caches {
 		c := &m.caches[i]
 		if n := c.upTo(layers); n > 0 {
-			shapes = append(shapes, CacheShape{Layers: n, Window: c.window, Heads: c.heads, HeadDim: c.headDim,
-				ValueDim: c.valueDim})
+			shapes = append(shapes, c.shape(n))
 		}
 	}
 	return shapes

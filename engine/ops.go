@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/specgo/spec/engine/internal/panels"
 	"github.com/specgo/spec/tensor"
 )
 
@@ -90,6 +91,38 @@ func (p *pass) matmul(x []float32, cols int, products ...product) {
 	if p.watch != nil && p.err == nil {
 		p.watch.add(x, cols, products)
 	}
+}
+
+// matmulEach multiplies matrices of cols columns, each with a part of its own of x [len(products)][n][cols], in one
+// parallel phase where that is possible.
+func (p *pass) matmulEach(x []float32, cols int, products []product) {
+	if p.err == nil && !p.together(x, cols, products) {
+		n := len(x) / len(products)
+		for i, m := range products {
+			p.matmul(x[i*n:(i+1)*n], cols, m)
+		}
+	}
+}
+
+// together is matmulEach in one phase. It reports false where that is not possible: matrices on disk, adapters, a
+// watch, or activations that are not finite.
+func (p *pass) together(x []float32, cols int, products []product) bool {
+	if len(p.adapted.sets) > 0 || p.watch != nil {
+		return false
+	}
+	if len(p.eachInput) < len(products) {
+		p.eachInput = make([]tensor.Input, len(products))
+	}
+	p.products = p.products[:0]
+	n := len(x) / len(products)
+	for i, m := range products {
+		o := p.operand(m)
+		if o.In = &p.eachInput[i]; panels.OnDisk(o.W) || o.In.Set(p.t, x[i*n:(i+1)*n], n/cols, cols) != nil {
+			return false
+		}
+		p.products = append(p.products, o)
+	}
+	return p.t.MatMul(nil, p.products...) == nil
 }
 
 // operand is a product with the matrix that takes part in it in this pass.

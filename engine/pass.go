@@ -81,6 +81,9 @@ type activations struct {
 	logits                              []float32     // [rows][vocabulary] where sessions share a reading of the head
 	routing                             routing       // of experts
 	choice                              tensor.Choice // where attention looks, if an index chooses it
+
+	eachInput    []tensor.Input // of products with an input for each
+	eachProducts []product
 }
 
 // pass is one Forward in progress: the chunks that remain, the round of rows that goes through the

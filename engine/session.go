@@ -417,10 +417,9 @@ func (m *Model) newCaches(layers, context int, kv tensor.KVType) ([]*tensor.KV, 
 			continue
 		}
 		var err error
-		// Branches of a tree take slots beyond the sequence that they continue.
-		caches[i], err = tensor.NewKV(tensor.KVShape{Layers: n, Heads: c.heads, HeadDim: c.headDim, ValueDim: c.valueDim,
-			Type: kv, Context: context + maxTree})
-		if err != nil {
+		shape := c.shape(n).kv(kv)
+		shape.Context = context + maxTree // branches of a tree take slots beyond the sequence that they continue
+		if caches[i], err = tensor.NewKV(shape); err != nil {
 			return nil, fmt.Errorf("%s: %w", m.name, err)
 		}
 	}

@@ -52,6 +52,7 @@ type attendScratch struct {
 	part   attendParts // of one chunk
 	sum    attendParts // of all chunks so far
 	memory []float32
+	values []byte   // [pages], where values are in the keys
 	_      [64]byte // no cache line in common with the next thread's
 }
 
@@ -322,6 +323,9 @@ func (j *attendJob) load(w *attendScratch, s *segment, head, first, n, c int) {
 	w.q, w.scores, w.line = take(rows*j.dim), take(pages*rows*asm.Page), take(asm.Page)
 	w.part = parts(take(rows*(j.values+2)), rows, j.values)
 	w.sum = parts(take(rows*(j.values+2)), rows, j.values)
+	if need := pages * asm.VPageBytes(s.KV.shape.Type, j.values); s.KV.shape.ValuesInKeys && len(w.values) < need {
+		w.values = allocateInHeap(need)
+	}
 	for t, token := range w.tokens {
 		row := j.q[((token.s.Row+token.t)*j.heads+head)*j.group*j.dim:]
 		for g := range j.group {
@@ -357,7 +361,8 @@ func (j *attendJob) chunk(w *attendScratch, s *segment, head, c int) bool {
 	kind := s.KV.shape.Type
 	j.k.Scores[kind](w.scores, w.q, s.KV.keys(c, j.o.Layer, head), j.dim, rows, keys, j.o.Scale)
 	safepoint()
-	values, kernel := s.KV.values(c, j.o.Layer, head), j.k.Values[kind]
+	j.layOut(w, s, head, c, 0, keys)
+	values, kernel := j.valuePage(w, s, head, c, 0), j.k.Values[kind]
 	done := lowest // keys whose values have been added for all tokens from here on that see them
 	for t, n := 0, 0; t < len(w.tokens); t += n {
 		from, to := w.tokens[t].s.visible(w.tokens[t].t, j.o.Window, c)
@@ -404,6 +409,25 @@ func (j *attendJob) chunk(w *attendScratch, s *segment, head, c int) bool {
 	return true
 }
 
+// layOut lays out the values of a head in the first n slots of a page, if they are in the keys, as place number at of
+// the thread's memory, for all rows of the unit. Read there after the scores they come from a cache, not from memory.
+func (j *attendJob) layOut(w *attendScratch, s *segment, head, page, at, n int) {
+	if kind := s.KV.shape.Type; s.KV.shape.ValuesInKeys {
+		size := asm.VPageBytes(kind, j.values)
+		j.k.ValuesOfKeys[kind](w.values[at*size:][:size], s.KV.keys(page, j.o.Layer, head), j.dim, j.values, n)
+		safepoint()
+	}
+}
+
+// valuePage is the values of a head in a page of the cache of s; those in the keys are where layOut has put them.
+func (j *attendJob) valuePage(w *attendScratch, s *segment, head, page, at int) []byte {
+	if !s.KV.shape.ValuesInKeys {
+		return s.KV.values(page, j.o.Layer, head)
+	}
+	size := asm.VPageBytes(s.KV.shape.Type, j.values)
+	return w.values[at*size:][:size]
+}
+
 // sees reports whether a token sees any of the first n positions of chunk c, which it could see. With a choice there is
 // no window.
 func (j *attendJob) sees(token unitToken, c, n int) bool {
@@ -417,6 +441,7 @@ func (j *attendJob) treeChunk(w *attendScratch, s *segment, head, c int) bool {
 	firstPage, end := s.Start/asm.Page, s.Start+s.Tokens
 	for page := firstPage; page*asm.Page < end; page++ {
 		keys := min(asm.Page, end-page*asm.Page)
+		j.layOut(w, s, head, page, page-firstPage, keys)
 		out := w.scores[(page-firstPage)*rows*asm.Page:]
 		j.k.Scores[kind](out, w.q, s.KV.keys(page, j.o.Layer, head), j.dim, rows, keys, j.o.Scale)
 		safepoint()
@@ -448,7 +473,7 @@ func (j *attendJob) treeChunk(w *attendScratch, s *segment, head, c int) bool {
 		}
 		for _, p := range w.spans {
 			j.k.Values[kind](w.part.o[t*j.group*j.values:], w.scores[((p.page-firstPage)*rows+t*j.group)*asm.Page:],
-				s.KV.values(p.page, j.o.Layer, head), j.values, j.group, p.from, p.to)
+				j.valuePage(w, s, head, p.page, p.page-firstPage), j.values, j.group, p.from, p.to)
 		}
 		safepoint()
 	}

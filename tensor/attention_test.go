@@ -530,6 +530,94 @@ func TestValuesOfAnotherSize(t *testing.T) {
 	}
 }
 
+// TestValuesInKeys: a cache whose values are the first numbers of its keys takes the memory of the keys, and gives bit
+// for bit what one gives that has these values beside its keys: of chains of a few tokens and of many, of trees, in
+// forks that share pages, after moves, packed, and exported and imported.
+func TestValuesInKeys(t *testing.T) {
+	rt := runtimeOf(t, 2)
+	const tokens, packed, keys, values, heads, rows = 390, 380, 80, 64, 2, 22
+	for _, typ := range []KVType{KVF16, KVF32, KVQ8_0, KVQ4_0} {
+		shape := KVShape{Layers: 2, Heads: heads, HeadDim: keys, ValueDim: values, Type: typ, Context: 600}
+		if typ != KVF32 { // a group of 32 that a value has in part has the key's scale
+			ragged := KVShape{Layers: 1, Heads: 1, HeadDim: 40, ValueDim: 33, Type: typ, Context: 9, ValuesInKeys: true}
+			kv, err := NewKV(ragged)
+			ok(t, err)
+			ok(t, kv.Grow(1))
+			k := make([]float32, 40)
+			k[39] = 100
+			k[32] = 1
+			ok(t, kv.Store(0, 0, k, nil))
+			out := make([]float32, 33)
+			ok(t, rt.Attention(out, k, AttentionOptions{Heads: 1, Scale: 1}, []AttentionSegment{{KV: kv, Tokens: 1}}))
+			want := map[KVType]float32{KVF16: 1, KVQ8_0: 100. / 127, KVQ4_0: 0}[typ]
+			if math.Abs(float64(out[32]-want)) > 1e-3 {
+				t.Errorf("%v: %v beside 100, want %v", typ, out[32], want)
+			}
+		}
+		run := func(inKeys bool) []float32 {
+			shape.ValuesInKeys = inKeys
+			make1 := func() *KV {
+				kv, err := NewKV(shape)
+				ok(t, err)
+				return kv
+			}
+			kv := make1()
+			ok(t, kv.Grow(tokens+2))
+			k := normal(1, (tokens+1)*heads*keys)
+			v := make([]float32, (tokens+1)*heads*values)
+			for i := range len(v) / values {
+				copy(v[i*values:][:values], k[i*keys:])
+			}
+			if inKeys {
+				v = nil
+			}
+			part := func(from, to int) ([]float32, []float32) {
+				if inKeys {
+					return k[from*heads*keys : to*heads*keys], nil
+				}
+				return k[from*heads*keys : to*heads*keys], v[from*heads*values : to*heads*values]
+			}
+			some, theirs := part(0, tokens)
+			ok(t, rt.StoreKV(1, some, theirs, []AttentionSegment{{KV: kv, Tokens: tokens}}))
+			ok(t, kv.Move(7, tokens))
+			some, theirs = part(tokens, tokens+1)
+			ok(t, kv.Store(1, tokens+1, some, theirs))
+			fork, err := kv.Fork(tokens + 2)
+			ok(t, err)
+			data, err := kv.Export(nil, 0, tokens+2)
+			ok(t, err)
+			copied := make1()
+			ok(t, copied.Grow(tokens+2))
+			ok(t, copied.Import(data, 0, tokens+2))
+			copied.Shrink(packed)
+			back, err := copied.Fork(packed)
+			ok(t, err)
+			q := normal(3, rows*2*heads*keys)
+			out := make([]float32, rows*2*heads*values)
+			ok(t, rt.Attention(out, q, AttentionOptions{Layer: 1, Heads: 2 * heads, Scale: testScale}, []AttentionSegment{
+				{KV: kv, Start: tokens - 3, Tokens: 5},
+				{KV: fork, Row: 5, Start: tokens - 2, Tokens: 4, Parents: []int32{-1, 0, 0, 2}},
+				{KV: kv, Row: 9, Start: 20, Tokens: 2},
+				{KV: back, Row: 11, Start: packed - 2, Tokens: 2},
+				{KV: fork, Row: 13, Start: 254, Tokens: 9}}))
+			for _, kv := range []*KV{kv, fork, copied, back} {
+				kv.Close()
+			}
+			if bytes, want := shape.SlotBytes(), int64(len(data)/(tokens+2)); bytes != want {
+				t.Errorf("%v: %d bytes of a slot, %d exported", typ, bytes, want)
+			}
+			return out
+		}
+		want := run(false)
+		beside := shape.SlotBytes()
+		sameBits(t, typ.String(), run(true), want)
+		alone := KVShape{Layers: 2, Heads: heads, HeadDim: values, Type: typ}.SlotBytes() / 2 // of values of that size
+		if got := shape.SlotBytes(); got != beside-alone {
+			t.Errorf("%v: %d bytes of a slot with values in keys, %d beside them", typ, got, beside)
+		}
+	}
+}
+
 // TestSharedPages: sequences that begin with the same pages, beside one that does not, give in one operation the bits
 // that each gives alone: chains and trees, of several lengths, behind several prompts, with windows and biases, more
 // tokens than one leader takes. Each shared page is one unit of work for all.

@@ -20,6 +20,8 @@
 //     weights takes them as they are. Sums run over blocks, or columns, ascending; biases are added last.
 //   - Sums along a vector (norms, softmax) use 16 lanes: element i in lane i mod 16, then lanes 8, 4, 2, 1 apart.
 //   - Attention splits the keys into chunks of 256 absolute positions and combines the chunks ascending.
+//   - A value that is the first numbers of its key ([KVShape].ValuesInKeys) is what the cache has of the key: rounded
+//     once, to the key's type, with the scale of the key's group of 32.
 //
 // # Errors
 //

@@ -19,15 +19,31 @@ type KVShape struct {
 	Type     KVType
 	Context  int // the most slots
 	ValueDim int // dimensions of a value; 0: those of a key
+
+	// ValuesInKeys says that a value is the first ValueDim numbers of its key, as the cache has them: it is stored once.
+	ValuesInKeys bool
 }
 
 // valueDim is the dimensions of a value.
 func (s *KVShape) valueDim() int { return cmp.Or(s.ValueDim, s.HeadDim) }
 
+// storedDim is the dimensions of a value that has memory of its own; 0: it has none.
+func (s *KVShape) storedDim() int {
+	if s.ValuesInKeys {
+		return 0
+	}
+	return s.valueDim()
+}
+
+// pageBytes is the memory of a head's keys in a page, and of its values.
+func (s *KVShape) pageBytes() (keys, values int) {
+	return asm.KPageBytes(s.Type, s.HeadDim), asm.VPageBytes(s.Type, s.storedDim())
+}
+
 // SlotBytes is the memory of one slot, in bytes.
 func (s KVShape) SlotBytes() int64 {
-	return int64(s.Layers) * int64(s.Heads) * int64(
-		(asm.KPageBytes(s.Type, s.HeadDim)+asm.VPageBytes(s.Type, s.valueDim()))/asm.Page)
+	keys, values := s.pageBytes()
+	return int64(s.Layers) * int64(s.Heads) * int64((keys+values)/asm.Page)
 }
 
 // KV is the key-value cache of one sequence: numbered slots, each of which holds the keys and values of one token for
@@ -68,7 +84,11 @@ func NewKV(s KVShape) (*KV, error) {
 		s.HeadDim > most || s.ValueDim < 0 || s.ValueDim > most {
 		return nil, shapeError("cache of %d layers, %d heads of %d, %d slots", s.Layers, s.Heads, s.HeadDim, s.Context)
 	}
-	kv := &KV{shape: s, kBytes: asm.KPageBytes(s.Type, s.HeadDim), vBytes: asm.VPageBytes(s.Type, s.valueDim())}
+	if s.ValuesInKeys && s.valueDim() > s.HeadDim {
+		return nil, shapeError("values of %d in keys of %d", s.valueDim(), s.HeadDim)
+	}
+	kv := &KV{shape: s}
+	kv.kBytes, kv.vBytes = s.pageBytes()
 	heads := uint64(s.Layers) * uint64(s.Heads)
 	if high, low := bits.Mul64(heads, uint64(kv.kBytes)+uint64(kv.vBytes)); high != 0 || low > math.MaxInt/2 {
 		return nil, shapeError("cache of %d layers, %d heads of %d", s.Layers, s.Heads, s.HeadDim)
@@ -209,7 +229,7 @@ func (kv *KV) replaceLast(p *kvPage) {
 
 // copyPacked copies slots of a page from its slot at on, of as many layers as kv has, to packed memory, or back.
 func (kv *KV) copyPacked(packed, page []byte, at, slots int, pack bool) {
-	k, v := asm.KRows(kv.shape.Type, kv.shape.HeadDim), asm.VRows(kv.shape.Type, kv.shape.valueDim())
+	k, v := asm.KRows(kv.shape.Type, kv.shape.HeadDim), asm.VRows(kv.shape.Type, kv.shape.storedDim())
 	for range kv.shape.Layers * kv.shape.Heads {
 		packed, page = asm.CopyPacked(packed, page, k, at, slots, pack)
 		packed, page = asm.CopyPacked(packed, page, v, at, slots, pack)
@@ -379,7 +399,7 @@ func (kv *KV) own(from, to int) error {
 	return nil
 }
 
-// keys and values are one head's part of a page.
+// keys and values are one head's part of a page. Values that are in the keys have none.
 func (kv *KV) keys(page, layer, head int) []byte {
 	at := (layer*kv.shape.Heads + head) * (kv.kBytes + kv.vBytes)
 	return kv.pages[page].memory.data[at:][:kv.kBytes:kv.kBytes]
@@ -390,9 +410,10 @@ func (kv *KV) values(page, layer, head int) []byte {
 	return kv.pages[page].memory.data[at:][:kv.vBytes:kv.vBytes]
 }
 
-// Store writes the keys [heads][HeadDim] and values [heads][ValueDim] of one slot. See [Runtime.StoreKV] for many.
+// Store writes the keys [heads][HeadDim] and values [heads][ValueDim] of one slot, no values where they are in the
+// keys. See [Runtime.StoreKV] for many.
 func (kv *KV) Store(layer, slot int, k, v []float32) error {
-	keys, values := kv.shape.Heads*kv.shape.HeadDim, kv.shape.Heads*kv.shape.valueDim()
+	keys, values := kv.shape.Heads*kv.shape.HeadDim, kv.shape.Heads*kv.shape.storedDim()
 	if layer < 0 || layer >= kv.shape.Layers || len(k) != keys || len(v) != values {
 		return shapeError("layer %d of %d, %d and %d numbers for %d and %d", layer, kv.shape.Layers, len(k), len(v), keys,
 			values)
@@ -408,7 +429,7 @@ func (kv *KV) Store(layer, slot int, k, v []float32) error {
 
 // storeHead writes one head of k [heads][HeadDim] and v [heads][ValueDim] to a slot of a page that kv owns.
 func (kv *KV) storeHead(layer, head, slot int, k, v []float32) {
-	dim, values, page := kv.shape.HeadDim, kv.shape.valueDim(), slot/asm.Page
+	dim, values, page := kv.shape.HeadDim, kv.shape.storedDim(), slot/asm.Page
 	asm.StoreK(kv.shape.Type, kv.keys(page, layer, head), slot%asm.Page, k[head*dim:][:dim])
 	asm.StoreV(kv.shape.Type, kv.values(page, layer, head), slot%asm.Page, v[head*values:][:values])
 }
@@ -421,7 +442,7 @@ func (kv *KV) Move(from, to int) error {
 	if err := kv.own(to, to+1); err != nil || from == to {
 		return err
 	}
-	dim, values, src, dst := kv.shape.HeadDim, kv.shape.valueDim(), from/asm.Page, to/asm.Page
+	dim, values, src, dst := kv.shape.HeadDim, kv.shape.storedDim(), from/asm.Page, to/asm.Page
 	for layer := range kv.shape.Layers {
 		for h := range kv.shape.Heads {
 			asm.CopyK(kv.shape.Type, kv.keys(dst, layer, h), to%asm.Page, kv.keys(src, layer, h), from%asm.Page, dim)

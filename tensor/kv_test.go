@@ -95,14 +95,17 @@ func TestKVForkConcurrent(t *testing.T) {
 
 func TestKVErrors(t *testing.T) {
 	for _, shape := range []KVShape{
-		{0, 1, 1, KVF16, 1, 0}, {1, 0, 1, KVF16, 1, 0}, {1, 1, 0, KVF16, 1, 0}, {1, 1, 1, KVF16, 0, 0}, {-1, 1, 1, KVF16, 1, 0}, {1, 1, 1, KVF16, 1, -1},
-		{1 << 20, 1 << 20, 1 << 20, KVF32, 1 << 20, 0},
+		{Heads: 1, HeadDim: 1, Context: 1}, {Layers: 1, HeadDim: 1, Context: 1}, {Layers: 1, Heads: 1, Context: 1},
+		{Layers: 1, Heads: 1, HeadDim: 1}, {Layers: -1, Heads: 1, HeadDim: 1, Context: 1},
+		{Layers: 1, Heads: 1, HeadDim: 1, Context: 1, ValueDim: -1},
+		{Layers: 1, Heads: 1, HeadDim: 8, ValueDim: 9, Context: 1, ValuesInKeys: true},
+		{Layers: 1 << 20, Heads: 1 << 20, HeadDim: 1 << 20, Type: KVF32, Context: 1 << 20},
 	} {
 		if _, err := NewKV(shape); !errors.Is(err, ErrShape) {
 			t.Errorf("%v: %v", shape, err)
 		}
 	}
-	if _, err := NewKV(KVShape{1, 1, 1, 9, 1, 0}); !errors.Is(err, ErrType) {
+	if _, err := NewKV(KVShape{Layers: 1, Heads: 1, HeadDim: 1, Type: 9, Context: 1}); !errors.Is(err, ErrType) {
 		t.Errorf("type 9: %v", err)
 	}
 	kv, err := NewKV(KVShape{Layers: 2, Heads: 2, HeadDim: 8, Context: 300})

@@ -14,7 +14,8 @@ type Product struct {
 	W     *Matrix
 	Scale float32   // what the sums are multiplied by, before the bias; 0 is none
 	Bias  []float32 // [rows], added last; nil is none
-	Out   []float32 // [tokens][rows], overwritten; shares no memory with other products' or the input
+	Out   []float32 // [tokens][rows], overwritten; shares no memory with other products' or the inputs
+	In    *Input    // its own input; nil: MatMul's
 }
 
 // claimBytes is about the fewest bytes of weights, counted once per tile of tokens, that a thread claims at a time:
@@ -31,7 +32,7 @@ const maxGroup = asm.MostTokens
 // are the shares of its threads; a thread that is done takes from those of its own node first.
 type matmulJob struct {
 	rt           *Runtime
-	in           *Input
+	in           *Input // that is prepared
 	products     []productItems
 	runs         []run
 	items        int
@@ -49,7 +50,7 @@ type matmulJob struct {
 	widenUnit    func(worker, unit int)
 }
 
-// productItems is a product and how it becomes items.
+// productItems is a product, with the input that it takes, and how it becomes items.
 type productItems struct {
 	Product
 	tiled  bool
@@ -110,36 +111,38 @@ func (j *matmulJob) init(rt *Runtime) {
 }
 
 // MatMul computes out[token][row] = sum over cols of w[row][col]*x[token][col], times the scale, plus the bias, for all
-// products, in one parallel phase. Scale and bias are one rounding each.
+// products, in one parallel phase. Scale and bias are one rounding each. in may be nil if every product has its own.
 // It checks shapes before it writes anything; activations that are NaN or infinite give ErrNotFinite.
 func (rt *Runtime) MatMul(in *Input, products ...Product) error {
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
 	j := &rt.matmul
 	for i := range products {
-		if err := j.check(in, &products[i]); err != nil {
+		if err := j.check(cmp.Or(products[i].In, in), &products[i]); err != nil {
 			return fmt.Errorf("product %d: %w", i, err)
 		}
 	}
-	j.in, j.products = in, j.products[:0]
+	j.products = j.products[:0]
 	defer j.forget()
-	size := 0
+	size, tiles := 0, 0
 	for _, p := range products {
-		if err := in.prepare(rt, p.W.t); err != nil {
+		j.in = cmp.Or(p.In, in)
+		if err := j.in.prepare(rt, p.W.t); err != nil {
 			return err
 		}
 		j.add(p)
-		size = max(size, p.W.panel)
+		size, tiles = max(size, p.W.panel), max(tiles, len(j.in.tiles))
 	}
 	j.cut()
-	j.setStep(size)
+	j.setStep(size, tiles)
 	rt.pool.run(min(rt.Threads(), j.items), j.unit)
 	return nil
 }
 
-// setStep sets the fewest items that are claimed, of panels of at most so many bytes.
-func (j *matmulJob) setStep(size int) {
-	j.step = uint32(max(1, min(max(2, claimBytes/(size*len(j.in.tiles))), j.items/(4*j.rt.Threads()))))
+// setStep sets the fewest items that are claimed, of panels of at most so many bytes and inputs of at most so many
+// tiles.
+func (j *matmulJob) setStep(size, tiles int) {
+	j.step = uint32(max(1, min(max(2, claimBytes/(size*tiles)), j.items/(4*j.rt.Threads()))))
 }
 
 // cut numbers the items, node by node, and cuts those of each node into shares of its threads.
@@ -191,9 +194,10 @@ func (j *matmulJob) check(in *Input, p *Product) error {
 	return nil
 }
 
-// add appends a product.
+// add appends a product with j.in.
 func (j *matmulJob) add(p Product) {
 	u := productItems{Product: p, panels: p.W.panels(), group: 1}
+	u.In = j.in
 	u.tiles, u.size = j.in.tilesFor(j.rt, p.W.t)
 	u.tiled = j.rt.tiled(p.W.t, j.in.tokens)
 	if tiles := len(u.tiles); tiles > 1 {
@@ -244,20 +248,27 @@ func (rt *Runtime) tiled(t Type, tokens int) bool {
 	return rt.k.Weights[t].MatMulTiles != nil && tokens >= rt.k.Weights[t].TilesFrom
 }
 
+// find is the run of an item; *last is the number of the run of a worker's last item, to search from.
+func (j *matmulJob) find(item int, last *int) *run {
+	for j.runs[*last].first > item {
+		*last--
+	}
+	for *last+1 < len(j.runs) && j.runs[*last+1].first <= item {
+		*last++
+	}
+	return &j.runs[*last]
+}
+
 // multiply does an item, or several adjacent whole panels at once, and returns how many: at most most if panels are
 // read once or expanded; else two, where they and what is prefetched fit into the second-level cache.
 func (j *matmulJob) multiply(worker, item, most int, r *reader) int {
-	i := len(j.runs) - 1
-	for j.runs[i].first > item {
-		i--
-	}
-	u := &j.runs[i]
+	u := j.find(item, &r.run)
 	p := &j.products[u.product]
 	item -= u.first
 	w, rows := p.W, p.W.rows
 	firstTile := item / u.panels * p.group
 	tiles := p.tiles[firstTile:min(firstTile+p.group, len(p.tiles))]
-	tokens := min(len(tiles)*p.size, j.in.tokens-firstTile*p.size)
+	tokens := min(len(tiles)*p.size, p.In.tokens-firstTile*p.size)
 	panel := u.panel + item%u.panels
 	row := panel * asm.PanelRows
 	if j.rt.k.Weights[w.t].Inflate != nil {

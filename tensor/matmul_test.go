@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/specgo/spec/asm"
@@ -95,6 +96,22 @@ func TestMatMulOneAnswer(t *testing.T) {
 			ok(t, err)
 			got := product(rt, 0, 4, Product{W: other, Out: make([]float32, 4*33)})
 			sameBits(t, fmt.Sprint(f, " beside another product"), got, want[:4*rows])
+
+			w, err := Pack(rt, f, rows, cols, raw) // several inputs in one phase, one of them of two products
+			ok(t, err)
+			var ins [3]Input
+			outs, products, from := [4][]float32{}, []Product(nil), 0
+			for i, n := range []int{1, 11, 7, 7} {
+				outs[i] = make([]float32, n*rows)
+				if i < len(ins) {
+					ok(t, ins[i].Set(rt, x[from*cols:][:n*cols], n, cols))
+					from += n
+				}
+				products = append(products, Product{W: w, Out: outs[i], In: &ins[min(i, 2)]})
+			}
+			ok(t, rt.MatMul(nil, products...))
+			sameBits(t, fmt.Sprint(f, " with inputs of their own"), slices.Concat(outs[:3]...), want)
+			sameBits(t, fmt.Sprint(f, " with the input of another product"), outs[3], outs[2])
 		}
 	}
 }

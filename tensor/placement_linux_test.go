@@ -331,7 +331,7 @@ func TestSimulatedNodesReadTheirOwnMemory(t *testing.T) {
 			size = w.panel
 		}
 		j.cut()
-		j.setStep(size)
+		j.setStep(size, len(j.in.tiles))
 		local := j.items / 2 // the first node's items come first; both have equal parts
 		clock, at := make([]int, rt.Threads()), make([]int, rt.Threads())
 		for i := range delayed {

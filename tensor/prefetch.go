@@ -23,6 +23,7 @@ type reader struct {
 	start   int // bytes of w that must have been prefetched when the first of them begins
 	reached int // bytes of w that have been prefetched
 	done    int // products of these tiles' tokens with a panel so far
+	run     int // the matmulJob's run of the thread's last item
 }
 
 // begin moves on to count panels from panel on, which are multiplied together or one after the other. cold reports

@@ -87,9 +87,9 @@ func checkSegments(segs []AttentionSegment, layer, rows int) error {
 		switch {
 		case layer < 0 || layer >= a.Layers:
 			return shapeError("segment %d: layer %d of %d", i, layer, a.Layers)
-		case a.Heads != b.Heads || a.HeadDim != b.HeadDim || a.valueDim() != b.valueDim():
-			return shapeError("segment %d: %d heads of %d and %d beside %d of %d and %d", i, a.Heads, a.HeadDim, a.valueDim(),
-				b.Heads, b.HeadDim, b.valueDim())
+		case a.Heads != b.Heads || a.HeadDim != b.HeadDim || a.valueDim() != b.valueDim() || a.ValuesInKeys != b.ValuesInKeys:
+			return shapeError("segment %d: %d heads of %d and %d beside %d of %d and %d, values in keys %v and %v", i, a.Heads,
+				a.HeadDim, a.valueDim(), b.Heads, b.HeadDim, b.valueDim(), a.ValuesInKeys, b.ValuesInKeys)
 		case s.Tokens < 1 || s.Row < 0 || s.Row > rows-s.Tokens:
 			return shapeError("segment %d: tokens %d+%d of %d", i, s.Row, s.Tokens, rows)
 		case s.Keys < 0 || s.Keys > s.KV.Slots() || s.Keys > 0 && s.Parents != nil:
@@ -129,7 +129,8 @@ func (j *storeJob) init(*Runtime) {
 }
 
 // StoreKV writes the keys k [token][heads][HeadDim] and values v [token][heads][ValueDim] of a layer, for all tokens
-// of all segments, into their slots. The segments' caches are distinct and have room ([KV.Grow]).
+// of all segments, into their slots, no values where they are in the keys. The segments' caches are distinct and have
+// room ([KV.Grow]).
 func (rt *Runtime) StoreKV(layer int, k, v []float32, segs []AttentionSegment) error {
 	if len(segs) == 0 {
 		return nil
@@ -138,7 +139,7 @@ func (rt *Runtime) StoreKV(layer int, k, v []float32, segs []AttentionSegment) e
 		return shapeError("segment 0: no cache")
 	}
 	shape := segs[0].KV.shape
-	keys, values := shape.Heads*shape.HeadDim, shape.Heads*shape.valueDim()
+	keys, values := shape.Heads*shape.HeadDim, shape.Heads*shape.storedDim()
 	if len(k)%keys != 0 || len(k)/keys*values != len(v) {
 		return shapeError("%d keys and %d values for rows of %d and %d", len(k), len(v), keys, values)
 	}

@@ -1,5 +1,7 @@
 package main
 
+import "fmt"
+
 // The Go loops that become the comments of the kernels' declarations. r is a row of the panel, t a token; acc begins at 0 and ends in
 // out[t*stride+r].
 
@@ -14,5 +16,14 @@ const scoresDoc = `for r < n, j < 16*blocks:
 
 const valuesDoc = `for r < n, d < 16*blocks:
 	for j < count: o[r*dim+d] = fma(p[r*256+j], float32(v[j][d]), o[r*dim+d])  // values of 8 and 4 bits: times scales[j][d/32]`
+
+// turnDoc is of numbers of some bytes.
+func turnDoc(bytes int) string {
+	return fmt.Sprintf("for d < 16*blocks, j < steps*%d: dst[j*stride+d*%d:][:%d] = src[(d*256+j)*%d:]", 64/bytes, bytes, bytes, bytes)
+}
+
+const nibblesDoc = `for b < blocks, i < 16, j < steps*64:
+	low, high := src[(b*16+i/2)*256+j], src[(b*16+8+i/2)*256+j]
+	dst[j*stride+b*16+i] = nibble i%2 of low | nibble i%2 of high << 4`
 
 const pairDoc = `for p < 2: the kernel of one panel, with w[p*panel:], 8 tokens of 8, and out[p*16:]`

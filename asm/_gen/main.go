@@ -54,7 +54,7 @@ var outputs = []output{
 	{"exp_avx512_amd64.s", func(f *file) { exponentials(f, avx512) }},
 	{"exp_avx2_amd64.s", func(f *file) { exponentials(f, avx2) }},
 	{"norm_avx2_amd64.s", func(f *file) { norms(f, avx2) }},
-	{"transpose_avx2_amd64.s", transpose},
+	{"transpose_avx2_amd64.s", func(f *file) { transpose(f); turns(f) }},
 	{"quantize_avx2_amd64.s", quantize},
 	{"gumbel_avx2_amd64.s", gumbel},
 	{"scan_avx512_amd64.s", func(f *file) { scans(f, avx512) }},

@@ -12,6 +12,7 @@ var outputsARM64 = []output{
 	{"gumbel_neon_arm64.s", neon(neonGumbel)},
 	{"scores_neon_arm64.s", neon(neonScores)},
 	{"values_neon_arm64.s", neon(neonValues)},
+	{"transpose_neon_arm64.s", neon(neonTurns)},
 	{"scan_neon_arm64.s", neon(neonScans)},
 	{"stream_neon_arm64.s", neon(neonStream)},
 	{"rates_neon_arm64.s", neon(neonRates)},

@@ -149,7 +149,8 @@ func (b *benchmark) check() (err error) {
 
 // fit brings the rows down to the model's context where they were not asked for, and refuses what does not
 // fit into it, or batches that do not fit into memory.
-func (b *benchmark) fit(c engine.Config) error {
+func (b *benchmark) fit(m *engine.Model) error {
+	c := m.Config()
 	if c.Layers == 0 { // an encoder, which decodes nothing
 		for _, n := range b.o.Prefill {
 			if n > c.Context {
@@ -188,8 +189,7 @@ func (b *benchmark) fit(c engine.Config) error {
 		return fmt.Errorf("--sample %d, after prompts of %d: the model has a context of %d tokens", b.o.Sampled,
 			bench.BatchPrompt, c.Context)
 	}
-	keys := 2 * float64(c.Layers) * float64(c.KVHeads) * float64(c.HeadDim) * bytesPerValue(b.o.KV)
-	one := float64(bench.BatchPrompt+b.o.Sampled)*keys + 4*float64(c.Vocab)
+	one := float64(bench.BatchPrompt+b.o.Sampled)*float64(bench.PositionBytes(m, b.o.KV)) + 4*float64(c.Vocab)
 	for _, n := range b.o.Batches {
 		if need, have := float64(n)*one, float64(machineMemory()); have > 0 && need > have {
 			return fmt.Errorf("--batch %d: %s of keys, values and logits, this machine has %s of memory", n,
@@ -298,7 +298,7 @@ func (b *benchmark) open(ctx context.Context, p *program, rt *engine.Runtime) (m
 // prepare completes the options for a model, and says what the results are of; stop ends what measures the memory.
 func (b *benchmark) prepare(ctx context.Context, p *program, rt *engine.Runtime, m *engine.Model, file *gguf.File) (
 	origin results.Origin, stop func(), err error) {
-	if err := b.fit(m.Config()); err != nil {
+	if err := b.fit(m); err != nil {
 		return origin, nil, err
 	}
 	if b.o.Weights, b.o.Encoder, err = weightBytes(file, b.weights); err != nil {

@@ -178,7 +178,7 @@ func (x *planning) figures(ctx context.Context, p *program) (r report, err error
 	if b.o.KV, err = x.cache.kvType(); err != nil {
 		return r, err
 	}
-	if err := b.fit(m.Config()); err != nil {
+	if err := b.fit(m); err != nil {
 		return r, err
 	}
 	origin, err := b.benched(ctx, p, rt)

@@ -71,7 +71,8 @@ func (k Key) next(tokens []int32) Key {
 	return k
 }
 
-// root is the key of no tokens, in sessions with these caches.
+// root is the key of no tokens, in sessions with these caches. A cache that is laid out otherwise than it was has other
+// bytes of a position: what was saved in the old layout is not found.
 func (l *Lineage) root(caches []engine.SavedCache) (k Key) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%d %d %q %q %d %q %q %t %d\n", formatVersion, Step, l.Model, cmp.Or(l.KV, "f16"),

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/specgo/spec/engine"
-	"github.com/specgo/spec/tensor"
 )
 
 // Options say what to measure. An empty list leaves its rows out.
@@ -144,14 +143,17 @@ func (r *runner) finish(row *Row, bandwidth float64) {
 	}
 }
 
-// kvBytes is what the cache holds for one position.
-func (r *runner) kvBytes() float64 {
-	c := r.m.Config()
-	t, err := tensor.ParseKVType(r.o.KV)
-	if err != nil {
-		t = tensor.KVF16 // a session has refused the name
+// PositionBytes is what a session of the model keeps of a position that all layers look at. kv is as
+// engine.SessionOptions has it.
+func PositionBytes(m *engine.Model, kv string) (n int64) {
+	for _, c := range m.Caches(0) {
+		one, err := c.Bytes(kv)
+		if err != nil {
+			one, _ = c.Bytes("f16") // a session refuses the name
+		}
+		n += one
 	}
-	return float64(tensor.KVShape{Layers: c.Layers, Heads: c.KVHeads, HeadDim: c.HeadDim, Type: t}.SlotBytes())
+	return n
 }
 
 // tokens returns random tokens, or the next ones of the text: the speed depends on it only where experts are chosen.
@@ -204,7 +206,7 @@ func (r *runner) summary(kind string, tokens, context, positions int, seconds []
 		squares += (s - mean) * (s - mean)
 	}
 	row := Row{Kind: kind, Tokens: tokens, Context: context, Repeats: len(seconds), PassSeconds: median(seconds),
-		Bytes: float64(r.o.Weights) + float64(positions)*r.kvBytes()}
+		Bytes: float64(r.o.Weights) + float64(positions)*float64(PositionBytes(r.m, r.o.KV))}
 	if len(seconds) > 1 {
 		row.StdDev = math.Sqrt(squares / float64(len(seconds)-1))
 	}
