@@ -5,15 +5,19 @@ package asm
 import "math"
 
 // scoresKernel multiplies n of rows queries with 16*blocks keys; see stubs_*.go. scales is for keys of 8 and 4 bits.
-type scoresKernel func(out, q *float32, k, scales *byte, dim, n, rows, blocks int, scale float32)
+type scoresKernel func(out, q *float32, k, scales, ahead *byte, dim, n, rows, blocks, step int, scale float32)
 
 // scoresOf makes a Scores of a scoresKernel that multiplies up to most rows at once.
-func scoresOf(kernel scoresKernel, t KV, most int) func([]float32, []float32, []byte, int, int, int, float32) {
-	return func(out, q []float32, k []byte, dim, rows, keys int, scale float32) {
+func scoresOf(kernel scoresKernel, t KV, most int) func([]float32, []float32, []byte, int, int, int, float32, []byte) {
+	return func(out, q []float32, k []byte, dim, rows, keys int, scale float32, ahead []byte) {
 		blocks := (keys + 15) / 16
 		if dim == 0 || blocks == 0 || rows == 0 || t == KVQ4_0 && dim%2 != 0 {
 			scores(t, out, q, k, dim, rows, keys, scale)
 			return
+		}
+		steps, block := blocks*dim, vBytes(t, 16)
+		if t == KVQ4_0 {
+			steps /= 2
 		}
 		_, _, _ = out[(rows-1)*Page+16*blocks-1], q[dim*rows-1], k[KPageBytes(t, dim)-1]
 		scales := &k[0]
@@ -23,18 +27,35 @@ func scoresOf(kernel scoresKernel, t KV, most int) func([]float32, []float32, []
 		n := 0
 		for r := 0; r < rows; r += n {
 			n = part(rows-r, most)
-			kernel(&out[r*Page], &q[r], &k[0], scales, dim, n, rows, blocks, scale)
+			next, step := readAhead(&ahead, k, steps, (rows-r+most-1)/most, t, block)
+			kernel(&out[r*Page], &q[r], &k[0], scales, next, dim, n, rows, blocks, step, scale)
 		}
 	}
 }
 
+// readAhead takes from ahead what the next one of so many calls of a kernel prefetches, which reads a block of so many
+// bytes at each of its steps: step bytes at each, at most about as many as the block has, with scales an eighth more.
+// Without anything ahead that is the page that it reads.
+func readAhead(ahead *[]byte, page []byte, steps, calls int, t KV, block int) (next *byte, step int) {
+	b := *ahead
+	if len(b) == 0 {
+		return &page[0], 0
+	}
+	if t.scaled() {
+		block += block / 8
+	}
+	step = min((len(b)+calls*steps-1)/(calls*steps), block)
+	*ahead = b[min(step*steps, len(b)):]
+	return &b[0], step
+}
+
 // valuesKernel adds count values to 16*blocks dimensions of n rows.
-type valuesKernel func(o, p *float32, v, scales *byte, dim, n, count, blocks int)
+type valuesKernel func(o, p *float32, v, scales, ahead *byte, dim, n, count, blocks, step int)
 
 // valuesOf makes a Values of a valuesKernel that multiplies up to most rows at once. Dimensions past the last
 // multiple of 16 are computed in Go.
-func valuesOf(kernel valuesKernel, t KV, most int) func([]float32, []float32, []byte, int, int, int, int) {
-	return func(o, p []float32, v []byte, dim, rows, from, to int) {
+func valuesOf(kernel valuesKernel, t KV, most int) func([]float32, []float32, []byte, int, int, int, int, []byte) {
+	return func(o, p []float32, v []byte, dim, rows, from, to int, ahead []byte) {
 		if dim == 0 || rows == 0 || from >= to {
 			return
 		}
@@ -42,6 +63,10 @@ func valuesOf(kernel valuesKernel, t KV, most int) func([]float32, []float32, []
 		if dim < 16 {
 			values(t, o, p, v, dim, rows, from, to)
 			return
+		}
+		steps, block := (to-from)*(dim/16), vBytes(t, 16)
+		if t == KVQ4_0 {
+			block = 8 // vBytes has 16 for up to 32 numbers
 		}
 		for d := dim &^ 15; d < dim; d++ {
 			valuesColumn(t, o, p, v, dim, rows, from, to, d)
@@ -53,7 +78,8 @@ func valuesOf(kernel valuesKernel, t KV, most int) func([]float32, []float32, []
 		n := 0
 		for r := 0; r < rows; r += n {
 			n = part(rows-r, most)
-			kernel(&o[r*dim], &p[r*Page+from], &v[from*bytes], scales, dim, n, to-from, dim/16)
+			next, step := readAhead(&ahead, v, steps, (rows-r+most-1)/most, t, block)
+			kernel(&o[r*dim], &p[r*Page+from], &v[from*bytes], scales, next, dim, n, to-from, dim/16, step)
 		}
 	}
 }

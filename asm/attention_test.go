@@ -59,7 +59,7 @@ func TestAttention(t *testing.T) {
 						normal(r, q, 1)
 						out := tail[float32](t, rows*Page)
 						normal(r, out, 1)
-						set.Scores[kv](out, q, k, dim, rows, n, scale)
+						set.Scores[kv](out, q, k, dim, rows, n, scale, v)
 						for row := range rows {
 							for j := range n {
 								var s float32
@@ -79,7 +79,7 @@ func TestAttention(t *testing.T) {
 						normal(r, o, 1)
 						want := slices.Clone(o)
 						from := r.IntN(n)
-						set.Values[kv](o, p, v, dim, rows, from, n)
+						set.Values[kv](o, p, v, dim, rows, from, n, k)
 						for row := range rows {
 							for d := range dim {
 								for j := from; j < n; j++ {
@@ -88,7 +88,7 @@ func TestAttention(t *testing.T) {
 							}
 						}
 						wantSame(t, "values", o, want)
-						set.Values[kv](o, p, v, dim, rows, n, n) // none
+						set.Values[kv](o, p, v, dim, rows, n, n, nil) // none
 						wantSame(t, "no values", o, want)
 					}
 				}
@@ -116,8 +116,8 @@ func TestStore(t *testing.T) {
 				q, p := make([]float32, dim), make([]float32, Page)
 				q[d], p[255] = 1, 1
 				s, o := make([]float32, Page), make([]float32, dim)
-				set.Scores[kv](s, q, k2, dim, 1, 1, 1)
-				set.Values[kv](o, p, v2, dim, 1, 255, 256)
+				set.Scores[kv](s, q, k2, dim, 1, 1, 1, nil)
+				set.Values[kv](o, p, v2, dim, 1, 255, 256, nil)
 				for _, got := range []float32{s[0], o[d]} {
 					if math.Abs(float64(got-x[d])) > limit*float64(amax) {
 						t.Fatalf("%v: dimension %d of %d: %g, want %g", kv, d, dim, got, x[d])

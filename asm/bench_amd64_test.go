@@ -80,9 +80,13 @@ func BenchmarkAttentionCycles(b *testing.B) {
 					}
 				}
 				b.Run(fmt.Sprintf("scores/%s/%s/R%d", t, name, rows),
-					cycles(func() { k.Scores[t](out, q, page, dim, rows, Page, 1) }))
+					cycles(func() { k.Scores[t](out, q, page, dim, rows, Page, 1, nil) }))
 				b.Run(fmt.Sprintf("values/%s/%s/R%d", t, name, rows),
-					cycles(func() { k.Values[t](q, out, page, dim, rows, 0, Page) }))
+					cycles(func() { k.Values[t](q, out, page, dim, rows, 0, Page, nil) }))
+				if t == KVF16 {
+					m, l := make([]float32, rows), make([]float32, rows)
+					b.Run(fmt.Sprintf("softmax/%s/R%d", name, rows), cycles(func() { k.ExpSums(out, Page, Page, m, l) }))
+				}
 			}
 		}
 	}
