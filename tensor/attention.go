@@ -19,8 +19,8 @@ const joinTokens = 16
 //
 // and the chunks are combined ascending. A segment of few tokens makes a unit of work of every KV head and chunk, so
 // that keys and values are read once for all its tokens; the parts are combined by the thread that computes a head's
-// chunks from the first one on, as far as it gets, and afterwards. One of many tokens makes a unit of every KV head and 8
-// tokens, which combines as it goes. Both do the same operations in the same order.
+// chunks from the first one on, as far as it gets, and afterwards. One of many tokens makes a unit of every KV head and
+// 8 tokens, which combines as it goes. Both do the same operations in the same order.
 //
 // Forks of one text hold the same pages. Segments of few tokens read these once for all of them: of the segments that
 // share a page, the first, their leader, computes it for the others too (join). What is computed for a row depends on
@@ -211,8 +211,8 @@ func (j *attendJob) plan(segs []AttentionSegment) (units int) {
 	return units
 }
 
-// claimChunks is about how many chunks a thread claims at once: few enough to leave no other thread waiting for one that
-// the operating system delays.
+// claimChunks is about how many chunks a thread claims at once: few enough to leave no other thread waiting for one
+// that the operating system delays.
 const claimChunks = 16
 
 // cut gives each thread a share of the units, and returns how many there are. Units of a share follow each other, so
@@ -356,8 +356,8 @@ func (j *attendJob) join(s *segment) {
 	}
 }
 
-// combineNext adds chunk c to those before it, which stand in the place of the first one, if this thread has computed and
-// added all of those. The results are in a cache, and the next page is on its way meanwhile.
+// combineNext adds chunk c to those before it, which stand in the place of the first one, if this thread has computed
+// and added all of those. The results are in a cache, and the next page is on its way meanwhile.
 func (j *attendJob) combineNext(w *attendScratch, i, head, c int) {
 	s := &j.segs[i]
 	switch next := (folding{i, head, c}); {

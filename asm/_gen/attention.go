@@ -90,8 +90,8 @@ func (f *file) loadKV(s isa, format, mem string, reg, scale int, high bool) {
 	}
 }
 
-// aheadBytes is the most bytes that a kernel of attention prefetches for w blocks of 16 numbers of a row of a page: what it reads of
-// them, with scales. A byte has so many numbers of the row.
+// aheadBytes is the most bytes that a kernel of attention prefetches for w blocks of 16 numbers of a row of a page:
+// what it reads of them, with scales. A byte has so many numbers of the row.
 func aheadBytes(format string, bytes, w, numbers int) int {
 	n := 16 * bytes
 	if scaled(format) {
@@ -100,9 +100,9 @@ func aheadBytes(format string, bytes, w, numbers int) int {
 	return (w*n + numbers - 1) / numbers
 }
 
-// prefetchAhead prefetches what will be read after this page, evenly over the work with it and in order, as the hardware's prefetchers
-// follow it: up to most bytes from register from on, which goes on by register step. It goes to the second-level cache: the first one
-// has too little room for it beside this page.
+// prefetchAhead prefetches what will be read after this page, evenly over the work with it and in order, as the
+// hardware's prefetchers follow it: up to most bytes from register from on, which goes on by register step. It goes to
+// the second-level cache: the first one has too little room for it beside this page.
 func (f *file) prefetchAhead(from, step string, most int) {
 	for i := 0; i < most; i += 64 {
 		f.ins("PREFETCHT1", at(from, i))
@@ -131,7 +131,8 @@ func scoresKernel(f *file, s isa) {
 	}
 	for _, kv := range kvFormats {
 		f.function("scores"+kv.name+s.name, 0, scoresParams, scoresDoc)
-		f.load("k", "SI", "scales", "DI", "q", "R8", "out", "R10", "dim", "R12", "n", "AX", "rows", "R9", "blocks", "R11", "ahead", "R14")
+		f.load("k", "SI", "scales", "DI", "q", "R8", "out", "R10", "dim", "R12", "n", "AX", "rows", "R9", "blocks", "R11",
+			"ahead", "R14")
 		f.ins("SHLQ", "$2", "R9")
 		f.nibbleConstants(s, kv.name)
 		f.dispatch("AX", len(wide)-1)

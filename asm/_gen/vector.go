@@ -209,9 +209,9 @@ func (v *vectors) reduce(op string) {
 // exp is Exp32 of virtual register a, at most most, into p; it uses a, z and n, and the first half of one more.
 func (v *vectors) exp(a, z, n, p int, most float64) { v.expFrom("expMin", a, z, n, p, most) }
 
-// weight is Weight32 of virtual register a, which is at most 0, into p; it uses a, z, n, and one more, or, with 512 bits, the
-// mask, and the constants are held. What is below the limit is computed as the limit itself, so that no result is subnormal
-// on the way.
+// weight is Weight32 of virtual register a, which is at most 0, into p; it uses a, z, n, and one more, or, with 512
+// bits, the mask, and the constants are held. What is below the limit is computed as the limit itself, so that no
+// result is subnormal on the way.
 func (v *vectors) weight(a, z, n, p int, mask string) {
 	const kept = 6 // lanes that are not below the limit, or NaN
 	const notLess = "$5"
@@ -235,8 +235,8 @@ func (v *vectors) weight(a, z, n, p int, mask string) {
 	}
 }
 
-// interleave writes n sequences of instructions of one form by turns: each waits for its own results, and the processor's
-// queues have room for few instructions that wait.
+// interleave writes n sequences of instructions of one form by turns: each waits for its own results, and the
+// processor's queues have room for few instructions that wait.
 func (f *file) interleave(n int, sequence func(i int)) {
 	start := len(f.fn.code)
 	for i := range n {

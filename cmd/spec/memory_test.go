@@ -225,8 +225,8 @@ func TestLargeCopiesAreAskedFor(t *testing.T) {
 	}
 }
 
-// --panels is where the copy of a model's weights is written, instead of the cache directory: also of one that fits into
-// the memory, which is loaded from it the next time.
+// --panels is where the copy of a model's weights is written, instead of the cache directory: also of one that fits
+// into the memory, which is loaded from it the next time.
 func TestPanelsFlag(t *testing.T) {
 	const file = "../../testdata/go-target.q8_0.gguf"
 	cache, dir := filepath.Join(t.TempDir(), "cache"), filepath.Join(t.TempDir(), "panels")
