@@ -81,10 +81,9 @@ type File interface {
 	io.Closer
 }
 
-// openFile opens a panel file that is the model's. cached: it is read through the system's cache, where a file that is
-// read once each time is found the next time; else past it. The error wraps errOther if there is another file, or
-// fs.ErrNotExist.
-func openFile(name string, id *Identity, m *Layout, cached bool) (*packedFile, error) {
+// openFile opens a panel file that is the model's. once: all of it is read once, from the system's cache if it is
+// there; else it is read past it. The error wraps errOther if there is another file, or fs.ErrNotExist.
+func openFile(name string, id *Identity, m *Layout, once bool) (*packedFile, error) {
 	info, err := os.Stat(name)
 	if err != nil {
 		return nil, err
@@ -123,9 +122,9 @@ func openFile(name string, id *Identity, m *Layout, cached bool) (*packedFile, e
 	if !bytes.Equal(header, encodeHeader(&Identity{sum: id.sum, text: text}, m, sums)) {
 		return nil, wrong("its header is another one")
 	}
-	var file File = plain
-	if cached {
-		plain = nil // stays open
+	var file File
+	if once {
+		file, plain = openOnce(plain, m.size), nil
 	} else if file, err = openDirect(name); err != nil {
 		return nil, err
 	}

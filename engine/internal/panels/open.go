@@ -67,6 +67,9 @@ func Open(ctx context.Context, rt *tensor.Runtime, o Options) (*Store, error) {
 		}
 		s, err := newStore(ctx, file, o.Residency, o.Progress)
 		if err == nil {
+			if whole {
+				s.file.file.Close() // all of it is in memory; where an open file cannot be deleted, it can be now
+			}
 			return s, nil
 		}
 		if attempt > 0 || o.ReadOnly || !errors.Is(err, errFileDamaged) {
