@@ -2,19 +2,19 @@ package asm
 
 import "math"
 
-func scoresF16(out, q []float32, k []byte, dim, rows, keys int, scale float32) {
+func scoresF16(out, q []float32, k []byte, dim, rows, keys int, scale float32, _ []byte) {
 	scores(KVF16, out, q, k, dim, rows, keys, scale)
 }
 
-func scoresF32(out, q []float32, k []byte, dim, rows, keys int, scale float32) {
+func scoresF32(out, q []float32, k []byte, dim, rows, keys int, scale float32, _ []byte) {
 	scores(KVF32, out, q, k, dim, rows, keys, scale)
 }
 
-func scoresQ8_0(out, q []float32, k []byte, dim, rows, keys int, scale float32) {
+func scoresQ8_0(out, q []float32, k []byte, dim, rows, keys int, scale float32, _ []byte) {
 	scores(KVQ8_0, out, q, k, dim, rows, keys, scale)
 }
 
-func scoresQ4_0(out, q []float32, k []byte, dim, rows, keys int, scale float32) {
+func scoresQ4_0(out, q []float32, k []byte, dim, rows, keys int, scale float32, _ []byte) {
 	scores(KVQ4_0, out, q, k, dim, rows, keys, scale)
 }
 
@@ -60,19 +60,19 @@ func scores(t KV, out, q []float32, k []byte, dim, rows, keys int, scale float32
 	}
 }
 
-func valuesF16(o, p []float32, v []byte, dim, rows, from, to int) {
+func valuesF16(o, p []float32, v []byte, dim, rows, from, to int, _ []byte) {
 	values(KVF16, o, p, v, dim, rows, from, to)
 }
 
-func valuesF32(o, p []float32, v []byte, dim, rows, from, to int) {
+func valuesF32(o, p []float32, v []byte, dim, rows, from, to int, _ []byte) {
 	values(KVF32, o, p, v, dim, rows, from, to)
 }
 
-func valuesQ8_0(o, p []float32, v []byte, dim, rows, from, to int) {
+func valuesQ8_0(o, p []float32, v []byte, dim, rows, from, to int, _ []byte) {
 	values(KVQ8_0, o, p, v, dim, rows, from, to)
 }
 
-func valuesQ4_0(o, p []float32, v []byte, dim, rows, from, to int) {
+func valuesQ4_0(o, p []float32, v []byte, dim, rows, from, to int, _ []byte) {
 	values(KVQ4_0, o, p, v, dim, rows, from, to)
 }
 

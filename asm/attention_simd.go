@@ -8,46 +8,70 @@ import (
 )
 
 // scoresKernel multiplies n of rows queries with 16*blocks keys; see stubs_*.go. scales is for keys of 8 and 4 bits.
-type scoresKernel func(out, q *float32, k, scales *byte, dim, n, rows, blocks int, scale float32)
+type scoresKernel func(out, q *float32, k, scales, ahead *byte, dim, n, rows, blocks, step int, scale float32)
 
 // wideKeys are the dimensions from which on a page of keys does not stay in the L1 cache. Then all rows are multiplied
 // with the same cache lines before the next ones, so that memory is read while the other rows are multiplied.
 const wideKeys = 256
 
 // scoresOf makes a Scores of a scoresKernel that multiplies up to most rows at once.
-func scoresOf(kernel scoresKernel, t KV, most int) func([]float32, []float32, []byte, int, int, int, float32) {
+func scoresOf(kernel scoresKernel, t KV, most int) func([]float32, []float32, []byte, int, int, int, float32, []byte) {
 	block := 16 * KRows(t, 1)[0].bytes // bytes of 16 keys in a row of the page
-	return func(out, q []float32, k []byte, dim, rows, keys int, scale float32) {
+	return func(out, q []float32, k []byte, dim, rows, keys int, scale float32, ahead []byte) {
 		blocks := (keys + 15) / 16
 		if dim == 0 || blocks == 0 || rows == 0 || t == KVQ4_0 && dim%2 != 0 {
 			scores(t, out, q, k, dim, rows, keys, scale)
 			return
 		}
+		steps := dim // of 16 keys
+		if t == KVQ4_0 {
+			steps /= 2
+		}
 		_, _, _ = out[(rows-1)*Page+16*blocks-1], q[dim*rows-1], k[KPageBytes(t, dim)-1]
-		first, step, together := 0, 0, blocks
+		scales, apart, together := 0, 0, blocks
 		if t.scaled() {
-			first, step = kScales(t, dim), 32
+			scales, apart = kScales(t, dim), 32
 		}
 		if rows > most && dim >= wideKeys {
 			together = max(2, 64/block)
 		}
 		n := 0
+		calls := (blocks + together - 1) / together * ((rows + most - 1) / most)
 		for b := 0; b < blocks; b += together {
+			count := min(together, blocks-b)
 			for r := 0; r < rows; r += n {
 				n = part(rows-r, most)
-				kernel(&out[r*Page+16*b], &q[r], &k[b*block], &k[first+b*step], dim, n, rows, min(together, blocks-b), scale)
+				next, step := readAhead(&ahead, k, count*steps, calls, t, vBytes(t, 16))
+				kernel(&out[r*Page+16*b], &q[r], &k[b*block], &k[scales+b*apart], next, dim, n, rows, count, step, scale)
+				calls--
 			}
 		}
 	}
 }
 
+// readAhead takes from ahead what the next one of so many calls of a kernel prefetches, which reads a block of so many
+// bytes at each of its steps: step bytes at each, at most about as many as the block has, with scales an eighth more.
+// Without anything ahead that is the page that it reads.
+func readAhead(ahead *[]byte, page []byte, steps, calls int, t KV, block int) (next *byte, step int) {
+	b := *ahead
+	if len(b) == 0 {
+		return &page[0], 0
+	}
+	if t.scaled() {
+		block += block / 8
+	}
+	step = min((len(b)+calls*steps-1)/(calls*steps), block)
+	*ahead = b[min(step*steps, len(b)):]
+	return &b[0], step
+}
+
 // valuesKernel adds count values to 16*blocks dimensions of n rows.
-type valuesKernel func(o, p *float32, v, scales *byte, dim, n, count, blocks int)
+type valuesKernel func(o, p *float32, v, scales, ahead *byte, dim, n, count, blocks, step int)
 
 // valuesOf makes a Values of a valuesKernel that multiplies up to most rows at once. Dimensions past the last
 // multiple of 16 are computed in Go.
-func valuesOf(kernel valuesKernel, t KV, most int) func([]float32, []float32, []byte, int, int, int, int) {
-	return func(o, p []float32, v []byte, dim, rows, from, to int) {
+func valuesOf(kernel valuesKernel, t KV, most int) func([]float32, []float32, []byte, int, int, int, int, []byte) {
+	return func(o, p []float32, v []byte, dim, rows, from, to int, ahead []byte) {
 		if dim == 0 || rows == 0 || from >= to {
 			return
 		}
@@ -55,6 +79,10 @@ func valuesOf(kernel valuesKernel, t KV, most int) func([]float32, []float32, []
 		if dim < 16 {
 			values(t, o, p, v, dim, rows, from, to)
 			return
+		}
+		steps, block := (to-from)*(dim/16), vBytes(t, 16)
+		if t == KVQ4_0 {
+			block = 8 // vBytes has 16 for up to 32 numbers
 		}
 		for d := dim &^ 15; d < dim; d++ {
 			valuesColumn(t, o, p, v, dim, rows, from, to, d)
@@ -66,7 +94,8 @@ func valuesOf(kernel valuesKernel, t KV, most int) func([]float32, []float32, []
 		n := 0
 		for r := 0; r < rows; r += n {
 			n = part(rows-r, most)
-			kernel(&o[r*dim], &p[r*Page+from], &v[from*bytes], scales, dim, n, to-from, dim/16)
+			next, step := readAhead(&ahead, v, steps, (rows-r+most-1)/most, t, block)
+			kernel(&o[r*dim], &p[r*Page+from], &v[from*bytes], scales, next, dim, n, to-from, dim/16, step)
 		}
 	}
 }

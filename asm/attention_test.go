@@ -95,14 +95,14 @@ func TestAttention(t *testing.T) {
 					for _, set := range sets {
 						what := fmt.Sprintf("%s, dim %d, %d rows, keys %d to %d", set.Name, dim, rows, from, n)
 						copy(out, noise)
-						set.Scores[kv](out, q, k, dim, rows, n, scale)
+						set.Scores[kv](out, q, k, dim, rows, n, scale, v)
 						for row := range rows {
 							wantSame(t, what+": scores", out[row*Page:][:n], scores[row*n:][:n])
 						}
 						copy(o, start)
-						set.Values[kv](o, p, v, dim, rows, from, n)
+						set.Values[kv](o, p, v, dim, rows, from, n, k)
 						wantSame(t, what+": values", o, sums)
-						set.Values[kv](o, p, v, dim, rows, n, n) // none
+						set.Values[kv](o, p, v, dim, rows, n, n, nil) // none
 						wantSame(t, what+": no values", o, sums)
 					}
 				}
@@ -130,8 +130,8 @@ func TestStore(t *testing.T) {
 				q, p := make([]float32, dim), make([]float32, Page)
 				q[d], p[255] = 1, 1
 				s, o := make([]float32, Page), make([]float32, dim)
-				set.Scores[kv](s, q, k2, dim, 1, 1, 1)
-				set.Values[kv](o, p, v2, dim, 1, 255, 256)
+				set.Scores[kv](s, q, k2, dim, 1, 1, 1, nil)
+				set.Values[kv](o, p, v2, dim, 1, 255, 256, nil)
 				for _, got := range []float32{s[0], o[d]} {
 					if math.Abs(float64(got-x[d])) > limit*float64(amax) {
 						t.Fatalf("%v: dimension %d of %d: %g, want %g", kv, d, dim, got, x[d])
@@ -213,10 +213,10 @@ func TestValuesOfKeys(t *testing.T) {
 					j, q, s := r.IntN(n), make([]float32, dim), make([]float32, Page)
 					p, o := make([]float32, Page), make([]float32, values)
 					p[j] = 1
-					scalar.Values[kv](o, p, got, values, 1, j, j+1)
+					scalar.Values[kv](o, p, got, values, 1, j, j+1, nil)
 					for _, d := range []int{0, values - 1, r.IntN(values)} {
 						q[d] = 1
-						if scalar.Scores[kv](s, q, k, dim, 1, j+1, 1); o[d] != s[j] {
+						if scalar.Scores[kv](s, q, k, dim, 1, j+1, 1, nil); o[d] != s[j] {
 							t.Fatalf("%v: dimension %d of %d of position %d is %v, of the key %v", kv, d, values, j, o[d], s[j])
 						}
 						q[d] = 0

@@ -84,11 +84,15 @@ func BenchmarkAttentionCycles(b *testing.B) {
 						b.ReportMetric(best.Seconds()*hz, "cycles/page")
 					}
 				}
-				b.Run("scores/"+name, cycles(func() { k.Scores[t](out, q, page, dim, rows, Page, 1) }))
+				b.Run("scores/"+name, cycles(func() { k.Scores[t](out, q, page, dim, rows, Page, 1, nil) }))
 				values := make([]byte, VPageBytes(t, size))
-				b.Run("values/"+name, cycles(func() { k.Values[t](q, out, values, size, rows, 0, Page) }))
+				b.Run("values/"+name, cycles(func() { k.Values[t](q, out, values, size, rows, 0, Page, nil) }))
 				if size < dim {
 					b.Run("laid out/"+name, cycles(func() { k.ValuesOfKeys[t](values, page, dim, size, Page) }))
+				}
+				if t == KVF16 {
+					m, l := make([]float32, rows), make([]float32, rows)
+					b.Run("softmax/"+name, cycles(func() { k.ExpSums(out, Page, Page, m, l) }))
 				}
 			}
 		}

@@ -87,9 +87,9 @@ func BenchmarkAttention(b *testing.B) {
 					b.SetBytes(int64(len(k) + len(v)))
 					b.ReportAllocs()
 					for b.Loop() {
-						set.Scores[kv](s, q, k, dim, rows, Page, 0.125)
+						set.Scores[kv](s, q, k, dim, rows, Page, 0.125, nil)
 						clear(o)
-						set.Values[kv](o, s, v, dim, rows, 0, Page)
+						set.Values[kv](o, s, v, dim, rows, 0, Page, nil)
 					}
 				})
 			})

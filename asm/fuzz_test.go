@@ -88,12 +88,12 @@ func FuzzAttention(f *testing.F) {
 		var scores, values []float32
 		eachSet(t, func(t *testing.T, set, _ *Kernels) {
 			out := make([]float32, rows*Page)
-			set.Scores[kind](out, q, k, dim, rows, keys, 0.125)
+			set.Scores[kind](out, q, k, dim, rows, keys, 0.125, v)
 			for i := range rows { // past the keys anything may stand up to the next multiple of 16
 				clear(out[i*Page+keys : i*Page+(keys+15)&^15])
 			}
 			sum := append([]float32(nil), o...)
-			set.Values[kind](sum, p, v, dim, rows, from, keys)
+			set.Values[kind](sum, p, v, dim, rows, from, keys, k)
 			if scores == nil {
 				scores, values = out, sum
 			}

@@ -181,12 +181,12 @@ type AttentionKernels struct {
 
 	// Scores: for r < rows, j < keys: s = 0; for d < dim: s = fma(q[d*rows+r], k[d][j], s); out[r*Page+j] = s*scale. q
 	// is [dim][rows], k one page of K, out [rows][Page], keys <= Page. It may write out up to the next multiple of 16
-	// keys.
-	Scores [kvCount]func(out, q []float32, k []byte, dim, rows, keys int, scale float32)
+	// keys. Meanwhile it prefetches ahead, at most about as many bytes as k has: what is read next, or nil.
+	Scores [kvCount]func(out, q []float32, k []byte, dim, rows, keys int, scale float32, ahead []byte)
 
 	// Values: for r < rows, d < dim, j = from .. to-1 ascending: o[r*dim+d] = fma(p[r*Page+j], v[j][d], o[r*dim+d]).
-	// o is [rows][dim] and is added to, p is [rows][Page], v one page of V.
-	Values [kvCount]func(o, p []float32, v []byte, dim, rows, from, to int)
+	// o is [rows][dim] and is added to, p is [rows][Page], v one page of V. ahead is as for Scores.
+	Values [kvCount]func(o, p []float32, v []byte, dim, rows, from, to int, ahead []byte)
 
 	// ValuesOfKeys makes the page of values, v, that has at positions j < n what a page of keys has of their first values
 	// dimensions: the same numbers and scales. dim is that of keys, at least values. It may write v at later positions.

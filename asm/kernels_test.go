@@ -98,8 +98,8 @@ func TestKernelsAllocateNothing(t *testing.T) {
 			if n := testing.AllocsPerRun(2, func() {
 				StoreK(kv, page, 3, out[:64])
 				StoreV(kv, page, 3, out[:64])
-				k.Scores[kv](out, out[:64], page, 64, 1, 9, 1)
-				k.Values[kv](out[:64], out[Page:], page, 64, 1, 0, 9)
+				k.Scores[kv](out, out[:64], page, 64, 1, 9, 1, page)
+				k.Values[kv](out[:64], out[Page:], page, 64, 1, 0, 9, page)
 				k.ValuesOfKeys[kv](other, page, 64, 48, 9)
 				k.Gumbel(out, 1, Key(1, 2, 3))
 				k.ExpSum(out)

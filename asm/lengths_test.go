@@ -145,8 +145,8 @@ func TestAttentionEveryShape(t *testing.T) {
 				normal(r, p, 1)
 				normal(r, start, 1)
 				wantScores, wantValues := make([]float32, rows*Page), append([]float32(nil), start...)
-				scalar.Scores[kv](wantScores, q, k, dim, rows, keys, 0.3)
-				scalar.Values[kv](wantValues, p, v, dim, rows, from, keys)
+				scalar.Scores[kv](wantScores, q, k, dim, rows, keys, 0.3, nil)
+				scalar.Values[kv](wantValues, p, v, dim, rows, from, keys, nil)
 				for _, name := range vectorSets()[1:] {
 					set, err := Select(name)
 					if err != nil {
@@ -154,13 +154,13 @@ func TestAttentionEveryShape(t *testing.T) {
 					}
 					what := fmt.Sprintf("%s, dim %d, %d rows, keys %d to %d", name, dim, rows, from, keys)
 					scores := tail[float32](t, (rows-1)*Page+(keys+15)&^15)
-					set.Scores[kv](scores, q, k, dim, rows, keys, 0.3)
+					set.Scores[kv](scores, q, k, dim, rows, keys, 0.3, v)
 					for row := range rows {
 						wantSame(t, what, scores[row*Page:][:keys], wantScores[row*Page:][:keys])
 					}
 					values := tail[float32](t, len(start))
 					copy(values, start)
-					set.Values[kv](values, p, v, dim, rows, from, keys)
+					set.Values[kv](values, p, v, dim, rows, from, keys, k)
 					wantSame(t, what, values, wantValues)
 				}
 			}

@@ -14,10 +14,10 @@ func Scalar() Kernels {
 		AttentionKernels: AttentionKernels{
 			RopeInterleaved: ropeInterleaved, RopeHalves: ropeHalves, ExpSum: expSum, ExpSums: expSumsOf(expSum),
 			KeyPage: keyPage, ValuePage: valuePage,
-			Scores: [kvCount]func(out, q []float32, k []byte, dim, rows, keys int, scale float32){
+			Scores: [kvCount]func(out, q []float32, k []byte, dim, rows, keys int, scale float32, ahead []byte){
 				KVF16: scoresF16, KVF32: scoresF32, KVQ8_0: scoresQ8_0, KVQ4_0: scoresQ4_0,
 			},
-			Values: [kvCount]func(o, p []float32, v []byte, dim, rows, from, to int){
+			Values: [kvCount]func(o, p []float32, v []byte, dim, rows, from, to int, ahead []byte){
 				KVF16: valuesF16, KVF32: valuesF32, KVQ8_0: valuesQ8_0, KVQ4_0: valuesQ4_0,
 			},
 			ValuesOfKeys: [kvCount]func(v, k []byte, dim, values, n int){

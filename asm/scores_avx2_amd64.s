@@ -4,16 +4,17 @@
 
 #include "textflag.h"
 
-// func scoresF16AVX2(out, q *float32, k, scales *byte, dim, n, rows, blocks int, scale float32)
-TEXT ·scoresF16AVX2(SB), NOSPLIT, $0-68
+// func scoresF16AVX2(out, q *float32, k, scales, ahead *byte, dim, n, rows, blocks, step int, scale float32)
+TEXT ·scoresF16AVX2(SB), NOSPLIT, $0-84
 	MOVQ k+16(FP), SI
 	MOVQ scales+24(FP), DI
 	MOVQ q+8(FP), R8
 	MOVQ out+0(FP), R10
-	MOVQ dim+32(FP), R12
-	MOVQ n+40(FP), AX
-	MOVQ rows+48(FP), R9
-	MOVQ blocks+56(FP), R11
+	MOVQ dim+40(FP), R12
+	MOVQ n+48(FP), AX
+	MOVQ rows+56(FP), R9
+	MOVQ blocks+64(FP), R11
+	MOVQ ahead+32(FP), R14
 	SHLQ $2, R9
 	CMPQ AX, $6
 	JEQ t6
@@ -47,9 +48,12 @@ narrow6:
 	MOVQ SI, AX
 	MOVQ R8, CX
 	MOVQ R12, DX
+	MOVQ step+72(FP), R15
 
 narrow6dim:
 	PREFETCHT0 32(AX)
+	PREFETCHT1 (R14)
+	ADDQ R15, R14
 	VCVTPH2PS (AX), Y12
 	VCVTPH2PS 16(AX), Y13
 	VBROADCASTSS (CX), Y14
@@ -74,7 +78,7 @@ narrow6dim:
 	ADDQ $512, AX
 	DECQ DX
 	JNZ narrow6dim
-	VBROADCASTSS scale+64(FP), Y12
+	VBROADCASTSS scale+80(FP), Y12
 	VMULPS Y12, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMULPS Y12, Y1, Y1
@@ -127,9 +131,12 @@ narrow5:
 	MOVQ SI, AX
 	MOVQ R8, CX
 	MOVQ R12, DX
+	MOVQ step+72(FP), R15
 
 narrow5dim:
 	PREFETCHT0 32(AX)
+	PREFETCHT1 (R14)
+	ADDQ R15, R14
 	VCVTPH2PS (AX), Y10
 	VCVTPH2PS 16(AX), Y11
 	VBROADCASTSS (CX), Y12
@@ -151,7 +158,7 @@ narrow5dim:
 	ADDQ $512, AX
 	DECQ DX
 	JNZ narrow5dim
-	VBROADCASTSS scale+64(FP), Y10
+	VBROADCASTSS scale+80(FP), Y10
 	VMULPS Y10, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMULPS Y10, Y1, Y1
@@ -198,9 +205,12 @@ narrow4:
 	MOVQ SI, AX
 	MOVQ R8, CX
 	MOVQ R12, DX
+	MOVQ step+72(FP), R15
 
 narrow4dim:
 	PREFETCHT0 32(AX)
+	PREFETCHT1 (R14)
+	ADDQ R15, R14
 	VCVTPH2PS (AX), Y8
 	VCVTPH2PS 16(AX), Y9
 	VBROADCASTSS (CX), Y10
@@ -219,7 +229,7 @@ narrow4dim:
 	ADDQ $512, AX
 	DECQ DX
 	JNZ narrow4dim
-	VBROADCASTSS scale+64(FP), Y8
+	VBROADCASTSS scale+80(FP), Y8
 	VMULPS Y8, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMULPS Y8, Y1, Y1
@@ -260,9 +270,12 @@ narrow3:
 	MOVQ SI, AX
 	MOVQ R8, CX
 	MOVQ R12, DX
+	MOVQ step+72(FP), R15
 
 narrow3dim:
 	PREFETCHT0 32(AX)
+	PREFETCHT1 (R14)
+	ADDQ R15, R14
 	VCVTPH2PS (AX), Y6
 	VCVTPH2PS 16(AX), Y7
 	VBROADCASTSS (CX), Y8
@@ -278,7 +291,7 @@ narrow3dim:
 	ADDQ $512, AX
 	DECQ DX
 	JNZ narrow3dim
-	VBROADCASTSS scale+64(FP), Y6
+	VBROADCASTSS scale+80(FP), Y6
 	VMULPS Y6, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMULPS Y6, Y1, Y1
@@ -317,9 +330,13 @@ wide2:
 	MOVQ SI, AX
 	MOVQ R8, CX
 	MOVQ R12, DX
+	MOVQ step+72(FP), R15
+	SHLQ $1, R15
 
 wide2dim:
 	PREFETCHT0 64(AX)
+	PREFETCHT1 (R14)
+	ADDQ R15, R14
 	VCVTPH2PS (AX), Y8
 	VCVTPH2PS 16(AX), Y9
 	VCVTPH2PS 32(AX), Y10
@@ -338,7 +355,7 @@ wide2dim:
 	ADDQ $512, AX
 	DECQ DX
 	JNZ wide2dim
-	VBROADCASTSS scale+64(FP), Y8
+	VBROADCASTSS scale+80(FP), Y8
 	VMULPS Y8, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMULPS Y8, Y1, Y1
@@ -371,9 +388,12 @@ narrow2:
 	MOVQ SI, AX
 	MOVQ R8, CX
 	MOVQ R12, DX
+	MOVQ step+72(FP), R15
 
 narrow2dim:
 	PREFETCHT0 32(AX)
+	PREFETCHT1 (R14)
+	ADDQ R15, R14
 	VCVTPH2PS (AX), Y4
 	VCVTPH2PS 16(AX), Y5
 	VBROADCASTSS (CX), Y6
@@ -386,7 +406,7 @@ narrow2dim:
 	ADDQ $512, AX
 	DECQ DX
 	JNZ narrow2dim
-	VBROADCASTSS scale+64(FP), Y4
+	VBROADCASTSS scale+80(FP), Y4
 	VMULPS Y4, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMULPS Y4, Y1, Y1
@@ -417,9 +437,13 @@ wide1:
 	MOVQ SI, AX
 	MOVQ R8, CX
 	MOVQ R12, DX
+	MOVQ step+72(FP), R15
+	SHLQ $1, R15
 
 wide1dim:
 	PREFETCHT0 64(AX)
+	PREFETCHT1 (R14)
+	ADDQ R15, R14
 	VCVTPH2PS (AX), Y4
 	VCVTPH2PS 16(AX), Y5
 	VCVTPH2PS 32(AX), Y6
@@ -433,7 +457,7 @@ wide1dim:
 	ADDQ $512, AX
 	DECQ DX
 	JNZ wide1dim
-	VBROADCASTSS scale+64(FP), Y4
+	VBROADCASTSS scale+80(FP), Y4
 	VMULPS Y4, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMULPS Y4, Y1, Y1
@@ -456,9 +480,12 @@ narrow1:
 	MOVQ SI, AX
 	MOVQ R8, CX
 	MOVQ R12, DX
+	MOVQ step+72(FP), R15
 
 narrow1dim:
 	PREFETCHT0 32(AX)
+	PREFETCHT1 (R14)
+	ADDQ R15, R14
 	VCVTPH2PS (AX), Y2
 	VCVTPH2PS 16(AX), Y3
 	VBROADCASTSS (CX), Y4
@@ -468,7 +495,7 @@ narrow1dim:
 	ADDQ $512, AX
 	DECQ DX
 	JNZ narrow1dim
-	VBROADCASTSS scale+64(FP), Y2
+	VBROADCASTSS scale+80(FP), Y2
 	VMULPS Y2, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMULPS Y2, Y1, Y1
@@ -483,16 +510,17 @@ done1:
 	VZEROUPPER
 	RET
 
-// func scoresF32AVX2(out, q *float32, k, scales *byte, dim, n, rows, blocks int, scale float32)
-TEXT ·scoresF32AVX2(SB), NOSPLIT, $0-68
+// func scoresF32AVX2(out, q *float32, k, scales, ahead *byte, dim, n, rows, blocks, step int, scale float32)
+TEXT ·scoresF32AVX2(SB), NOSPLIT, $0-84
 	MOVQ k+16(FP), SI
 	MOVQ scales+24(FP), DI
 	MOVQ q+8(FP), R8
 	MOVQ out+0(FP), R10
-	MOVQ dim+32(FP), R12
-	MOVQ n+40(FP), AX
-	MOVQ rows+48(FP), R9
-	MOVQ blocks+56(FP), R11
+	MOVQ dim+40(FP), R12
+	MOVQ n+48(FP), AX
+	MOVQ rows+56(FP), R9
+	MOVQ blocks+64(FP), R11
+	MOVQ ahead+32(FP), R14
 	SHLQ $2, R9
 	CMPQ AX, $6
 	JEQ t6
@@ -526,9 +554,12 @@ narrow6:
 	MOVQ SI, AX
 	MOVQ R8, CX
 	MOVQ R12, DX
+	MOVQ step+72(FP), R15
 
 narrow6dim:
 	PREFETCHT0 64(AX)
+	PREFETCHT1 (R14)
+	ADDQ R15, R14
 	VMOVUPS (AX), Y12
 	VMOVUPS 32(AX), Y13
 	VBROADCASTSS (CX), Y14
@@ -553,7 +584,7 @@ narrow6dim:
 	ADDQ $1024, AX
 	DECQ DX
 	JNZ narrow6dim
-	VBROADCASTSS scale+64(FP), Y12
+	VBROADCASTSS scale+80(FP), Y12
 	VMULPS Y12, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMULPS Y12, Y1, Y1
@@ -606,9 +637,12 @@ narrow5:
 	MOVQ SI, AX
 	MOVQ R8, CX
 	MOVQ R12, DX
+	MOVQ step+72(FP), R15
 
 narrow5dim:
 	PREFETCHT0 64(AX)
+	PREFETCHT1 (R14)
+	ADDQ R15, R14
 	VMOVUPS (AX), Y10
 	VMOVUPS 32(AX), Y11
 	VBROADCASTSS (CX), Y12
@@ -630,7 +664,7 @@ narrow5dim:
 	ADDQ $1024, AX
 	DECQ DX
 	JNZ narrow5dim
-	VBROADCASTSS scale+64(FP), Y10
+	VBROADCASTSS scale+80(FP), Y10
 	VMULPS Y10, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMULPS Y10, Y1, Y1
@@ -677,9 +711,12 @@ narrow4:
 	MOVQ SI, AX
 	MOVQ R8, CX
 	MOVQ R12, DX
+	MOVQ step+72(FP), R15
 
 narrow4dim:
 	PREFETCHT0 64(AX)
+	PREFETCHT1 (R14)
+	ADDQ R15, R14
 	VMOVUPS (AX), Y8
 	VMOVUPS 32(AX), Y9
 	VBROADCASTSS (CX), Y10
@@ -698,7 +735,7 @@ narrow4dim:
 	ADDQ $1024, AX
 	DECQ DX
 	JNZ narrow4dim
-	VBROADCASTSS scale+64(FP), Y8
+	VBROADCASTSS scale+80(FP), Y8
 	VMULPS Y8, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMULPS Y8, Y1, Y1
@@ -739,9 +776,12 @@ narrow3:
 	MOVQ SI, AX
 	MOVQ R8, CX
 	MOVQ R12, DX
+	MOVQ step+72(FP), R15
 
 narrow3dim:
 	PREFETCHT0 64(AX)
+	PREFETCHT1 (R14)
+	ADDQ R15, R14
 	VMOVUPS (AX), Y6
 	VMOVUPS 32(AX), Y7
 	VBROADCASTSS (CX), Y8
@@ -757,7 +797,7 @@ narrow3dim:
 	ADDQ $1024, AX
 	DECQ DX
 	JNZ narrow3dim
-	VBROADCASTSS scale+64(FP), Y6
+	VBROADCASTSS scale+80(FP), Y6
 	VMULPS Y6, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMULPS Y6, Y1, Y1
@@ -796,10 +836,15 @@ wide2:
 	MOVQ SI, AX
 	MOVQ R8, CX
 	MOVQ R12, DX
+	MOVQ step+72(FP), R15
+	SHLQ $1, R15
 
 wide2dim:
 	PREFETCHT0 128(AX)
 	PREFETCHT0 192(AX)
+	PREFETCHT1 (R14)
+	PREFETCHT1 64(R14)
+	ADDQ R15, R14
 	VMOVUPS (AX), Y8
 	VMOVUPS 32(AX), Y9
 	VMOVUPS 64(AX), Y10
@@ -818,7 +863,7 @@ wide2dim:
 	ADDQ $1024, AX
 	DECQ DX
 	JNZ wide2dim
-	VBROADCASTSS scale+64(FP), Y8
+	VBROADCASTSS scale+80(FP), Y8
 	VMULPS Y8, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMULPS Y8, Y1, Y1
@@ -851,9 +896,12 @@ narrow2:
 	MOVQ SI, AX
 	MOVQ R8, CX
 	MOVQ R12, DX
+	MOVQ step+72(FP), R15
 
 narrow2dim:
 	PREFETCHT0 64(AX)
+	PREFETCHT1 (R14)
+	ADDQ R15, R14
 	VMOVUPS (AX), Y4
 	VMOVUPS 32(AX), Y5
 	VBROADCASTSS (CX), Y6
@@ -866,7 +914,7 @@ narrow2dim:
 	ADDQ $1024, AX
 	DECQ DX
 	JNZ narrow2dim
-	VBROADCASTSS scale+64(FP), Y4
+	VBROADCASTSS scale+80(FP), Y4
 	VMULPS Y4, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMULPS Y4, Y1, Y1
@@ -897,10 +945,15 @@ wide1:
 	MOVQ SI, AX
 	MOVQ R8, CX
 	MOVQ R12, DX
+	MOVQ step+72(FP), R15
+	SHLQ $1, R15
 
 wide1dim:
 	PREFETCHT0 128(AX)
 	PREFETCHT0 192(AX)
+	PREFETCHT1 (R14)
+	PREFETCHT1 64(R14)
+	ADDQ R15, R14
 	VMOVUPS (AX), Y4
 	VMOVUPS 32(AX), Y5
 	VMOVUPS 64(AX), Y6
@@ -914,7 +967,7 @@ wide1dim:
 	ADDQ $1024, AX
 	DECQ DX
 	JNZ wide1dim
-	VBROADCASTSS scale+64(FP), Y4
+	VBROADCASTSS scale+80(FP), Y4
 	VMULPS Y4, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMULPS Y4, Y1, Y1
@@ -937,9 +990,12 @@ narrow1:
 	MOVQ SI, AX
 	MOVQ R8, CX
 	MOVQ R12, DX
+	MOVQ step+72(FP), R15
 
 narrow1dim:
 	PREFETCHT0 64(AX)
+	PREFETCHT1 (R14)
+	ADDQ R15, R14
 	VMOVUPS (AX), Y2
 	VMOVUPS 32(AX), Y3
 	VBROADCASTSS (CX), Y4
@@ -949,7 +1005,7 @@ narrow1dim:
 	ADDQ $1024, AX
 	DECQ DX
 	JNZ narrow1dim
-	VBROADCASTSS scale+64(FP), Y2
+	VBROADCASTSS scale+80(FP), Y2
 	VMULPS Y2, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMULPS Y2, Y1, Y1
@@ -964,16 +1020,17 @@ done1:
 	VZEROUPPER
 	RET
 
-// func scoresQ8AVX2(out, q *float32, k, scales *byte, dim, n, rows, blocks int, scale float32)
-TEXT ·scoresQ8AVX2(SB), NOSPLIT, $0-68
+// func scoresQ8AVX2(out, q *float32, k, scales, ahead *byte, dim, n, rows, blocks, step int, scale float32)
+TEXT ·scoresQ8AVX2(SB), NOSPLIT, $0-84
 	MOVQ k+16(FP), SI
 	MOVQ scales+24(FP), DI
 	MOVQ q+8(FP), R8
 	MOVQ out+0(FP), R10
-	MOVQ dim+32(FP), R12
-	MOVQ n+40(FP), AX
-	MOVQ rows+48(FP), R9
-	MOVQ blocks+56(FP), R11
+	MOVQ dim+40(FP), R12
+	MOVQ n+48(FP), AX
+	MOVQ rows+56(FP), R9
+	MOVQ blocks+64(FP), R11
+	MOVQ ahead+32(FP), R14
 	SHLQ $2, R9
 	CMPQ AX, $6
 	JEQ t6
@@ -1007,6 +1064,7 @@ narrow6:
 	MOVQ SI, AX
 	MOVQ R8, CX
 	MOVQ R12, DX
+	MOVQ step+72(FP), R15
 	MOVQ DI, BX
 
 narrow6group:
@@ -1017,6 +1075,8 @@ narrow6group:
 
 narrow6dim:
 	PREFETCHT0 16(AX)
+	PREFETCHT1 (R14)
+	ADDQ R15, R14
 	VCVTPH2PS (BX), Y15
 	VPMOVSXBD (AX), Y12
 	VCVTDQ2PS Y12, Y12
@@ -1050,7 +1110,7 @@ narrow6dim:
 	ADDQ $512, BX
 	TESTQ DX, DX
 	JNZ narrow6group
-	VBROADCASTSS scale+64(FP), Y12
+	VBROADCASTSS scale+80(FP), Y12
 	VMULPS Y12, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMULPS Y12, Y1, Y1
@@ -1103,6 +1163,7 @@ narrow5:
 	MOVQ SI, AX
 	MOVQ R8, CX
 	MOVQ R12, DX
+	MOVQ step+72(FP), R15
 	MOVQ DI, BX
 
 narrow5group:
@@ -1113,6 +1174,8 @@ narrow5group:
 
 narrow5dim:
 	PREFETCHT0 16(AX)
+	PREFETCHT1 (R14)
+	ADDQ R15, R14
 	VCVTPH2PS (BX), Y13
 	VPMOVSXBD (AX), Y10
 	VCVTDQ2PS Y10, Y10
@@ -1143,7 +1206,7 @@ narrow5dim:
 	ADDQ $512, BX
 	TESTQ DX, DX
 	JNZ narrow5group
-	VBROADCASTSS scale+64(FP), Y10
+	VBROADCASTSS scale+80(FP), Y10
 	VMULPS Y10, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMULPS Y10, Y1, Y1
@@ -1190,6 +1253,7 @@ narrow4:
 	MOVQ SI, AX
 	MOVQ R8, CX
 	MOVQ R12, DX
+	MOVQ step+72(FP), R15
 	MOVQ DI, BX
 
 narrow4group:
@@ -1200,6 +1264,8 @@ narrow4group:
 
 narrow4dim:
 	PREFETCHT0 16(AX)
+	PREFETCHT1 (R14)
+	ADDQ R15, R14
 	VCVTPH2PS (BX), Y11
 	VPMOVSXBD (AX), Y8
 	VCVTDQ2PS Y8, Y8
@@ -1227,7 +1293,7 @@ narrow4dim:
 	ADDQ $512, BX
 	TESTQ DX, DX
 	JNZ narrow4group
-	VBROADCASTSS scale+64(FP), Y8
+	VBROADCASTSS scale+80(FP), Y8
 	VMULPS Y8, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMULPS Y8, Y1, Y1
@@ -1268,6 +1334,7 @@ narrow3:
 	MOVQ SI, AX
 	MOVQ R8, CX
 	MOVQ R12, DX
+	MOVQ step+72(FP), R15
 	MOVQ DI, BX
 
 narrow3group:
@@ -1278,6 +1345,8 @@ narrow3group:
 
 narrow3dim:
 	PREFETCHT0 16(AX)
+	PREFETCHT1 (R14)
+	ADDQ R15, R14
 	VCVTPH2PS (BX), Y9
 	VPMOVSXBD (AX), Y6
 	VCVTDQ2PS Y6, Y6
@@ -1302,7 +1371,7 @@ narrow3dim:
 	ADDQ $512, BX
 	TESTQ DX, DX
 	JNZ narrow3group
-	VBROADCASTSS scale+64(FP), Y6
+	VBROADCASTSS scale+80(FP), Y6
 	VMULPS Y6, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMULPS Y6, Y1, Y1
@@ -1341,6 +1410,8 @@ wide2:
 	MOVQ SI, AX
 	MOVQ R8, CX
 	MOVQ R12, DX
+	MOVQ step+72(FP), R15
+	SHLQ $1, R15
 	MOVQ DI, BX
 
 wide2group:
@@ -1351,6 +1422,8 @@ wide2group:
 
 wide2dim:
 	PREFETCHT0 32(AX)
+	PREFETCHT1 (R14)
+	ADDQ R15, R14
 	VCVTPH2PS (BX), Y13
 	VPMOVSXBD (AX), Y8
 	VCVTDQ2PS Y8, Y8
@@ -1384,7 +1457,7 @@ wide2dim:
 	ADDQ $512, BX
 	TESTQ DX, DX
 	JNZ wide2group
-	VBROADCASTSS scale+64(FP), Y8
+	VBROADCASTSS scale+80(FP), Y8
 	VMULPS Y8, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMULPS Y8, Y1, Y1
@@ -1417,6 +1490,7 @@ narrow2:
 	MOVQ SI, AX
 	MOVQ R8, CX
 	MOVQ R12, DX
+	MOVQ step+72(FP), R15
 	MOVQ DI, BX
 
 narrow2group:
@@ -1427,6 +1501,8 @@ narrow2group:
 
 narrow2dim:
 	PREFETCHT0 16(AX)
+	PREFETCHT1 (R14)
+	ADDQ R15, R14
 	VCVTPH2PS (BX), Y7
 	VPMOVSXBD (AX), Y4
 	VCVTDQ2PS Y4, Y4
@@ -1448,7 +1524,7 @@ narrow2dim:
 	ADDQ $512, BX
 	TESTQ DX, DX
 	JNZ narrow2group
-	VBROADCASTSS scale+64(FP), Y4
+	VBROADCASTSS scale+80(FP), Y4
 	VMULPS Y4, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMULPS Y4, Y1, Y1
@@ -1479,6 +1555,8 @@ wide1:
 	MOVQ SI, AX
 	MOVQ R8, CX
 	MOVQ R12, DX
+	MOVQ step+72(FP), R15
+	SHLQ $1, R15
 	MOVQ DI, BX
 
 wide1group:
@@ -1489,6 +1567,8 @@ wide1group:
 
 wide1dim:
 	PREFETCHT0 32(AX)
+	PREFETCHT1 (R14)
+	ADDQ R15, R14
 	VCVTPH2PS (BX), Y9
 	VPMOVSXBD (AX), Y4
 	VCVTDQ2PS Y4, Y4
@@ -1517,7 +1597,7 @@ wide1dim:
 	ADDQ $512, BX
 	TESTQ DX, DX
 	JNZ wide1group
-	VBROADCASTSS scale+64(FP), Y4
+	VBROADCASTSS scale+80(FP), Y4
 	VMULPS Y4, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMULPS Y4, Y1, Y1
@@ -1540,6 +1620,7 @@ narrow1:
 	MOVQ SI, AX
 	MOVQ R8, CX
 	MOVQ R12, DX
+	MOVQ step+72(FP), R15
 	MOVQ DI, BX
 
 narrow1group:
@@ -1550,6 +1631,8 @@ narrow1group:
 
 narrow1dim:
 	PREFETCHT0 16(AX)
+	PREFETCHT1 (R14)
+	ADDQ R15, R14
 	VCVTPH2PS (BX), Y5
 	VPMOVSXBD (AX), Y2
 	VCVTDQ2PS Y2, Y2
@@ -1568,7 +1651,7 @@ narrow1dim:
 	ADDQ $512, BX
 	TESTQ DX, DX
 	JNZ narrow1group
-	VBROADCASTSS scale+64(FP), Y2
+	VBROADCASTSS scale+80(FP), Y2
 	VMULPS Y2, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMULPS Y2, Y1, Y1
@@ -1583,16 +1666,17 @@ done1:
 	VZEROUPPER
 	RET
 
-// func scoresQ4AVX2(out, q *float32, k, scales *byte, dim, n, rows, blocks int, scale float32)
-TEXT ·scoresQ4AVX2(SB), NOSPLIT, $0-68
+// func scoresQ4AVX2(out, q *float32, k, scales, ahead *byte, dim, n, rows, blocks, step int, scale float32)
+TEXT ·scoresQ4AVX2(SB), NOSPLIT, $0-84
 	MOVQ k+16(FP), SI
 	MOVQ scales+24(FP), DI
 	MOVQ q+8(FP), R8
 	MOVQ out+0(FP), R10
-	MOVQ dim+32(FP), R12
-	MOVQ n+40(FP), AX
-	MOVQ rows+48(FP), R9
-	MOVQ blocks+56(FP), R11
+	MOVQ dim+40(FP), R12
+	MOVQ n+48(FP), AX
+	MOVQ rows+56(FP), R9
+	MOVQ blocks+64(FP), R11
+	MOVQ ahead+32(FP), R14
 	SHLQ $2, R9
 	CMPQ AX, $6
 	JEQ t6
@@ -1626,6 +1710,7 @@ narrow6:
 	MOVQ SI, AX
 	MOVQ R8, CX
 	MOVQ R12, DX
+	MOVQ step+72(FP), R15
 	MOVQ DI, BX
 
 narrow6group:
@@ -1636,6 +1721,8 @@ narrow6group:
 
 narrow6dim:
 	PREFETCHT0 16(AX)
+	PREFETCHT1 (R14)
+	ADDQ R15, R14
 	VCVTPH2PS (BX), Y15
 	VPMOVSXBD (AX), Y12
 	VPSLLD $28, Y12, Y12
@@ -1702,7 +1789,7 @@ narrow6dim:
 	ADDQ $512, BX
 	TESTQ DX, DX
 	JNZ narrow6group
-	VBROADCASTSS scale+64(FP), Y12
+	VBROADCASTSS scale+80(FP), Y12
 	VMULPS Y12, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMULPS Y12, Y1, Y1
@@ -1755,6 +1842,7 @@ narrow5:
 	MOVQ SI, AX
 	MOVQ R8, CX
 	MOVQ R12, DX
+	MOVQ step+72(FP), R15
 	MOVQ DI, BX
 
 narrow5group:
@@ -1765,6 +1853,8 @@ narrow5group:
 
 narrow5dim:
 	PREFETCHT0 16(AX)
+	PREFETCHT1 (R14)
+	ADDQ R15, R14
 	VCVTPH2PS (BX), Y13
 	VPMOVSXBD (AX), Y10
 	VPSLLD $28, Y10, Y10
@@ -1825,7 +1915,7 @@ narrow5dim:
 	ADDQ $512, BX
 	TESTQ DX, DX
 	JNZ narrow5group
-	VBROADCASTSS scale+64(FP), Y10
+	VBROADCASTSS scale+80(FP), Y10
 	VMULPS Y10, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMULPS Y10, Y1, Y1
@@ -1872,6 +1962,7 @@ narrow4:
 	MOVQ SI, AX
 	MOVQ R8, CX
 	MOVQ R12, DX
+	MOVQ step+72(FP), R15
 	MOVQ DI, BX
 
 narrow4group:
@@ -1882,6 +1973,8 @@ narrow4group:
 
 narrow4dim:
 	PREFETCHT0 16(AX)
+	PREFETCHT1 (R14)
+	ADDQ R15, R14
 	VCVTPH2PS (BX), Y11
 	VPMOVSXBD (AX), Y8
 	VPSLLD $28, Y8, Y8
@@ -1936,7 +2029,7 @@ narrow4dim:
 	ADDQ $512, BX
 	TESTQ DX, DX
 	JNZ narrow4group
-	VBROADCASTSS scale+64(FP), Y8
+	VBROADCASTSS scale+80(FP), Y8
 	VMULPS Y8, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMULPS Y8, Y1, Y1
@@ -1977,6 +2070,7 @@ narrow3:
 	MOVQ SI, AX
 	MOVQ R8, CX
 	MOVQ R12, DX
+	MOVQ step+72(FP), R15
 	MOVQ DI, BX
 
 narrow3group:
@@ -1987,6 +2081,8 @@ narrow3group:
 
 narrow3dim:
 	PREFETCHT0 16(AX)
+	PREFETCHT1 (R14)
+	ADDQ R15, R14
 	VCVTPH2PS (BX), Y9
 	VPMOVSXBD (AX), Y6
 	VPSLLD $28, Y6, Y6
@@ -2035,7 +2131,7 @@ narrow3dim:
 	ADDQ $512, BX
 	TESTQ DX, DX
 	JNZ narrow3group
-	VBROADCASTSS scale+64(FP), Y6
+	VBROADCASTSS scale+80(FP), Y6
 	VMULPS Y6, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMULPS Y6, Y1, Y1
@@ -2074,6 +2170,8 @@ wide2:
 	MOVQ SI, AX
 	MOVQ R8, CX
 	MOVQ R12, DX
+	MOVQ step+72(FP), R15
+	SHLQ $1, R15
 	MOVQ DI, BX
 
 wide2group:
@@ -2084,6 +2182,8 @@ wide2group:
 
 wide2dim:
 	PREFETCHT0 32(AX)
+	PREFETCHT1 (R14)
+	ADDQ R15, R14
 	VCVTPH2PS (BX), Y13
 	VPMOVSXBD (AX), Y8
 	VPSLLD $28, Y8, Y8
@@ -2156,7 +2256,7 @@ wide2dim:
 	ADDQ $512, BX
 	TESTQ DX, DX
 	JNZ wide2group
-	VBROADCASTSS scale+64(FP), Y8
+	VBROADCASTSS scale+80(FP), Y8
 	VMULPS Y8, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMULPS Y8, Y1, Y1
@@ -2189,6 +2289,7 @@ narrow2:
 	MOVQ SI, AX
 	MOVQ R8, CX
 	MOVQ R12, DX
+	MOVQ step+72(FP), R15
 	MOVQ DI, BX
 
 narrow2group:
@@ -2199,6 +2300,8 @@ narrow2group:
 
 narrow2dim:
 	PREFETCHT0 16(AX)
+	PREFETCHT1 (R14)
+	ADDQ R15, R14
 	VCVTPH2PS (BX), Y7
 	VPMOVSXBD (AX), Y4
 	VPSLLD $28, Y4, Y4
@@ -2241,7 +2344,7 @@ narrow2dim:
 	ADDQ $512, BX
 	TESTQ DX, DX
 	JNZ narrow2group
-	VBROADCASTSS scale+64(FP), Y4
+	VBROADCASTSS scale+80(FP), Y4
 	VMULPS Y4, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMULPS Y4, Y1, Y1
@@ -2272,6 +2375,8 @@ wide1:
 	MOVQ SI, AX
 	MOVQ R8, CX
 	MOVQ R12, DX
+	MOVQ step+72(FP), R15
+	SHLQ $1, R15
 	MOVQ DI, BX
 
 wide1group:
@@ -2282,6 +2387,8 @@ wide1group:
 
 wide1dim:
 	PREFETCHT0 32(AX)
+	PREFETCHT1 (R14)
+	ADDQ R15, R14
 	VCVTPH2PS (BX), Y9
 	VPMOVSXBD (AX), Y4
 	VPSLLD $28, Y4, Y4
@@ -2344,7 +2451,7 @@ wide1dim:
 	ADDQ $512, BX
 	TESTQ DX, DX
 	JNZ wide1group
-	VBROADCASTSS scale+64(FP), Y4
+	VBROADCASTSS scale+80(FP), Y4
 	VMULPS Y4, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMULPS Y4, Y1, Y1
@@ -2367,6 +2474,7 @@ narrow1:
 	MOVQ SI, AX
 	MOVQ R8, CX
 	MOVQ R12, DX
+	MOVQ step+72(FP), R15
 	MOVQ DI, BX
 
 narrow1group:
@@ -2377,6 +2485,8 @@ narrow1group:
 
 narrow1dim:
 	PREFETCHT0 16(AX)
+	PREFETCHT1 (R14)
+	ADDQ R15, R14
 	VCVTPH2PS (BX), Y5
 	VPMOVSXBD (AX), Y2
 	VPSLLD $28, Y2, Y2
@@ -2413,7 +2523,7 @@ narrow1dim:
 	ADDQ $512, BX
 	TESTQ DX, DX
 	JNZ narrow1group
-	VBROADCASTSS scale+64(FP), Y2
+	VBROADCASTSS scale+80(FP), Y2
 	VMULPS Y2, Y0, Y0
 	VMOVUPS Y0, (R10)
 	VMULPS Y2, Y1, Y1

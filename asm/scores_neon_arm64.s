@@ -5,17 +5,18 @@
 #include "textflag.h"
 #include "neon_arm64.h"
 
-// func scoresF16NEON(out, q *float32, k, scales *byte, dim, n, rows, blocks int, scale float32)
-TEXT ·scoresF16NEON(SB), NOSPLIT, $0-68
+// func scoresF16NEON(out, q *float32, k, scales, ahead *byte, dim, n, rows, blocks, step int, scale float32)
+TEXT ·scoresF16NEON(SB), NOSPLIT, $0-84
 	MOVD k+16(FP), R0
 	MOVD scales+24(FP), R1
 	MOVD q+8(FP), R2
 	MOVD out+0(FP), R8
-	MOVD dim+32(FP), R11
-	MOVD n+40(FP), R6
-	MOVD rows+48(FP), R7
-	MOVD blocks+56(FP), R5
-	FMOVS scale+64(FP), F31
+	MOVD dim+40(FP), R11
+	MOVD n+48(FP), R6
+	MOVD rows+56(FP), R7
+	MOVD blocks+64(FP), R5
+	MOVD ahead+32(FP), R3
+	FMOVS scale+80(FP), F31
 	LSL $2, R7, R7
 	CMP $4, R6
 	BEQ t4
@@ -49,9 +50,12 @@ narrow4:
 	MOVD R0, R12
 	MOVD R2, R14
 	MOVD R11, R15
+	MOVD step+72(FP), R4
 
 narrow4dim:
 	PRFM 1024(R12), PLDL1KEEP
+	PRFM (R3), PLDL2KEEP
+	ADD R4, R3
 	FMOVQ (R14), F20
 	FMOVQ (R12), F16
 	FMOVQ 16(R12), F18
@@ -136,9 +140,12 @@ narrow3:
 	MOVD R0, R12
 	MOVD R2, R14
 	MOVD R11, R15
+	MOVD step+72(FP), R4
 
 narrow3dim:
 	PRFM 1024(R12), PLDL1KEEP
+	PRFM (R3), PLDL2KEEP
+	ADD R4, R3
 	FMOVD (R14), F16
 	FMOVS 8(R14), F17
 	FMOVQ (R12), F12
@@ -209,9 +216,12 @@ narrow2:
 	MOVD R0, R12
 	MOVD R2, R14
 	MOVD R11, R15
+	MOVD step+72(FP), R4
 
 narrow2dim:
 	PRFM 1024(R12), PLDL1KEEP
+	PRFM (R3), PLDL2KEEP
+	ADD R4, R3
 	FMOVD (R14), F12
 	FMOVQ (R12), F8
 	FMOVQ 16(R12), F10
@@ -270,9 +280,13 @@ wide1:
 	MOVD R0, R12
 	MOVD R2, R14
 	MOVD R11, R15
+	MOVD step+72(FP), R4
+	LSL $1, R4, R4
 
 wide1dim:
 	PRFM 1024(R12), PLDL1KEEP
+	PRFM (R3), PLDL2KEEP
+	ADD R4, R3
 	FMOVS (R14), F16
 	FMOVQ (R12), F8
 	FMOVQ 16(R12), F10
@@ -327,9 +341,12 @@ narrow1:
 	MOVD R0, R12
 	MOVD R2, R14
 	MOVD R11, R15
+	MOVD step+72(FP), R4
 
 narrow1dim:
 	PRFM 1024(R12), PLDL1KEEP
+	PRFM (R3), PLDL2KEEP
+	ADD R4, R3
 	FMOVS (R14), F8
 	FMOVQ (R12), F4
 	FMOVQ 16(R12), F6
@@ -361,17 +378,18 @@ narrow1dim:
 done1:
 	RET
 
-// func scoresF32NEON(out, q *float32, k, scales *byte, dim, n, rows, blocks int, scale float32)
-TEXT ·scoresF32NEON(SB), NOSPLIT, $0-68
+// func scoresF32NEON(out, q *float32, k, scales, ahead *byte, dim, n, rows, blocks, step int, scale float32)
+TEXT ·scoresF32NEON(SB), NOSPLIT, $0-84
 	MOVD k+16(FP), R0
 	MOVD scales+24(FP), R1
 	MOVD q+8(FP), R2
 	MOVD out+0(FP), R8
-	MOVD dim+32(FP), R11
-	MOVD n+40(FP), R6
-	MOVD rows+48(FP), R7
-	MOVD blocks+56(FP), R5
-	FMOVS scale+64(FP), F31
+	MOVD dim+40(FP), R11
+	MOVD n+48(FP), R6
+	MOVD rows+56(FP), R7
+	MOVD blocks+64(FP), R5
+	MOVD ahead+32(FP), R3
+	FMOVS scale+80(FP), F31
 	LSL $2, R7, R7
 	CMP $4, R6
 	BEQ t4
@@ -405,9 +423,12 @@ narrow4:
 	MOVD R0, R12
 	MOVD R2, R14
 	MOVD R11, R15
+	MOVD step+72(FP), R4
 
 narrow4dim:
 	PRFM 2048(R12), PLDL1KEEP
+	PRFM (R3), PLDL2KEEP
+	ADD R4, R3
 	FMOVQ (R14), F20
 	FLDPQ (R12), (F16, F17)
 	FLDPQ 32(R12), (F18, F19)
@@ -488,9 +509,12 @@ narrow3:
 	MOVD R0, R12
 	MOVD R2, R14
 	MOVD R11, R15
+	MOVD step+72(FP), R4
 
 narrow3dim:
 	PRFM 2048(R12), PLDL1KEEP
+	PRFM (R3), PLDL2KEEP
+	ADD R4, R3
 	FMOVD (R14), F16
 	FMOVS 8(R14), F17
 	FLDPQ (R12), (F12, F13)
@@ -557,9 +581,12 @@ narrow2:
 	MOVD R0, R12
 	MOVD R2, R14
 	MOVD R11, R15
+	MOVD step+72(FP), R4
 
 narrow2dim:
 	PRFM 2048(R12), PLDL1KEEP
+	PRFM (R3), PLDL2KEEP
+	ADD R4, R3
 	FMOVD (R14), F12
 	FLDPQ (R12), (F8, F9)
 	FLDPQ 32(R12), (F10, F11)
@@ -614,9 +641,14 @@ wide1:
 	MOVD R0, R12
 	MOVD R2, R14
 	MOVD R11, R15
+	MOVD step+72(FP), R4
+	LSL $1, R4, R4
 
 wide1dim:
 	PRFM 2048(R12), PLDL1KEEP
+	PRFM (R3), PLDL2KEEP
+	PRFM 64(R3), PLDL2KEEP
+	ADD R4, R3
 	FMOVS (R14), F16
 	FLDPQ (R12), (F8, F9)
 	FLDPQ 32(R12), (F10, F11)
@@ -663,9 +695,12 @@ narrow1:
 	MOVD R0, R12
 	MOVD R2, R14
 	MOVD R11, R15
+	MOVD step+72(FP), R4
 
 narrow1dim:
 	PRFM 2048(R12), PLDL1KEEP
+	PRFM (R3), PLDL2KEEP
+	ADD R4, R3
 	FMOVS (R14), F8
 	FLDPQ (R12), (F4, F5)
 	FLDPQ 32(R12), (F6, F7)
@@ -693,17 +728,18 @@ narrow1dim:
 done1:
 	RET
 
-// func scoresQ8NEON(out, q *float32, k, scales *byte, dim, n, rows, blocks int, scale float32)
-TEXT ·scoresQ8NEON(SB), NOSPLIT, $0-68
+// func scoresQ8NEON(out, q *float32, k, scales, ahead *byte, dim, n, rows, blocks, step int, scale float32)
+TEXT ·scoresQ8NEON(SB), NOSPLIT, $0-84
 	MOVD k+16(FP), R0
 	MOVD scales+24(FP), R1
 	MOVD q+8(FP), R2
 	MOVD out+0(FP), R8
-	MOVD dim+32(FP), R11
-	MOVD n+40(FP), R6
-	MOVD rows+48(FP), R7
-	MOVD blocks+56(FP), R5
-	FMOVS scale+64(FP), F31
+	MOVD dim+40(FP), R11
+	MOVD n+48(FP), R6
+	MOVD rows+56(FP), R7
+	MOVD blocks+64(FP), R5
+	MOVD ahead+32(FP), R3
+	FMOVS scale+80(FP), F31
 	LSL $2, R7, R7
 	CMP $4, R6
 	BEQ t4
@@ -737,6 +773,7 @@ narrow4:
 	MOVD R0, R12
 	MOVD R2, R14
 	MOVD R11, R15
+	MOVD step+72(FP), R4
 	MOVD R1, R13
 
 narrow4group:
@@ -753,6 +790,8 @@ narrow4group:
 
 narrow4dim:
 	PRFM 512(R12), PLDL1KEEP
+	PRFM (R3), PLDL2KEEP
+	ADD R4, R3
 	FMOVQ (R14), F20
 	FMOVQ (R12), F16
 	SXTL8H(16, 18)
@@ -848,6 +887,7 @@ narrow3:
 	MOVD R0, R12
 	MOVD R2, R14
 	MOVD R11, R15
+	MOVD step+72(FP), R4
 	MOVD R1, R13
 
 narrow3group:
@@ -864,6 +904,8 @@ narrow3group:
 
 narrow3dim:
 	PRFM 512(R12), PLDL1KEEP
+	PRFM (R3), PLDL2KEEP
+	ADD R4, R3
 	FMOVD (R14), F16
 	FMOVS 8(R14), F17
 	FMOVQ (R12), F12
@@ -945,6 +987,7 @@ narrow2:
 	MOVD R0, R12
 	MOVD R2, R14
 	MOVD R11, R15
+	MOVD step+72(FP), R4
 	MOVD R1, R13
 
 narrow2group:
@@ -961,6 +1004,8 @@ narrow2group:
 
 narrow2dim:
 	PRFM 512(R12), PLDL1KEEP
+	PRFM (R3), PLDL2KEEP
+	ADD R4, R3
 	FMOVD (R14), F12
 	FMOVQ (R12), F8
 	SXTL8H(8, 10)
@@ -1030,6 +1075,8 @@ wide1:
 	MOVD R0, R12
 	MOVD R2, R14
 	MOVD R11, R15
+	MOVD step+72(FP), R4
+	LSL $1, R4, R4
 	MOVD R1, R13
 
 wide1group:
@@ -1052,6 +1099,8 @@ wide1group:
 
 wide1dim:
 	PRFM 512(R12), PLDL1KEEP
+	PRFM (R3), PLDL2KEEP
+	ADD R4, R3
 	FMOVS (R14), F16
 	FMOVQ (R12), F8
 	SXTL8H(8, 10)
@@ -1126,6 +1175,7 @@ narrow1:
 	MOVD R0, R12
 	MOVD R2, R14
 	MOVD R11, R15
+	MOVD step+72(FP), R4
 	MOVD R1, R13
 
 narrow1group:
@@ -1142,6 +1192,8 @@ narrow1group:
 
 narrow1dim:
 	PRFM 512(R12), PLDL1KEEP
+	PRFM (R3), PLDL2KEEP
+	ADD R4, R3
 	FMOVS (R14), F8
 	FMOVQ (R12), F4
 	SXTL8H(4, 6)
@@ -1184,17 +1236,18 @@ narrow1dim:
 done1:
 	RET
 
-// func scoresQ4NEON(out, q *float32, k, scales *byte, dim, n, rows, blocks int, scale float32)
-TEXT ·scoresQ4NEON(SB), NOSPLIT, $0-68
+// func scoresQ4NEON(out, q *float32, k, scales, ahead *byte, dim, n, rows, blocks, step int, scale float32)
+TEXT ·scoresQ4NEON(SB), NOSPLIT, $0-84
 	MOVD k+16(FP), R0
 	MOVD scales+24(FP), R1
 	MOVD q+8(FP), R2
 	MOVD out+0(FP), R8
-	MOVD dim+32(FP), R11
-	MOVD n+40(FP), R6
-	MOVD rows+48(FP), R7
-	MOVD blocks+56(FP), R5
-	FMOVS scale+64(FP), F31
+	MOVD dim+40(FP), R11
+	MOVD n+48(FP), R6
+	MOVD rows+56(FP), R7
+	MOVD blocks+64(FP), R5
+	MOVD ahead+32(FP), R3
+	FMOVS scale+80(FP), F31
 	LSL $2, R7, R7
 	CMP $4, R6
 	BEQ t4
@@ -1228,6 +1281,7 @@ narrow4:
 	MOVD R0, R12
 	MOVD R2, R14
 	MOVD R11, R15
+	MOVD step+72(FP), R4
 	MOVD R1, R13
 
 narrow4group:
@@ -1244,6 +1298,8 @@ narrow4group:
 
 narrow4dim:
 	PRFM 512(R12), PLDL1KEEP
+	PRFM (R3), PLDL2KEEP
+	ADD R4, R3
 	FMOVQ (R14), F20
 	FMOVQ (R12), F16
 	SHLB4(16, 16)
@@ -1375,6 +1431,7 @@ narrow3:
 	MOVD R0, R12
 	MOVD R2, R14
 	MOVD R11, R15
+	MOVD step+72(FP), R4
 	MOVD R1, R13
 
 narrow3group:
@@ -1391,6 +1448,8 @@ narrow3group:
 
 narrow3dim:
 	PRFM 512(R12), PLDL1KEEP
+	PRFM (R3), PLDL2KEEP
+	ADD R4, R3
 	FMOVD (R14), F16
 	FMOVS 8(R14), F17
 	FMOVQ (R12), F12
@@ -1505,6 +1564,7 @@ narrow2:
 	MOVD R0, R12
 	MOVD R2, R14
 	MOVD R11, R15
+	MOVD step+72(FP), R4
 	MOVD R1, R13
 
 narrow2group:
@@ -1521,6 +1581,8 @@ narrow2group:
 
 narrow2dim:
 	PRFM 512(R12), PLDL1KEEP
+	PRFM (R3), PLDL2KEEP
+	ADD R4, R3
 	FMOVD (R14), F12
 	FMOVQ (R12), F8
 	SHLB4(8, 8)
@@ -1618,6 +1680,8 @@ wide1:
 	MOVD R0, R12
 	MOVD R2, R14
 	MOVD R11, R15
+	MOVD step+72(FP), R4
+	LSL $1, R4, R4
 	MOVD R1, R13
 
 wide1group:
@@ -1640,6 +1704,8 @@ wide1group:
 
 wide1dim:
 	PRFM 512(R12), PLDL1KEEP
+	PRFM (R3), PLDL2KEEP
+	ADD R4, R3
 	FMOVS (R14), F16
 	FMOVQ (R12), F8
 	SHLB4(8, 8)
@@ -1760,6 +1826,7 @@ narrow1:
 	MOVD R0, R12
 	MOVD R2, R14
 	MOVD R11, R15
+	MOVD step+72(FP), R4
 	MOVD R1, R13
 
 narrow1group:
@@ -1776,6 +1843,8 @@ narrow1group:
 
 narrow1dim:
 	PRFM 512(R12), PLDL1KEEP
+	PRFM (R3), PLDL2KEEP
+	ADD R4, R3
 	FMOVS (R14), F8
 	FMOVQ (R12), F4
 	SHLB4(4, 4)

@@ -851,9 +851,10 @@ func bf16AVX2(w *byte, x *float32, k, n, tokens int, out *float32, stride, prefe
 //		acc := 0
 //		for d < dim: acc = fma(q[d*rows+r], float32(k[d][j]), acc)  // keys of 8 and 4 bits: times scales[d/32][j]
 //		out[r*256+j] = acc * scale
+//	prefetch in order from ahead on, for each d and each 16 keys step bytes
 //
 //go:noescape
-func scoresF16AVX512(out, q *float32, k, scales *byte, dim, n, rows, blocks int, scale float32)
+func scoresF16AVX512(out, q *float32, k, scales, ahead *byte, dim, n, rows, blocks, step int, scale float32)
 
 // scoresF32AVX512 is
 //
@@ -861,9 +862,10 @@ func scoresF16AVX512(out, q *float32, k, scales *byte, dim, n, rows, blocks int,
 //		acc := 0
 //		for d < dim: acc = fma(q[d*rows+r], float32(k[d][j]), acc)  // keys of 8 and 4 bits: times scales[d/32][j]
 //		out[r*256+j] = acc * scale
+//	prefetch in order from ahead on, for each d and each 16 keys step bytes
 //
 //go:noescape
-func scoresF32AVX512(out, q *float32, k, scales *byte, dim, n, rows, blocks int, scale float32)
+func scoresF32AVX512(out, q *float32, k, scales, ahead *byte, dim, n, rows, blocks, step int, scale float32)
 
 // scoresQ8AVX512 is
 //
@@ -871,9 +873,10 @@ func scoresF32AVX512(out, q *float32, k, scales *byte, dim, n, rows, blocks int,
 //		acc := 0
 //		for d < dim: acc = fma(q[d*rows+r], float32(k[d][j]), acc)  // keys of 8 and 4 bits: times scales[d/32][j]
 //		out[r*256+j] = acc * scale
+//	prefetch in order from ahead on, for each d and each 16 keys step bytes
 //
 //go:noescape
-func scoresQ8AVX512(out, q *float32, k, scales *byte, dim, n, rows, blocks int, scale float32)
+func scoresQ8AVX512(out, q *float32, k, scales, ahead *byte, dim, n, rows, blocks, step int, scale float32)
 
 // scoresQ4AVX512 is
 //
@@ -881,9 +884,10 @@ func scoresQ8AVX512(out, q *float32, k, scales *byte, dim, n, rows, blocks int, 
 //		acc := 0
 //		for d < dim: acc = fma(q[d*rows+r], float32(k[d][j]), acc)  // keys of 8 and 4 bits: times scales[d/32][j]
 //		out[r*256+j] = acc * scale
+//	prefetch in order from ahead on, for each d and each 16 keys step bytes
 //
 //go:noescape
-func scoresQ4AVX512(out, q *float32, k, scales *byte, dim, n, rows, blocks int, scale float32)
+func scoresQ4AVX512(out, q *float32, k, scales, ahead *byte, dim, n, rows, blocks, step int, scale float32)
 
 // scoresF16AVX2 is
 //
@@ -891,9 +895,10 @@ func scoresQ4AVX512(out, q *float32, k, scales *byte, dim, n, rows, blocks int, 
 //		acc := 0
 //		for d < dim: acc = fma(q[d*rows+r], float32(k[d][j]), acc)  // keys of 8 and 4 bits: times scales[d/32][j]
 //		out[r*256+j] = acc * scale
+//	prefetch in order from ahead on, for each d and each 16 keys step bytes
 //
 //go:noescape
-func scoresF16AVX2(out, q *float32, k, scales *byte, dim, n, rows, blocks int, scale float32)
+func scoresF16AVX2(out, q *float32, k, scales, ahead *byte, dim, n, rows, blocks, step int, scale float32)
 
 // scoresF32AVX2 is
 //
@@ -901,9 +906,10 @@ func scoresF16AVX2(out, q *float32, k, scales *byte, dim, n, rows, blocks int, s
 //		acc := 0
 //		for d < dim: acc = fma(q[d*rows+r], float32(k[d][j]), acc)  // keys of 8 and 4 bits: times scales[d/32][j]
 //		out[r*256+j] = acc * scale
+//	prefetch in order from ahead on, for each d and each 16 keys step bytes
 //
 //go:noescape
-func scoresF32AVX2(out, q *float32, k, scales *byte, dim, n, rows, blocks int, scale float32)
+func scoresF32AVX2(out, q *float32, k, scales, ahead *byte, dim, n, rows, blocks, step int, scale float32)
 
 // scoresQ8AVX2 is
 //
@@ -911,9 +917,10 @@ func scoresF32AVX2(out, q *float32, k, scales *byte, dim, n, rows, blocks int, s
 //		acc := 0
 //		for d < dim: acc = fma(q[d*rows+r], float32(k[d][j]), acc)  // keys of 8 and 4 bits: times scales[d/32][j]
 //		out[r*256+j] = acc * scale
+//	prefetch in order from ahead on, for each d and each 16 keys step bytes
 //
 //go:noescape
-func scoresQ8AVX2(out, q *float32, k, scales *byte, dim, n, rows, blocks int, scale float32)
+func scoresQ8AVX2(out, q *float32, k, scales, ahead *byte, dim, n, rows, blocks, step int, scale float32)
 
 // scoresQ4AVX2 is
 //
@@ -921,73 +928,82 @@ func scoresQ8AVX2(out, q *float32, k, scales *byte, dim, n, rows, blocks int, sc
 //		acc := 0
 //		for d < dim: acc = fma(q[d*rows+r], float32(k[d][j]), acc)  // keys of 8 and 4 bits: times scales[d/32][j]
 //		out[r*256+j] = acc * scale
+//	prefetch in order from ahead on, for each d and each 16 keys step bytes
 //
 //go:noescape
-func scoresQ4AVX2(out, q *float32, k, scales *byte, dim, n, rows, blocks int, scale float32)
+func scoresQ4AVX2(out, q *float32, k, scales, ahead *byte, dim, n, rows, blocks, step int, scale float32)
 
 // valuesF16AVX512 is
 //
 //	for r < n, d < 16*blocks:
 //		for j < count: o[r*dim+d] = fma(p[r*256+j], float32(v[j][d]), o[r*dim+d])  // values of 8 and 4 bits: times scales[j][d/32]
+//	prefetch in order from ahead on, for each j and each 16 dimensions step bytes
 //
 //go:noescape
-func valuesF16AVX512(o, p *float32, v, scales *byte, dim, n, count, blocks int)
+func valuesF16AVX512(o, p *float32, v, scales, ahead *byte, dim, n, count, blocks, step int)
 
 // valuesF32AVX512 is
 //
 //	for r < n, d < 16*blocks:
 //		for j < count: o[r*dim+d] = fma(p[r*256+j], float32(v[j][d]), o[r*dim+d])  // values of 8 and 4 bits: times scales[j][d/32]
+//	prefetch in order from ahead on, for each j and each 16 dimensions step bytes
 //
 //go:noescape
-func valuesF32AVX512(o, p *float32, v, scales *byte, dim, n, count, blocks int)
+func valuesF32AVX512(o, p *float32, v, scales, ahead *byte, dim, n, count, blocks, step int)
 
 // valuesQ8AVX512 is
 //
 //	for r < n, d < 16*blocks:
 //		for j < count: o[r*dim+d] = fma(p[r*256+j], float32(v[j][d]), o[r*dim+d])  // values of 8 and 4 bits: times scales[j][d/32]
+//	prefetch in order from ahead on, for each j and each 16 dimensions step bytes
 //
 //go:noescape
-func valuesQ8AVX512(o, p *float32, v, scales *byte, dim, n, count, blocks int)
+func valuesQ8AVX512(o, p *float32, v, scales, ahead *byte, dim, n, count, blocks, step int)
 
 // valuesQ4AVX512 is
 //
 //	for r < n, d < 16*blocks:
 //		for j < count: o[r*dim+d] = fma(p[r*256+j], float32(v[j][d]), o[r*dim+d])  // values of 8 and 4 bits: times scales[j][d/32]
+//	prefetch in order from ahead on, for each j and each 16 dimensions step bytes
 //
 //go:noescape
-func valuesQ4AVX512(o, p *float32, v, scales *byte, dim, n, count, blocks int)
+func valuesQ4AVX512(o, p *float32, v, scales, ahead *byte, dim, n, count, blocks, step int)
 
 // valuesF16AVX2 is
 //
 //	for r < n, d < 16*blocks:
 //		for j < count: o[r*dim+d] = fma(p[r*256+j], float32(v[j][d]), o[r*dim+d])  // values of 8 and 4 bits: times scales[j][d/32]
+//	prefetch in order from ahead on, for each j and each 16 dimensions step bytes
 //
 //go:noescape
-func valuesF16AVX2(o, p *float32, v, scales *byte, dim, n, count, blocks int)
+func valuesF16AVX2(o, p *float32, v, scales, ahead *byte, dim, n, count, blocks, step int)
 
 // valuesF32AVX2 is
 //
 //	for r < n, d < 16*blocks:
 //		for j < count: o[r*dim+d] = fma(p[r*256+j], float32(v[j][d]), o[r*dim+d])  // values of 8 and 4 bits: times scales[j][d/32]
+//	prefetch in order from ahead on, for each j and each 16 dimensions step bytes
 //
 //go:noescape
-func valuesF32AVX2(o, p *float32, v, scales *byte, dim, n, count, blocks int)
+func valuesF32AVX2(o, p *float32, v, scales, ahead *byte, dim, n, count, blocks, step int)
 
 // valuesQ8AVX2 is
 //
 //	for r < n, d < 16*blocks:
 //		for j < count: o[r*dim+d] = fma(p[r*256+j], float32(v[j][d]), o[r*dim+d])  // values of 8 and 4 bits: times scales[j][d/32]
+//	prefetch in order from ahead on, for each j and each 16 dimensions step bytes
 //
 //go:noescape
-func valuesQ8AVX2(o, p *float32, v, scales *byte, dim, n, count, blocks int)
+func valuesQ8AVX2(o, p *float32, v, scales, ahead *byte, dim, n, count, blocks, step int)
 
 // valuesQ4AVX2 is
 //
 //	for r < n, d < 16*blocks:
 //		for j < count: o[r*dim+d] = fma(p[r*256+j], float32(v[j][d]), o[r*dim+d])  // values of 8 and 4 bits: times scales[j][d/32]
+//	prefetch in order from ahead on, for each j and each 16 dimensions step bytes
 //
 //go:noescape
-func valuesQ4AVX2(o, p *float32, v, scales *byte, dim, n, count, blocks int)
+func valuesQ4AVX2(o, p *float32, v, scales, ahead *byte, dim, n, count, blocks, step int)
 
 // expAVX512 is
 //

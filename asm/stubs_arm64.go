@@ -554,9 +554,10 @@ func gumbelNEON(dst *float32, first, key uint64, whole int)
 //		acc := 0
 //		for d < dim: acc = fma(q[d*rows+r], float32(k[d][j]), acc)  // keys of 8 and 4 bits: times scales[d/32][j]
 //		out[r*256+j] = acc * scale
+//	prefetch in order from ahead on, for each d and each 16 keys step bytes
 //
 //go:noescape
-func scoresF16NEON(out, q *float32, k, scales *byte, dim, n, rows, blocks int, scale float32)
+func scoresF16NEON(out, q *float32, k, scales, ahead *byte, dim, n, rows, blocks, step int, scale float32)
 
 // scoresF32NEON is
 //
@@ -564,9 +565,10 @@ func scoresF16NEON(out, q *float32, k, scales *byte, dim, n, rows, blocks int, s
 //		acc := 0
 //		for d < dim: acc = fma(q[d*rows+r], float32(k[d][j]), acc)  // keys of 8 and 4 bits: times scales[d/32][j]
 //		out[r*256+j] = acc * scale
+//	prefetch in order from ahead on, for each d and each 16 keys step bytes
 //
 //go:noescape
-func scoresF32NEON(out, q *float32, k, scales *byte, dim, n, rows, blocks int, scale float32)
+func scoresF32NEON(out, q *float32, k, scales, ahead *byte, dim, n, rows, blocks, step int, scale float32)
 
 // scoresQ8NEON is
 //
@@ -574,9 +576,10 @@ func scoresF32NEON(out, q *float32, k, scales *byte, dim, n, rows, blocks int, s
 //		acc := 0
 //		for d < dim: acc = fma(q[d*rows+r], float32(k[d][j]), acc)  // keys of 8 and 4 bits: times scales[d/32][j]
 //		out[r*256+j] = acc * scale
+//	prefetch in order from ahead on, for each d and each 16 keys step bytes
 //
 //go:noescape
-func scoresQ8NEON(out, q *float32, k, scales *byte, dim, n, rows, blocks int, scale float32)
+func scoresQ8NEON(out, q *float32, k, scales, ahead *byte, dim, n, rows, blocks, step int, scale float32)
 
 // scoresQ4NEON is
 //
@@ -584,41 +587,46 @@ func scoresQ8NEON(out, q *float32, k, scales *byte, dim, n, rows, blocks int, sc
 //		acc := 0
 //		for d < dim: acc = fma(q[d*rows+r], float32(k[d][j]), acc)  // keys of 8 and 4 bits: times scales[d/32][j]
 //		out[r*256+j] = acc * scale
+//	prefetch in order from ahead on, for each d and each 16 keys step bytes
 //
 //go:noescape
-func scoresQ4NEON(out, q *float32, k, scales *byte, dim, n, rows, blocks int, scale float32)
+func scoresQ4NEON(out, q *float32, k, scales, ahead *byte, dim, n, rows, blocks, step int, scale float32)
 
 // valuesF16NEON is
 //
 //	for r < n, d < 16*blocks:
 //		for j < count: o[r*dim+d] = fma(p[r*256+j], float32(v[j][d]), o[r*dim+d])  // values of 8 and 4 bits: times scales[j][d/32]
+//	prefetch in order from ahead on, for each j and each 16 dimensions step bytes
 //
 //go:noescape
-func valuesF16NEON(o, p *float32, v, scales *byte, dim, n, count, blocks int)
+func valuesF16NEON(o, p *float32, v, scales, ahead *byte, dim, n, count, blocks, step int)
 
 // valuesF32NEON is
 //
 //	for r < n, d < 16*blocks:
 //		for j < count: o[r*dim+d] = fma(p[r*256+j], float32(v[j][d]), o[r*dim+d])  // values of 8 and 4 bits: times scales[j][d/32]
+//	prefetch in order from ahead on, for each j and each 16 dimensions step bytes
 //
 //go:noescape
-func valuesF32NEON(o, p *float32, v, scales *byte, dim, n, count, blocks int)
+func valuesF32NEON(o, p *float32, v, scales, ahead *byte, dim, n, count, blocks, step int)
 
 // valuesQ8NEON is
 //
 //	for r < n, d < 16*blocks:
 //		for j < count: o[r*dim+d] = fma(p[r*256+j], float32(v[j][d]), o[r*dim+d])  // values of 8 and 4 bits: times scales[j][d/32]
+//	prefetch in order from ahead on, for each j and each 16 dimensions step bytes
 //
 //go:noescape
-func valuesQ8NEON(o, p *float32, v, scales *byte, dim, n, count, blocks int)
+func valuesQ8NEON(o, p *float32, v, scales, ahead *byte, dim, n, count, blocks, step int)
 
 // valuesQ4NEON is
 //
 //	for r < n, d < 16*blocks:
 //		for j < count: o[r*dim+d] = fma(p[r*256+j], float32(v[j][d]), o[r*dim+d])  // values of 8 and 4 bits: times scales[j][d/32]
+//	prefetch in order from ahead on, for each j and each 16 dimensions step bytes
 //
 //go:noescape
-func valuesQ4NEON(o, p *float32, v, scales *byte, dim, n, count, blocks int)
+func valuesQ4NEON(o, p *float32, v, scales, ahead *byte, dim, n, count, blocks, step int)
 
 // turnWordsNEON is
 //

@@ -5,16 +5,17 @@
 #include "textflag.h"
 #include "neon_arm64.h"
 
-// func valuesF16NEON(o, p *float32, v, scales *byte, dim, n, count, blocks int)
-TEXT ·valuesF16NEON(SB), NOSPLIT, $0-64
+// func valuesF16NEON(o, p *float32, v, scales, ahead *byte, dim, n, count, blocks, step int)
+TEXT ·valuesF16NEON(SB), NOSPLIT, $0-80
 	MOVD v+16(FP), R0
 	MOVD scales+24(FP), R1
 	MOVD p+8(FP), R2
 	MOVD o+0(FP), R8
-	MOVD dim+32(FP), R9
-	MOVD n+40(FP), R6
-	MOVD count+48(FP), R11
-	MOVD blocks+56(FP), R5
+	MOVD dim+40(FP), R9
+	MOVD n+48(FP), R6
+	MOVD count+56(FP), R11
+	MOVD blocks+64(FP), R5
+	MOVD ahead+32(FP), R3
 	ADD $31, R9, R10
 	LSR $5, R10, R10
 	LSL $1, R10, R10
@@ -52,9 +53,12 @@ narrow4:
 	MOVD R1, R13
 	MOVD R2, R14
 	MOVD R11, R15
+	MOVD step+72(FP), R4
 
 narrow4position:
 	PRFM 2048(R12), PLDL1KEEP
+	PRFM (R3), PLDL2KEEP
+	ADD R4, R3
 	FMOVS (R14), F20
 	FMOVS 1024(R14), F21
 	FMOVS 2048(R14), F22
@@ -128,9 +132,12 @@ narrow3:
 	MOVD R1, R13
 	MOVD R2, R14
 	MOVD R11, R15
+	MOVD step+72(FP), R4
 
 narrow3position:
 	PRFM 2048(R12), PLDL1KEEP
+	PRFM (R3), PLDL2KEEP
+	ADD R4, R3
 	FMOVS (R14), F16
 	FMOVS 1024(R14), F17
 	FMOVS 2048(R14), F18
@@ -197,9 +204,13 @@ wide2:
 	MOVD R1, R13
 	MOVD R2, R14
 	MOVD R11, R15
+	MOVD step+72(FP), R4
+	LSL $1, R4, R4
 
 wide2position:
 	PRFM 2048(R12), PLDL1KEEP
+	PRFM (R3), PLDL2KEEP
+	ADD R4, R3
 	FMOVS (R14), F20
 	FMOVS 1024(R14), F21
 	FMOVQ (R12), F16
@@ -266,9 +277,12 @@ narrow2:
 	MOVD R1, R13
 	MOVD R2, R14
 	MOVD R11, R15
+	MOVD step+72(FP), R4
 
 narrow2position:
 	PRFM 2048(R12), PLDL1KEEP
+	PRFM (R3), PLDL2KEEP
+	ADD R4, R3
 	FMOVS (R14), F12
 	FMOVS 1024(R14), F13
 	FMOVQ (R12), F8
@@ -322,9 +336,13 @@ wide1:
 	MOVD R1, R13
 	MOVD R2, R14
 	MOVD R11, R15
+	MOVD step+72(FP), R4
+	LSL $1, R4, R4
 
 wide1position:
 	PRFM 2048(R12), PLDL1KEEP
+	PRFM (R3), PLDL2KEEP
+	ADD R4, R3
 	FMOVS (R14), F12
 	FMOVQ (R12), F8
 	FMOVQ 16(R12), F10
@@ -374,9 +392,12 @@ narrow1:
 	MOVD R1, R13
 	MOVD R2, R14
 	MOVD R11, R15
+	MOVD step+72(FP), R4
 
 narrow1position:
 	PRFM 2048(R12), PLDL1KEEP
+	PRFM (R3), PLDL2KEEP
+	ADD R4, R3
 	FMOVS (R14), F8
 	FMOVQ (R12), F4
 	FMOVQ 16(R12), F6
@@ -407,16 +428,17 @@ narrow1position:
 done1:
 	RET
 
-// func valuesF32NEON(o, p *float32, v, scales *byte, dim, n, count, blocks int)
-TEXT ·valuesF32NEON(SB), NOSPLIT, $0-64
+// func valuesF32NEON(o, p *float32, v, scales, ahead *byte, dim, n, count, blocks, step int)
+TEXT ·valuesF32NEON(SB), NOSPLIT, $0-80
 	MOVD v+16(FP), R0
 	MOVD scales+24(FP), R1
 	MOVD p+8(FP), R2
 	MOVD o+0(FP), R8
-	MOVD dim+32(FP), R9
-	MOVD n+40(FP), R6
-	MOVD count+48(FP), R11
-	MOVD blocks+56(FP), R5
+	MOVD dim+40(FP), R9
+	MOVD n+48(FP), R6
+	MOVD count+56(FP), R11
+	MOVD blocks+64(FP), R5
+	MOVD ahead+32(FP), R3
 	ADD $31, R9, R10
 	LSR $5, R10, R10
 	LSL $1, R10, R10
@@ -454,9 +476,12 @@ narrow4:
 	MOVD R1, R13
 	MOVD R2, R14
 	MOVD R11, R15
+	MOVD step+72(FP), R4
 
 narrow4position:
 	PRFM 2048(R12), PLDL1KEEP
+	PRFM (R3), PLDL2KEEP
+	ADD R4, R3
 	FMOVS (R14), F20
 	FMOVS 1024(R14), F21
 	FMOVS 2048(R14), F22
@@ -526,9 +551,12 @@ narrow3:
 	MOVD R1, R13
 	MOVD R2, R14
 	MOVD R11, R15
+	MOVD step+72(FP), R4
 
 narrow3position:
 	PRFM 2048(R12), PLDL1KEEP
+	PRFM (R3), PLDL2KEEP
+	ADD R4, R3
 	FMOVS (R14), F16
 	FMOVS 1024(R14), F17
 	FMOVS 2048(R14), F18
@@ -591,9 +619,14 @@ wide2:
 	MOVD R1, R13
 	MOVD R2, R14
 	MOVD R11, R15
+	MOVD step+72(FP), R4
+	LSL $1, R4, R4
 
 wide2position:
 	PRFM 2048(R12), PLDL1KEEP
+	PRFM (R3), PLDL2KEEP
+	PRFM 64(R3), PLDL2KEEP
+	ADD R4, R3
 	FMOVS (R14), F20
 	FMOVS 1024(R14), F21
 	FLDPQ (R12), (F16, F17)
@@ -652,9 +685,12 @@ narrow2:
 	MOVD R1, R13
 	MOVD R2, R14
 	MOVD R11, R15
+	MOVD step+72(FP), R4
 
 narrow2position:
 	PRFM 2048(R12), PLDL1KEEP
+	PRFM (R3), PLDL2KEEP
+	ADD R4, R3
 	FMOVS (R14), F12
 	FMOVS 1024(R14), F13
 	FLDPQ (R12), (F8, F9)
@@ -704,9 +740,14 @@ wide1:
 	MOVD R1, R13
 	MOVD R2, R14
 	MOVD R11, R15
+	MOVD step+72(FP), R4
+	LSL $1, R4, R4
 
 wide1position:
 	PRFM 2048(R12), PLDL1KEEP
+	PRFM (R3), PLDL2KEEP
+	PRFM 64(R3), PLDL2KEEP
+	ADD R4, R3
 	FMOVS (R14), F12
 	FLDPQ (R12), (F8, F9)
 	FLDPQ 32(R12), (F10, F11)
@@ -748,9 +789,12 @@ narrow1:
 	MOVD R1, R13
 	MOVD R2, R14
 	MOVD R11, R15
+	MOVD step+72(FP), R4
 
 narrow1position:
 	PRFM 2048(R12), PLDL1KEEP
+	PRFM (R3), PLDL2KEEP
+	ADD R4, R3
 	FMOVS (R14), F8
 	FLDPQ (R12), (F4, F5)
 	FLDPQ 32(R12), (F6, F7)
@@ -777,16 +821,17 @@ narrow1position:
 done1:
 	RET
 
-// func valuesQ8NEON(o, p *float32, v, scales *byte, dim, n, count, blocks int)
-TEXT ·valuesQ8NEON(SB), NOSPLIT, $0-64
+// func valuesQ8NEON(o, p *float32, v, scales, ahead *byte, dim, n, count, blocks, step int)
+TEXT ·valuesQ8NEON(SB), NOSPLIT, $0-80
 	MOVD v+16(FP), R0
 	MOVD scales+24(FP), R1
 	MOVD p+8(FP), R2
 	MOVD o+0(FP), R8
-	MOVD dim+32(FP), R9
-	MOVD n+40(FP), R6
-	MOVD count+48(FP), R11
-	MOVD blocks+56(FP), R5
+	MOVD dim+40(FP), R9
+	MOVD n+48(FP), R6
+	MOVD count+56(FP), R11
+	MOVD blocks+64(FP), R5
+	MOVD ahead+32(FP), R3
 	ADD $31, R9, R10
 	LSR $5, R10, R10
 	LSL $1, R10, R10
@@ -824,9 +869,12 @@ narrow4:
 	MOVD R1, R13
 	MOVD R2, R14
 	MOVD R11, R15
+	MOVD step+72(FP), R4
 
 narrow4position:
 	PRFM 2048(R12), PLDL1KEEP
+	PRFM (R3), PLDL2KEEP
+	ADD R4, R3
 	FMOVS (R14), F20
 	FMOVS 1024(R14), F21
 	FMOVS 2048(R14), F22
@@ -912,9 +960,12 @@ narrow3:
 	MOVD R1, R13
 	MOVD R2, R14
 	MOVD R11, R15
+	MOVD step+72(FP), R4
 
 narrow3position:
 	PRFM 2048(R12), PLDL1KEEP
+	PRFM (R3), PLDL2KEEP
+	ADD R4, R3
 	FMOVS (R14), F16
 	FMOVS 1024(R14), F17
 	FMOVS 2048(R14), F18
@@ -993,9 +1044,13 @@ wide2:
 	MOVD R1, R13
 	MOVD R2, R14
 	MOVD R11, R15
+	MOVD step+72(FP), R4
+	LSL $1, R4, R4
 
 wide2position:
 	PRFM 2048(R12), PLDL1KEEP
+	PRFM (R3), PLDL2KEEP
+	ADD R4, R3
 	FMOVS (R14), F20
 	FMOVS 1024(R14), F21
 	MOVHU (R13), R17
@@ -1083,9 +1138,12 @@ narrow2:
 	MOVD R1, R13
 	MOVD R2, R14
 	MOVD R11, R15
+	MOVD step+72(FP), R4
 
 narrow2position:
 	PRFM 2048(R12), PLDL1KEEP
+	PRFM (R3), PLDL2KEEP
+	ADD R4, R3
 	FMOVS (R14), F12
 	FMOVS 1024(R14), F13
 	MOVHU (R13), R17
@@ -1151,9 +1209,13 @@ wide1:
 	MOVD R1, R13
 	MOVD R2, R14
 	MOVD R11, R15
+	MOVD step+72(FP), R4
+	LSL $1, R4, R4
 
 wide1position:
 	PRFM 2048(R12), PLDL1KEEP
+	PRFM (R3), PLDL2KEEP
+	ADD R4, R3
 	FMOVS (R14), F12
 	MOVHU (R13), R17
 	VDUP R17, V13.H8
@@ -1224,9 +1286,12 @@ narrow1:
 	MOVD R1, R13
 	MOVD R2, R14
 	MOVD R11, R15
+	MOVD step+72(FP), R4
 
 narrow1position:
 	PRFM 2048(R12), PLDL1KEEP
+	PRFM (R3), PLDL2KEEP
+	ADD R4, R3
 	FMOVS (R14), F8
 	MOVHU (R13), R17
 	VDUP R17, V9.H8
@@ -1269,16 +1334,17 @@ narrow1position:
 done1:
 	RET
 
-// func valuesQ4NEON(o, p *float32, v, scales *byte, dim, n, count, blocks int)
-TEXT ·valuesQ4NEON(SB), NOSPLIT, $0-64
+// func valuesQ4NEON(o, p *float32, v, scales, ahead *byte, dim, n, count, blocks, step int)
+TEXT ·valuesQ4NEON(SB), NOSPLIT, $0-80
 	MOVD v+16(FP), R0
 	MOVD scales+24(FP), R1
 	MOVD p+8(FP), R2
 	MOVD o+0(FP), R8
-	MOVD dim+32(FP), R9
-	MOVD n+40(FP), R6
-	MOVD count+48(FP), R11
-	MOVD blocks+56(FP), R5
+	MOVD dim+40(FP), R9
+	MOVD n+48(FP), R6
+	MOVD count+56(FP), R11
+	MOVD blocks+64(FP), R5
+	MOVD ahead+32(FP), R3
 	ADD $31, R9, R10
 	LSR $5, R10, R10
 	LSL $1, R10, R10
@@ -1320,9 +1386,12 @@ narrow4:
 	MOVD R1, R13
 	MOVD R2, R14
 	MOVD R11, R15
+	MOVD step+72(FP), R4
 
 narrow4position:
 	PRFM 2048(R12), PLDL1KEEP
+	PRFM (R3), PLDL2KEEP
+	ADD R4, R3
 	FMOVS (R14), F20
 	FMOVS 1024(R14), F21
 	FMOVS 2048(R14), F22
@@ -1405,9 +1474,12 @@ high4:
 	MOVD R1, R13
 	MOVD R2, R14
 	MOVD R11, R15
+	MOVD step+72(FP), R4
 
 high4position:
 	PRFM 2048(R12), PLDL1KEEP
+	PRFM (R3), PLDL2KEEP
+	ADD R4, R3
 	FMOVS (R14), F20
 	FMOVS 1024(R14), F21
 	FMOVS 2048(R14), F22
@@ -1493,9 +1565,12 @@ narrow3:
 	MOVD R1, R13
 	MOVD R2, R14
 	MOVD R11, R15
+	MOVD step+72(FP), R4
 
 narrow3position:
 	PRFM 2048(R12), PLDL1KEEP
+	PRFM (R3), PLDL2KEEP
+	ADD R4, R3
 	FMOVS (R14), F16
 	FMOVS 1024(R14), F17
 	FMOVS 2048(R14), F18
@@ -1567,9 +1642,12 @@ high3:
 	MOVD R1, R13
 	MOVD R2, R14
 	MOVD R11, R15
+	MOVD step+72(FP), R4
 
 high3position:
 	PRFM 2048(R12), PLDL1KEEP
+	PRFM (R3), PLDL2KEEP
+	ADD R4, R3
 	FMOVS (R14), F16
 	FMOVS 1024(R14), F17
 	FMOVS 2048(R14), F18
@@ -1648,9 +1726,13 @@ wide2:
 	MOVD R1, R13
 	MOVD R2, R14
 	MOVD R11, R15
+	MOVD step+72(FP), R4
+	LSL $1, R4, R4
 
 wide2position:
 	PRFM 2048(R12), PLDL1KEEP
+	PRFM (R3), PLDL2KEEP
+	ADD R4, R3
 	FMOVS (R14), F20
 	FMOVS 1024(R14), F21
 	MOVHU (R13), R17
@@ -1741,9 +1823,12 @@ narrow2:
 	MOVD R1, R13
 	MOVD R2, R14
 	MOVD R11, R15
+	MOVD step+72(FP), R4
 
 narrow2position:
 	PRFM 2048(R12), PLDL1KEEP
+	PRFM (R3), PLDL2KEEP
+	ADD R4, R3
 	FMOVS (R14), F12
 	FMOVS 1024(R14), F13
 	MOVHU (R13), R17
@@ -1808,9 +1893,13 @@ wide1:
 	MOVD R1, R13
 	MOVD R2, R14
 	MOVD R11, R15
+	MOVD step+72(FP), R4
+	LSL $1, R4, R4
 
 wide1position:
 	PRFM 2048(R12), PLDL1KEEP
+	PRFM (R3), PLDL2KEEP
+	ADD R4, R3
 	FMOVS (R14), F12
 	MOVHU (R13), R17
 	VDUP R17, V13.H8
@@ -1884,9 +1973,12 @@ narrow1:
 	MOVD R1, R13
 	MOVD R2, R14
 	MOVD R11, R15
+	MOVD step+72(FP), R4
 
 narrow1position:
 	PRFM 2048(R12), PLDL1KEEP
+	PRFM (R3), PLDL2KEEP
+	ADD R4, R3
 	FMOVS (R14), F8
 	MOVHU (R13), R17
 	VDUP R17, V9.H8

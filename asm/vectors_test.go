@@ -137,8 +137,8 @@ func vectors(k *Kernels) string {
 			StoreV(kv, vp, j, numbers(80+j, dim))
 		}
 		s, o := make([]float32, 2*Page), make([]float32, 2*dim)
-		k.Scores[kv](s, q, kp, dim, 2, keys, 0.15811388)
-		k.Values[kv](o, p, vp, dim, 2, 2, keys)
+		k.Scores[kv](s, q, kp, dim, 2, keys, 0.15811388, nil)
+		k.Values[kv](o, p, vp, dim, 2, 2, keys, nil)
 		line(fmt.Sprintf("6 %v scores", kv), s[0], s[18], s[Page], s[Page+18])
 		line(fmt.Sprintf("6 %v values", kv), o[0], o[31], o[32], o[dim], o[2*dim-1])
 	}

@@ -90,7 +90,7 @@ func openPacked(l *loader, unread *Model, o Options) (*Model, error) {
 	var id *panels.Identity
 	if o.Cache != "" && !f.Modified.IsZero() {
 		var err error
-		if id, err = panels.Identify(f, rt.t, o.Weights, o.MTP); err != nil {
+		if id, err = panels.Identify(f, rt.t, NumericRules, o.Weights, o.MTP); err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Name, err)
 		}
 	}

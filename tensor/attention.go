@@ -18,8 +18,9 @@ const joinTokens = 16
 //	m = max of the visible scores; p = exp(score - m); l = sum of p; o = sum of p*v
 //
 // and the chunks are combined ascending. A segment of few tokens makes a unit of work of every KV head and chunk, so
-// that keys and values are read once for all its tokens; the parts are combined afterwards. One of many tokens makes
-// a unit of every KV head and 8 tokens, which combines as it goes. Both do the same operations in the same order.
+// that keys and values are read once for all its tokens; the parts are combined by the thread that computes a head's
+// chunks from the first one on, as far as it gets, and afterwards. One of many tokens makes a unit of every KV head and
+// 8 tokens, which combines as it goes. Both do the same operations in the same order.
 //
 // Forks of one text hold the same pages. Segments of few tokens read these once for all of them: of the segments that
 // share a page, the first, their leader, computes it for the others too (join). What is computed for a row depends on
@@ -36,6 +37,10 @@ type attendJob struct {
 	depths        []int32
 	partials      []float32 // [segment][head][chunk]{m [rows], l [rows], o [rows][values]}
 	threads       []attendScratch
+	folded        []int   // [segment][head]: chunks that are combined already; 0: none
+	shares        []share // of the units, in order: those of threads that take part
+	ends          []int   // where each share ended before anything was taken
+	most          uint32  // units that a thread claims at once
 	unit, combine func(worker, unit int)
 }
 
@@ -45,10 +50,13 @@ type attendScratch struct {
 	tokens []unitToken // of the unit
 	q      []float32   // [dim][rows]
 	held   heldQueries // whose queries q holds
+	fold   folding
 	scores []float32   // [pages][rows][256]
 	line   []float32   // [256] scores of one row by position
 	path   []int32     // a token's ancestors and itself
 	spans  []span      // where a token's positions in a chunk lie
+	next   int         // the unit that probably follows; -1: not known
+	ahead  []byte      // the keys that follow the chunk which is computed next; nil: not known
 	part   attendParts // of one chunk
 	sum    attendParts // of all chunks so far
 	memory []float32
@@ -68,6 +76,12 @@ type heldQueries struct {
 	s           *segment
 	head, first int
 	joined      uint32 // bit i: its follower i has joined
+}
+
+// folding is whose chunks a thread combines as it computes them, and the next one of them.
+type folding struct {
+	operation           uint64
+	segment, head, next int
 }
 
 // span is a run of slots in one page, for a run of positions.
@@ -91,7 +105,8 @@ func parts(memory []float32, rows, dim int) attendParts {
 func (j *attendJob) init(rt *Runtime) {
 	j.k = &rt.k
 	j.threads = make([]attendScratch, rt.Threads())
-	j.unit, j.combine = j.attend, j.finish
+	j.shares, j.ends = make([]share, rt.Threads()), make([]int, rt.Threads())
+	j.unit, j.combine = j.work, j.finish
 }
 
 // Attention computes, for every token of the segments and every query head h, softmax(scale * q·K) V over the keys
@@ -145,7 +160,7 @@ func (rt *Runtime) Attention(out, q []float32, o AttentionOptions, segs []Attent
 	j.heads, j.group, j.dim, j.values = shape.Heads, o.Heads/shape.Heads, shape.HeadDim, shape.valueDim()
 	units := j.plan(segs)
 	j.operation++
-	rt.pool.run(units, j.unit)
+	rt.pool.run(j.cut(units), j.unit)
 	if len(j.partials) > 0 {
 		rt.pool.run(len(j.segs)*j.heads, j.combine)
 	}
@@ -196,31 +211,119 @@ func (j *attendJob) plan(segs []AttentionSegment) (units int) {
 		j.segs = append(j.segs, s)
 	}
 	j.partials = grow(j.partials, partial)
+	j.folded = grow(j.folded, len(segs)*j.heads)
+	clear(j.folded)
 	return units
 }
 
-// attend computes one unit of the first phase.
-func (j *attendJob) attend(worker, unit int) {
+// claimChunks is about how many chunks a thread claims at once: few enough to leave no other thread waiting for one
+// that the operating system delays.
+const claimChunks = 16
+
+// cut gives each thread a share of the units, and returns how many there are. Units of a share follow each other, so
+// that a thread knows what it will read next.
+func (j *attendJob) cut(units int) (shares int) {
+	j.most = claimChunks
+	for i := range j.segs {
+		if s := &j.segs[i]; s.partial < 0 {
+			j.most = min(j.most, max(1, uint32(claimChunks/s.chunks)))
+		}
+	}
+	shares = min(len(j.threads), units)
+	for i := range shares {
+		j.ends[i] = (i + 1) * units / shares
+		j.shares[i].set(i*units/shares, j.ends[i])
+	}
+	return shares
+}
+
+// work computes the units of a share, and then those left in the others.
+func (j *attendJob) work(worker, unit int) {
+	w := &j.threads[worker]
+	shares := min(len(j.threads), j.units())
+	for i := range shares {
+		other := (unit + i) % shares
+		for {
+			from, to := j.shares[other].claim(1, j.most, i > 0)
+			if from == to {
+				break
+			}
+			end := to
+			if i == 0 {
+				end = j.ends[other]
+			}
+			for u := from; u < to; u++ {
+				if w.next = u + 1; u+1 == end {
+					w.next = -1
+				}
+				j.attend(w, u)
+			}
+		}
+	}
+}
+
+// units is the number of all units.
+func (j *attendJob) units() int {
+	last := &j.segs[len(j.segs)-1]
+	return last.first + last.units
+}
+
+// find is the number of a unit's segment, and the unit's number in that.
+func (j *attendJob) find(unit int) (segment, number int) {
 	i := len(j.segs) - 1
 	for j.segs[i].first > unit {
 		i--
 	}
+	return i, unit - j.segs[i].first
+}
+
+// headAndChunk are those of a unit of a segment that is divided by chunks.
+func (j *attendJob) headAndChunk(s *segment, unit int) (head, c int) {
+	own := s.units / j.heads
+	head, c = unit/own, s.low+unit%own
+	if c >= s.from {
+		c += s.to - s.from
+	}
+	return head, c
+}
+
+// firstKeys is what a unit reads first, if much of it; unit may be -1.
+func (j *attendJob) firstKeys(unit int) []byte {
+	if unit < 0 {
+		return nil
+	}
+	i, unit := j.find(unit)
 	s := &j.segs[i]
-	unit -= s.first
-	w := &j.threads[worker]
+	if s.partial < 0 {
+		return j.wholeKeys(s, unit%j.heads, s.low)
+	}
+	head, c := j.headAndChunk(s, unit)
+	return j.wholeKeys(s, head, c)
+}
+
+// wholeKeys are the keys of a chunk, if it ends before all tokens and they see it.
+func (j *attendJob) wholeKeys(s *segment, head, c int) []byte {
+	if c >= s.whole() || j.o.Only != nil {
+		return nil
+	}
+	return s.KV.keys(c, j.o.Layer, head)
+}
+
+// attend computes one unit of the first phase.
+func (j *attendJob) attend(w *attendScratch, unit int) {
+	i, unit := j.find(unit)
+	s := &j.segs[i]
 	if s.partial >= 0 {
-		own := s.units / j.heads
-		head, c := unit/own, s.low+unit%own
-		if c >= s.from {
-			c += s.to - s.from
-		}
+		head, c := j.headAndChunk(s, unit)
 		j.load(w, s, head, 0, s.Tokens, c)
+		w.ahead = j.firstKeys(w.next)
 		if w.held.joined != 0 {
 			j.joint(w, s, head, c)
 			return
 		}
 		w.part = j.partOf(s, head, c)
 		j.chunk(w, s, head, c)
+		j.combineNext(w, i, head, c)
 		return
 	}
 	head, first := unit%j.heads, unit/j.heads*groupTokens
@@ -228,6 +331,9 @@ func (j *attendJob) attend(worker, unit int) {
 	j.load(w, s, head, first, n, -1)
 	w.sum.clear()
 	for c := s.low; c < s.low+s.chunks; c++ {
+		if w.ahead = j.wholeKeys(s, head, c+1); c+1 == s.low+s.chunks {
+			w.ahead = j.firstKeys(w.next)
+		}
 		if j.chunk(w, s, head, c) {
 			j.add(w.sum, w.part)
 		}
@@ -255,6 +361,24 @@ func (j *attendJob) join(s *segment) {
 	}
 }
 
+// combineNext adds chunk c to those before it, which stand in the place of the first one, if this thread has computed
+// and added all of those. The results are in a cache, and the next page is on its way meanwhile.
+func (j *attendJob) combineNext(w *attendScratch, i, head, c int) {
+	s := &j.segs[i]
+	switch next := (folding{j.operation, i, head, c}); {
+	case s.last > 0 || s.to > s.from: // its pages may be computed in another order
+		return
+	case c == s.low:
+		w.fold = next
+	case w.fold == next:
+		j.add(j.partOf(s, head, s.low), w.part)
+	default:
+		return
+	}
+	w.fold.next++
+	j.folded[i*j.heads+head] = w.fold.next - s.low
+}
+
 // joint computes chunk c of a segment and of those that have joined it.
 func (j *attendJob) joint(w *attendScratch, s *segment, head, c int) {
 	j.chunk(w, s, head, c)
@@ -275,7 +399,7 @@ func (j *attendJob) finish(_, unit int) {
 		return
 	}
 	sum := j.partOf(s, head, s.low)
-	for c := 1; c < s.chunks; c++ {
+	for c := max(1, j.folded[unit]); c < s.chunks; c++ {
 		j.add(sum, j.partOf(s, head, s.low+c))
 	}
 	j.write(s, head, 0, s.Tokens, sum)
@@ -341,6 +465,8 @@ func (j *attendJob) load(w *attendScratch, s *segment, head, first, n, c int) {
 // chunk computes w.part for the unit's tokens over chunk c of the cache of s; false if none of them sees any of it.
 func (j *attendJob) chunk(w *attendScratch, s *segment, head, c int) bool {
 	w.part.clear()
+	next := w.ahead
+	w.ahead = nil
 	if s.Parents != nil && (c+1)*asm.Page > s.Start {
 		return j.treeChunk(w, s, head, c)
 	}
@@ -359,7 +485,11 @@ func (j *attendJob) chunk(w *attendScratch, s *segment, head, c int) bool {
 		return false
 	}
 	kind := s.KV.shape.Type
-	j.k.Scores[kind](w.scores, w.q, s.KV.keys(c, j.o.Layer, head), j.dim, rows, keys, j.o.Scale)
+	var ahead []byte // what the kernels prefetch
+	if keys-lowest >= asm.Page/2 && !s.KV.shape.ValuesInKeys {
+		ahead = s.KV.values(c, j.o.Layer, head)
+	}
+	j.k.Scores[kind](w.scores, w.q, s.KV.keys(c, j.o.Layer, head), j.dim, rows, keys, j.o.Scale, ahead)
 	safepoint()
 	j.layOut(w, s, head, c, 0, keys)
 	values, kernel := j.valuePage(w, s, head, c, 0), j.k.Values[kind]
@@ -391,6 +521,7 @@ func (j *attendJob) chunk(w *attendScratch, s *segment, head, c int) bool {
 		j.k.ExpSums(w.scores[row*asm.Page+from:], asm.Page, to-from, w.part.m[row:end], w.part.l[row:end])
 		safepoint()
 	}
+	ahead = next
 	for t, token := range w.tokens {
 		from, to := token.s.visible(token.t, j.o.Window, c)
 		row, count := t*j.group, j.group
@@ -402,7 +533,8 @@ func (j *attendJob) chunk(w *attendScratch, s *segment, head, c int) bool {
 			done = max(done, to)
 		}
 		if from < to {
-			kernel(w.part.o[row*j.values:], w.scores[row*asm.Page:], values, j.values, count, from, to)
+			kernel(w.part.o[row*j.values:], w.scores[row*asm.Page:], values, j.values, count, from, to, ahead)
+			ahead = nil
 			safepoint()
 		}
 	}
@@ -443,7 +575,7 @@ func (j *attendJob) treeChunk(w *attendScratch, s *segment, head, c int) bool {
 		keys := min(asm.Page, end-page*asm.Page)
 		j.layOut(w, s, head, page, page-firstPage, keys)
 		out := w.scores[(page-firstPage)*rows*asm.Page:]
-		j.k.Scores[kind](out, w.q, s.KV.keys(page, j.o.Layer, head), j.dim, rows, keys, j.o.Scale)
+		j.k.Scores[kind](out, w.q, s.KV.keys(page, j.o.Layer, head), j.dim, rows, keys, j.o.Scale, nil)
 		safepoint()
 	}
 	seen := false
@@ -473,7 +605,7 @@ func (j *attendJob) treeChunk(w *attendScratch, s *segment, head, c int) bool {
 		}
 		for _, p := range w.spans {
 			j.k.Values[kind](w.part.o[t*j.group*j.values:], w.scores[((p.page-firstPage)*rows+t*j.group)*asm.Page:],
-				j.valuePage(w, s, head, p.page, p.page-firstPage), j.values, j.group, p.from, p.to)
+				j.valuePage(w, s, head, p.page, p.page-firstPage), j.values, j.group, p.from, p.to, nil)
 		}
 		safepoint()
 	}

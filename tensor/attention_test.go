@@ -720,3 +720,47 @@ func BenchmarkSharedPages(b *testing.B) {
 		}
 	}
 }
+
+// TestAttentionReadsAhead: while a thread computes with the keys or the values of a page, its kernels prefetch what it
+// reads next, the values of the page or the next page's keys: whole pages alone, and nothing else.
+func TestAttentionReadsAhead(t *testing.T) {
+	type call struct{ page, ahead *byte }
+	var calls []call
+	note := func(page, ahead []byte) {
+		c := call{page: &page[0]}
+		if len(ahead) > 0 {
+			c.ahead = &ahead[0]
+		}
+		if n := len(calls); n == 0 || calls[n-1].page != c.page {
+			calls = append(calls, c)
+		}
+	}
+	rt := runtimeOf(t, 1)
+	scores, values := rt.k.Scores[KVF16], rt.k.Values[KVF16]
+	rt.k.Scores[KVF16] = func(out, q []float32, k []byte, dim, rows, keys int, scale float32, ahead []byte) {
+		note(k, ahead)
+		scores(out, q, k, dim, rows, keys, scale, ahead)
+	}
+	rt.k.Values[KVF16] = func(o, p []float32, v []byte, dim, rows, from, to int, ahead []byte) {
+		note(v, ahead)
+		values(o, p, v, dim, rows, from, to, ahead)
+	}
+	s := newSequence(t, KVF16, 1, 1283)
+	for _, c := range []struct{ start, tokens, chunks int }{{1282, 1, 6}, {1270, 9, 5}} {
+		calls = nil
+		attention(t, rt, queries(2, c.tokens), 0, AttentionSegment{KV: s.kv, Start: c.start, Tokens: c.tokens})
+		if units := testHeads * ((c.tokens + groupTokens - 1) / groupTokens); len(calls) != 2*c.chunks*units {
+			t.Fatalf("%d calls for %d units of %d chunks", len(calls), units, c.chunks)
+		}
+		for i, got := range calls {
+			var want *byte
+			at := i % (2 * c.chunks) // of the last chunk no keys are prefetched, and values only if there are many
+			if few := c.start%asm.Page < asm.Page/2; i+1 < len(calls) && at != 2*c.chunks-3 && (at != 2*c.chunks-2 || !few) {
+				want = calls[i+1].page
+			}
+			if got.ahead != want {
+				t.Errorf("%d tokens at %d: call %d prefetches %p, what follows is %p", c.tokens, c.start, i, got.ahead, want)
+			}
+		}
+	}
+}

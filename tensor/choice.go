@@ -205,7 +205,7 @@ func (j *chooseJob) scorePage(worker, unit int) {
 			x.q[d*heads+h] = v
 		}
 	}
-	j.k.Scores[s.KV.shape.Type](x.scores, x.q, s.KV.keys(page, j.o.Layer, 0), j.dim, heads, keys, 1)
+	j.k.Scores[s.KV.shape.Type](x.scores, x.q, s.KV.keys(page, j.o.Layer, 0), j.dim, heads, keys, 1, nil)
 	safepoint()
 	sum := j.line[i*j.stride+page*asm.Page:][:keys]
 	clear(sum)

@@ -79,13 +79,18 @@ func (s *share) set(next, end int) { s.items.Store(uint64(next)<<32 | uint64(end
 // take claims half of what is left, at least least items if there are as many, from the front or from the back. An
 // atomic operation waits for all reads under way, so few large claims are better than many small ones.
 func (s *share) take(least uint32, back bool) (from, to int) {
+	return s.claim(least, 1<<32-1, back)
+}
+
+// claim is take for at most so many items.
+func (s *share) claim(least, most uint32, back bool) (from, to int) {
 	for {
 		old := s.items.Load()
 		next, end := uint32(old>>32), uint32(old)
 		if next >= end {
 			return 0, 0
 		}
-		n := min(max(least, (end-next)/2), end-next)
+		n := min(max(least, (end-next)/2), end-next, most)
 		if back {
 			if s.items.CompareAndSwap(old, old-uint64(n)) {
 				return int(end - n), int(end)

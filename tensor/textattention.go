@@ -156,7 +156,7 @@ func (j *textJob) attendGroup(w *textScratch, t Text, head, base, first, g, n in
 			j.k.Transpose(w.q[i*j.group:], rows, q[i*stride:], j.dim, j.group, j.dim)
 		}
 	}
-	j.k.Scores[asm.KVF32](w.scores, w.q, w.k, j.dim, rows, high, j.o.Scale)
+	j.k.Scores[asm.KVF32](w.scores, w.q, w.k, j.dim, rows, high, j.o.Scale, nil)
 	safepoint()
 	part := attendParts{w.part.m[:rows], w.part.l[:rows], w.part.o[:rows*j.values]}
 	part.clear()
@@ -188,7 +188,7 @@ func (j *textJob) attendGroup(w *textScratch, t Text, head, base, first, g, n in
 			j.k.ExpSums(w.scores[row*asm.Page+from:], asm.Page, to-from, part.m[row:end], part.l[row:end])
 		}
 	}
-	j.k.Values[asm.KVF32](part.o, w.scores, w.v, j.values, rows, low, high)
+	j.k.Values[asm.KVF32](part.o, w.scores, w.v, j.values, rows, low, high, nil)
 	safepoint()
 	m, l, o := w.sum.m[g*j.group:], w.sum.l[g*j.group:], w.sum.o[g*j.group*j.values:]
 	j.add(attendParts{m[:rows], l[:rows], o[:rows*j.values]}, part)

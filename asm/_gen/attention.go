@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"math/bits"
 )
 
 // The kernels of attention work on one page of one head: 256 positions. kvFormats are the storage types of its numbers.
@@ -12,6 +13,14 @@ var kvFormats = []struct {
 }{{"F16", 2}, {"F32", 4}, {"Q8", 1}, {"Q4", 1}} // of Q4 a byte has two numbers
 
 const page = 256
+
+// numbersOf is how many numbers of a value a byte has.
+func numbersOf(format string) int {
+	if format == "Q4" {
+		return 2
+	}
+	return 1
+}
 
 // scaled reports whether a format has scales.
 func scaled(format string) bool { return format == "Q8" || format == "Q4" }
@@ -81,10 +90,39 @@ func (f *file) loadKV(s isa, format, mem string, reg, scale int, high bool) {
 	}
 }
 
+// aheadBytes is the most bytes that a kernel of attention prefetches for w blocks of 16 numbers of a row of a page:
+// what it reads of them, with scales. A byte has so many numbers of the row.
+func aheadBytes(format string, bytes, w, numbers int) int {
+	n := 16 * bytes
+	if scaled(format) {
+		n += n / 8 // more than they are
+	}
+	return (w*n + numbers - 1) / numbers
+}
+
+// prefetchAhead prefetches what will be read after this page, evenly over the work with it and in order, as the
+// hardware's prefetchers follow it: up to most bytes from register from on, which goes on by register step. It goes to
+// the second-level cache: the first one has too little room for it beside this page.
+func (f *file) prefetchAhead(from, step string, most int) {
+	for i := 0; i < most; i += 64 {
+		f.ins("PREFETCHT1", at(from, i))
+	}
+	f.ins("ADDQ", step, from)
+}
+
+// aheadStep loads the bytes that are prefetched for w blocks of a row.
+func (f *file) aheadStep(step string, w int) {
+	f.ins("MOVQ", f.arg("step"), step)
+	if w > 1 {
+		f.ins("SHLQ", imm(bits.TrailingZeros(uint(w))), step)
+	}
+}
+
 // scoresKernel multiplies n rows of queries with 16*blocks keys. A lane is a position.
 //
 //	SI keys  DI their scales  R8 queries  R10 out  R11 blocks  R12 dim  R9 rows*4
 //	AX CX BX advance along a column of keys: one row of the page per dimension; DX dimensions left  R13 of this group of 32
+//	R14 what to prefetch  R15 bytes of it for each row of a column
 func scoresKernel(f *file, s isa) {
 	// wide[n] is how many blocks of 16 keys are multiplied at once with n rows: enough sums to hide the latency of the additions.
 	wide := []int{0, 4, 4, 4, 4, 2, 2, 2, 2}
@@ -92,8 +130,9 @@ func scoresKernel(f *file, s isa) {
 		wide = []int{0, 2, 2, 1, 1, 1, 1}
 	}
 	for _, kv := range kvFormats {
-		f.function("scores"+kv.name+s.name, 0, "out, q *float32, k, scales *byte, dim, n, rows, blocks int, scale float32", scoresDoc)
-		f.load("k", "SI", "scales", "DI", "q", "R8", "out", "R10", "dim", "R12", "n", "AX", "rows", "R9", "blocks", "R11")
+		f.function("scores"+kv.name+s.name, 0, scoresParams, scoresDoc)
+		f.load("k", "SI", "scales", "DI", "q", "R8", "out", "R10", "dim", "R12", "n", "AX", "rows", "R9", "blocks", "R11",
+			"ahead", "R14")
 		f.ins("SHLQ", "$2", "R9")
 		f.nibbleConstants(s, kv.name)
 		f.dispatch("AX", len(wide)-1)
@@ -135,6 +174,7 @@ func (f *file) scoresColumns(s isa, format string, bytes, n, w int, here, next s
 	f.ins("MOVQ", "SI", "AX")
 	f.ins("MOVQ", "R8", "CX")
 	f.ins("MOVQ", "R12", "DX")
+	f.aheadStep("R15", w)
 	if quant {
 		f.ins("MOVQ", "DI", "BX")
 		f.label(here + "group")
@@ -152,6 +192,7 @@ func (f *file) scoresColumns(s isa, format string, bytes, n, w int, here, next s
 	for i := 0; i < w*16*bytes; i += 64 {
 		f.ins("PREFETCHT0", at("AX", i+w*16*bytes)) // the next column
 	}
+	f.prefetchAhead("R14", "R15", aheadBytes(format, bytes, w, 1))
 	for d := range dims {
 		for v := range vectors {
 			sc := scale + v
@@ -206,8 +247,8 @@ func (f *file) scoresColumns(s isa, format string, bytes, n, w int, here, next s
 
 // valuesKernel adds count values, weighted by n rows of probabilities, to n rows of 16*blocks dimensions. A lane is a dimension.
 //
-//	SI values  DI their scales  R8 probabilities  R10 out  R11 blocks left  R9 bytes of a row of out  R12 count
-//	R13 bytes of a value  R14 bytes of its scales  R15 what to add to DI after a single block: 0, then 2, …
+//	SI values  DI their scales  R8 probabilities  R10 out  R11 blocks left  R9 bytes of a row of out
+//	R13 bytes of a value  R14 bytes of its scales  R12 what to prefetch  R15 bytes of it for each position of a column
 //	AX CX BX advance along a column of values: one row of the page per position; DX positions left
 func valuesKernel(f *file, s isa) {
 	for _, kv := range kvFormats {
@@ -218,8 +259,8 @@ func valuesKernel(f *file, s isa) {
 		} else if scaled(kv.name) {
 			wide[6] = 2 // registers for the scales
 		}
-		f.function("values"+kv.name+s.name, 0, "o, p *float32, v, scales *byte, dim, n, count, blocks int", valuesDoc)
-		f.load("v", "SI", "scales", "DI", "p", "R8", "o", "R10", "dim", "R9", "n", "AX", "count", "R12", "blocks", "R11")
+		f.function("values"+kv.name+s.name, 0, valuesParams, valuesDoc)
+		f.load("v", "SI", "scales", "DI", "p", "R8", "o", "R10", "dim", "R9", "n", "AX", "blocks", "R11", "ahead", "R12")
 		f.ins("LEAQ", "31(R9)", "R14")
 		f.ins("SHRQ", "$5", "R14")
 		f.ins("ADDQ", "R14", "R14")
@@ -237,7 +278,6 @@ func valuesKernel(f *file, s isa) {
 			f.ins("IMUL3Q", imm(kv.bytes), "R9", "R13")
 		}
 		f.ins("SHLQ", "$2", "R9")
-		f.ins("XORQ", "R15", "R15")
 		f.nibbleConstants(s, kv.name)
 		f.dispatch("AX", len(wide)-1)
 		for n := len(wide) - 1; n > 0; n-- {
@@ -285,11 +325,13 @@ func (f *file) valuesColumns(s isa, format string, bytes, n, w int, here, next, 
 	f.ins("MOVQ", "SI", "AX")
 	f.ins("MOVQ", "DI", "BX")
 	f.ins("MOVQ", "R8", "CX")
-	f.ins("MOVQ", "R12", "DX")
+	f.ins("MOVQ", f.arg("count"), "DX")
+	f.aheadStep("R15", w)
 	f.label(here + "position")
 	for i := 0; i < w*16*bytes; i += 64 {
 		f.ins("PREFETCHT0", at("AX", i+2048))
 	}
+	f.prefetchAhead("R12", "R15", aheadBytes(format, bytes, w, numbersOf(format)))
 	for r := range n {
 		f.ins("VBROADCASTSS", at("CX", 4*page*r), s.reg(prob+r))
 	}
@@ -358,9 +400,13 @@ func (f *file) valuesColumns(s isa, format string, bytes, n, w int, here, next, 
 	}
 	if w > 1 {
 		f.ins("ADDQ", imm(w), "DI") // a scale of 2 bytes for 2 blocks
-	} else if format == "Q8" {
-		f.ins("ADDQ", "R15", "DI")
-		f.ins("XORQ", "$2", "R15")
+	} else if format == "Q8" { // after every other one: R9 is 64 for each block of the row
+		f.ins("MOVQ", "R9", "DX")
+		f.ins("SHRQ", "$6", "DX")
+		f.ins("SUBQ", "R11", "DX")
+		f.ins("ANDQ", "$1", "DX")
+		f.ins("SHLQ", "$1", "DX")
+		f.ins("ADDQ", "DX", "DI")
 	} else if high {
 		f.ins("ADDQ", "$2", "DI")
 	}

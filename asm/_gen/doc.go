@@ -12,10 +12,16 @@ const floatDoc = `for t < n, r < 16:
 const scoresDoc = `for r < n, j < 16*blocks:
 	acc := 0
 	for d < dim: acc = fma(q[d*rows+r], float32(k[d][j]), acc)  // keys of 8 and 4 bits: times scales[d/32][j]
-	out[r*256+j] = acc * scale`
+	out[r*256+j] = acc * scale
+prefetch in order from ahead on, for each d and each 16 keys step bytes`
+
+const scoresParams = "out, q *float32, k, scales, ahead *byte, dim, n, rows, blocks, step int, scale float32"
 
 const valuesDoc = `for r < n, d < 16*blocks:
-	for j < count: o[r*dim+d] = fma(p[r*256+j], float32(v[j][d]), o[r*dim+d])  // values of 8 and 4 bits: times scales[j][d/32]`
+	for j < count: o[r*dim+d] = fma(p[r*256+j], float32(v[j][d]), o[r*dim+d])  // values of 8 and 4 bits: times scales[j][d/32]
+prefetch in order from ahead on, for each j and each 16 dimensions step bytes`
+
+const valuesParams = "o, p *float32, v, scales, ahead *byte, dim, n, count, blocks, step int"
 
 // turnDoc is of numbers of some bytes.
 func turnDoc(bytes int) string {

@@ -31,15 +31,33 @@ func (f neonFile) cached(format, base string, off, reg int, scale func(i int) in
 	}
 }
 
+// prefetchAhead is file.prefetchAhead from R3 on, in steps of R4.
+func (f neonFile) prefetchAhead(most int) {
+	for i := 0; i < most; i += 64 {
+		f.ins("PRFM", at("R3", i), "PLDL2KEEP")
+	}
+	f.ins("ADD", "R4", "R3")
+}
+
+// aheadStep is file.aheadStep into R4.
+func (f neonFile) aheadStep(w int) {
+	f.ins("MOVD", f.arg("step"), "R4")
+	if w == 2 {
+		f.ins("LSL", "$1", "R4", "R4")
+	}
+}
+
 // neonScores multiplies n rows of queries with 16*blocks keys. A lane is a position.
 //
 //	R0 keys  R1 their scales  R2 queries  R8 out  R5 blocks  R6 n  R11 dim  R7 rows*4  V31 scale
 //	R12 R13 R14 advance along a column of keys: keys, scales, queries; R15 dimensions left  R16 of this group of 32
+//	R3 what to prefetch  R4 bytes of it for each row of a column
 func neonScores(f neonFile) {
 	const most = 4
 	for _, kv := range kvFormats {
-		f.function("scores"+kv.name+"NEON", 0, "out, q *float32, k, scales *byte, dim, n, rows, blocks int, scale float32", scoresDoc)
-		f.args("k", "R0", "scales", "R1", "q", "R2", "out", "R8", "dim", "R11", "n", "R6", "rows", "R7", "blocks", "R5")
+		f.function("scores"+kv.name+"NEON", 0, scoresParams, scoresDoc)
+		f.args("k", "R0", "scales", "R1", "q", "R2", "out", "R8", "dim", "R11", "n", "R6", "rows", "R7", "blocks", "R5",
+			"ahead", "R3")
 		f.ins("FMOVS", f.arg("scale"), q(31))
 		f.ins("LSL", "$2", "R7", "R7")
 		f.choose("R6", most)
@@ -75,6 +93,7 @@ func (f neonFile) scoresColumns(format string, bytes, n, w int, here, next strin
 	f.ins("MOVD", "R0", "R12")
 	f.ins("MOVD", "R2", "R14")
 	f.ins("MOVD", "R11", "R15")
+	f.aheadStep(w)
 	if quant {
 		f.ins("MOVD", "R1", "R13")
 		f.label(here + "group")
@@ -88,6 +107,7 @@ func (f neonFile) scoresColumns(format string, bytes, n, w int, here, next strin
 	}
 	f.label(here + "dim")
 	f.ins("PRFM", at("R12", 2*page*bytes), "PLDL1KEEP") // two columns on
+	f.prefetchAhead(aheadBytes(format, bytes, w, 1))
 	for d := range dims {
 		q, _ := f.words("R14", 0, n, query)
 		for i := range w {
@@ -130,11 +150,13 @@ func (f neonFile) scoresColumns(format string, bytes, n, w int, here, next strin
 //	R0 values  R1 their scales  R2 probabilities  R8 out  R5 blocks left  R6 n  R9 bytes of a row of out  R11 count
 //	R7 bytes of a value  R10 bytes of its scales  R16 what to add to R1 after a single block: 0, then 2, …
 //	R12 R13 R14 advance along a column of values: values, scales, probabilities; R15 positions left
+//	R3 what to prefetch  R4 bytes of it for each position of a column
 func neonValues(f neonFile) {
 	const most = 4
 	for _, kv := range kvFormats {
-		f.function("values"+kv.name+"NEON", 0, "o, p *float32, v, scales *byte, dim, n, count, blocks int", valuesDoc)
-		f.args("v", "R0", "scales", "R1", "p", "R2", "o", "R8", "dim", "R9", "n", "R6", "count", "R11", "blocks", "R5")
+		f.function("values"+kv.name+"NEON", 0, valuesParams, valuesDoc)
+		f.args("v", "R0", "scales", "R1", "p", "R2", "o", "R8", "dim", "R9", "n", "R6", "count", "R11", "blocks", "R5",
+			"ahead", "R3")
 		f.ins("ADD", "$31", "R9", "R10")
 		f.ins("LSR", "$5", "R10", "R10")
 		f.ins("LSL", "$1", "R10", "R10")
@@ -189,8 +211,10 @@ func (f neonFile) valuesColumns(format string, bytes, n, w int, here, next, then
 	f.ins("MOVD", "R1", "R13")
 	f.ins("MOVD", "R2", "R14")
 	f.ins("MOVD", "R11", "R15")
+	f.aheadStep(w)
 	f.label(here + "position")
 	f.ins("PRFM", at("R12", 2048), "PLDL1KEEP")
+	f.prefetchAhead(aheadBytes(format, bytes, w, numbersOf(format)))
 	for row := range n {
 		f.ins("FMOVS", at("R14", 4*page*row), q(prob+row))
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // vectors is a kernel over slices of float32, 16 elements at a time, written once for both widths: a virtual register v is Zv,
@@ -208,16 +209,19 @@ func (v *vectors) reduce(op string) {
 // exp is Exp32 of virtual register a, at most most, into p; it uses a, z and n, and the first half of one more.
 func (v *vectors) exp(a, z, n, p int, most float64) { v.expFrom("expMin", a, z, n, p, most) }
 
-// weight is Weight32 of virtual register a, which is at most 0, into p; it uses a, z, n, one more, and K2. What is below
-// the limit is computed as the limit itself, so that no result is subnormal on the way.
-func (v *vectors) weight(a, z, n, p int) {
+// weight is Weight32 of virtual register a, which is at most 0, into p; it uses a, z, n, and one more, or, with 512
+// bits, the mask, and the constants are held. What is below the limit is computed as the limit itself, so that no
+// result is subnormal on the way.
+func (v *vectors) weight(a, z, n, p int, mask string) {
 	const kept = 6 // lanes that are not below the limit, or NaN
 	const notLess = "$5"
-	v.set("expNormal", kept)
-	v.do("VMAXPS", a, kept, z) // NaN in a is kept
 	if v.halves == 1 {
-		v.ins("VCMPPS", notLess, v.operand(kept, 0), v.operand(a, 0), "K2")
+		least := v.held["expNormal"]
+		v.do("VMAXPS", a, least, z) // NaN in a is kept
+		v.ins("VCMPPS", notLess, v.operand(least, 0), v.operand(a, 0), mask)
 	} else {
+		v.set("expNormal", kept)
+		v.do("VMAXPS", a, kept, z)
 		for h := range v.halves {
 			v.ins("VCMPPS", notLess, v.operand(kept, h), v.operand(a, h), v.operand(kept, h))
 		}
@@ -225,9 +229,25 @@ func (v *vectors) weight(a, z, n, p int) {
 	v.do("VMOVAPS", z, a)
 	v.expFrom("", a, z, n, p, 0)
 	if v.halves == 1 {
-		v.ins("VMOVAPS.Z", v.operand(p, 0), "K2", v.operand(p, 0))
+		v.ins("VMOVAPS.Z", v.operand(p, 0), mask, v.operand(p, 0))
 	} else {
 		v.do("VANDPS", kept, p, p)
+	}
+}
+
+// interleave writes n sequences of instructions of one form by turns: each waits for its own results, and the
+// processor's queues have room for few instructions that wait.
+func (f *file) interleave(n int, sequence func(i int)) {
+	start := len(f.fn.code)
+	for i := range n {
+		sequence(i)
+	}
+	code := slices.Clone(f.fn.code[start:])
+	f.fn.code = f.fn.code[:start]
+	for k := range len(code) / n {
+		for i := range n {
+			f.fn.code = append(f.fn.code, code[i*len(code)/n+k])
+		}
 	}
 }
 
@@ -422,10 +442,31 @@ func exponentials(f *file, s isa) {
 	v.clear(5)
 	v.ins("MOVQ", "SI", "AX")
 	v.ins("MOVQ", "R12", "DI")
+	if s.halves == 1 {
+		work := [][4]int{{0, 1, 2, 3}, {6, 7, 8, 9}, {10, 11, 12, 13}, {14, 15, 28, 29}} // beside the constants
+		v.ins("SUBQ", "$64", "DI")
+		v.ins("JLT", "expFew")
+		v.label("expMany")
+		v.interleave(len(work), func(i int) {
+			w, here := work[i], at("AX", 64*i)
+			v.ins("VMOVUPS", here, z(w[0]))
+			v.do("VSUBPS", 4, w[0], w[0])
+			v.weight(w[0], w[1], w[2], w[3], fmt.Sprintf("K%d", 2+i))
+			v.ins("VMOVUPS", z(w[3]), here)
+		})
+		for _, w := range work {
+			v.do("VADDPS", w[3], 5, 5)
+		}
+		v.ins("ADDQ", "$256", "AX")
+		v.ins("SUBQ", "$64", "DI")
+		v.ins("JGE", "expMany")
+		v.label("expFew")
+		v.ins("ADDQ", "$64", "DI")
+	}
 	v.loop("exp", "DI", []string{"AX"}, func() {
 		v.load("AX", 0)
 		v.do("VSUBPS", 4, 0, 0)
-		v.weight(0, 1, 2, 3)
+		v.weight(0, 1, 2, 3, "K2")
 		v.store(3, "AX")
 		v.only(3)
 		v.do("VADDPS", 3, 5, 5)

@@ -94,12 +94,13 @@ func (m *modelFlags) setMemory(p *program, o *engine.Options, path string, besid
 	if m.panels != "" {
 		o.Cache = m.panels
 	}
+	o.KeepPanels = m.keepPanels || m.panels != ""
 	o.Announce = func(file string, bytes int64) error {
 		if err := m.mayWrite(p, path, file, bytes); err != nil {
 			return err
 		}
 		why := "does not fit into the memory"
-		if m.keepPanels {
+		if o.KeepPanels {
 			why = "gets a copy of its weights"
 		}
 		_, err := fmt.Fprintf(p.stderr, "%s %s: writing %s once, to %s (spec cache clean deletes it)\n",

@@ -59,17 +59,17 @@ func TestVerifyRows(t *testing.T) {
 	}
 }
 
-// TestBatchMemory: spec batch under a limit writes the answers of the model in memory.
+// TestBatchMemory: spec batch under a limit writes the answers of the model in memory, which --panels gives a copy too.
 func TestBatchMemory(t *testing.T) {
 	const file = "../../testdata/go-target.q8_0.gguf"
 	dir := t.TempDir()
-	in, cache := filepath.Join(dir, "in.jsonl"), filepath.Join(dir, "cache")
+	in, cache, copies := filepath.Join(dir, "in.jsonl"), filepath.Join(dir, "cache"), filepath.Join(dir, "copies")
 	line := `{"custom_id": "a", "method": "POST", "url": "/v1/completions", "body": {"prompt": "func main() {", "max_tokens": 12, "temperature": 0}}` + "\n"
 	if err := os.WriteFile(in, []byte(line), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	texts := [2]string{}
-	for i, memory := range [][]string{nil, {"--memory", "9500000", "-np", "1"}} {
+	for i, memory := range [][]string{{"--panels", copies}, {"--memory", "9500000", "-np", "1"}} {
 		out := filepath.Join(dir, strconv.Itoa(i))
 		if code, _, stderr := runWith(t, cache, append(
 			[]string{"batch", "-m", file, "-i", in, "-o", out, "-c", "64"}, memory...)...); code != 0 {
@@ -82,8 +82,10 @@ func TestBatchMemory(t *testing.T) {
 		_, after, _ := strings.Cut(string(data), `"text":`)
 		texts[i], _, _ = strings.Cut(after, ",")
 	}
-	if list, _ := engine.PanelFiles(cache); len(list) != 1 {
-		t.Errorf("%d panel files, expected one: the limit had no effect", len(list))
+	for _, folder := range []string{copies, cache} {
+		if list, _ := engine.PanelFiles(folder); len(list) != 1 {
+			t.Errorf("%d panel files in %s, expected one: --panels or the limit had no effect", len(list), folder)
+		}
 	}
 	if texts[0] == "" || texts[0] != texts[1] {
 		t.Errorf("%s and %s", texts[0], texts[1])
@@ -223,7 +225,8 @@ func TestLargeCopiesAreAskedFor(t *testing.T) {
 	}
 }
 
-// --panels is where the copy of a model's weights is written, instead of the cache directory.
+// --panels is where the copy of a model's weights is written, instead of the cache directory: also of one that fits
+// into the memory, which is loaded from it the next time.
 func TestPanelsFlag(t *testing.T) {
 	const file = "../../testdata/go-target.q8_0.gguf"
 	cache, dir := filepath.Join(t.TempDir(), "cache"), filepath.Join(t.TempDir(), "panels")
@@ -237,5 +240,14 @@ func TestPanelsFlag(t *testing.T) {
 	}
 	if list, _ := engine.PanelFiles(cache); len(list) != 0 {
 		t.Errorf("in the cache directory: %v", list)
+	}
+	for i, want := range []bool{true, false} {
+		code, _, stderr := runWith(t, cache, "generate", "-m", file, "-p", "x", "-n", "1", "-c", "64", "--drafter", "none",
+			"--panels", cache)
+		list, err := engine.PanelFiles(cache)
+		if said := strings.Contains(stderr, "gets a copy of its weights"); code != 0 || err != nil || len(list) != 1 ||
+			said != want {
+			t.Errorf("run %d: %v, %v; %s", i, list, err, stderr)
+		}
 	}
 }

@@ -29,11 +29,11 @@ type modelFlags struct {
 	changes     fileChanges
 
 	memory     int64           // --memory; 0: what the machine has
-	panels     string          // --panels; "": the cache directory
+	panels     string          // --panels: where every model gets a panel file; "": the cache directory, where it must
 	loaded     int64           // bytes of the models that were opened before
 	beside     []string        // files of models that will be loaded beside the target
 	sessions   engine.Sessions // that memory is planned for; the zero value is one of keptTokens
-	keepPanels bool            // engine.Options.KeepPanels
+	keepPanels bool            // a copy is written to the cache directory as --panels writes it to its folder
 	prints     string          // folder of fingerprints of models whose prompts are kept; "": nobody asks for them
 
 	adapters adapterFlags // of the target
@@ -120,7 +120,6 @@ func (m *modelFlags) openWith(ctx context.Context, p *program, rt *engine.Runtim
 		if err = m.setMemory(p, &o, path, beside); err != nil {
 			return nil, err
 		}
-		o.KeepPanels = m.keepPanels
 		if model, err = engine.Open(ctx, rt, path, o); err != nil && !isInterrupt(err) {
 			err = explain(path, o.Target != nil, err)
 		}

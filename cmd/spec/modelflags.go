@@ -24,7 +24,7 @@ const (
 // rows are the flags of a model that is loaded as a whole.
 func (m *modelFlags) rows() []flag {
 	return append([]flag{m.modelRow(), m.hubRow(), threadsRow(&m.threads), numaRow(&m.numa),
-		weightsRow(&m.weights), m.memoryRow(), m.panelsRow()}, m.changes.rows()...)
+		weightsRow(&m.weights), m.memoryRow(), panelsRow(&m.panels)}, m.changes.rows()...)
 }
 
 func (m *modelFlags) modelRow() flag { return modelRow(&m.model, "the pair inside this program") }
@@ -69,10 +69,12 @@ func memoryRow(p *int64, help string) flag {
 	})
 }
 
-func (m *modelFlags) panelsRow() flag {
-	return fileFlag("--panels", &m.panels, "DIR",
-		"folder for the copy of weights that are read from disk, of any size").
-		or(fmt.Sprintf("the cache directory, which gets more than %s only when asked", size(unasked)))
+// panelsRow is --panels.
+func panelsRow(p *string) flag {
+	return fileFlag("--panels", p, "DIR",
+		"folder for a copy of the weights as the kernels read them, of any size: written once, and loaded from then on").
+		or(fmt.Sprintf("the cache directory, which gets copies of weights that do not fit into the memory, more than %s "+
+			"only when asked", size(unasked)))
 }
 
 // draftRows are the flags of a draft model, which add takes, as help says.

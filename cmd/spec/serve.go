@@ -71,7 +71,8 @@ type capacity struct {
 	threads         int
 	numa            string
 	weights         string
-	weightMemory    int64 // --memory, of one model
+	weightMemory    int64  // --memory, of one model
+	panels          string // --panels
 	changes         fileChanges
 	cache           kvFlags
 	context         int

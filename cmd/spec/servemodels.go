@@ -29,7 +29,7 @@ func (s *serving) load(ctx context.Context, p *program, rt *engine.Runtime, f se
 		drafts.drafts = []string{f.draft}
 	}
 	flags := modelFlags{
-		model: f.target, weights: s.weights, memory: s.weightMemory, changes: s.changes,
+		model: f.target, weights: s.weights, memory: s.weightMemory, panels: s.panels, changes: s.changes,
 		beside:   []string{f.draft},
 		sessions: s.sessions(drafts.verifyRows(f.target)), adapters: s.lorasOf(f), prints: s.prompts.dir,
 	}

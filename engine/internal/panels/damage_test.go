@@ -191,7 +191,7 @@ func FuzzPanelFile(f *testing.F) {
 		if err := os.WriteFile(path, b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		file, err := openFile(path, m.Identity, m.Layout)
+		file, err := openFile(path, m.Identity, m.Layout, true)
 		if err != nil {
 			return
 		}

@@ -81,9 +81,9 @@ type File interface {
 	io.Closer
 }
 
-// openFile opens a panel file that is the model's. The error wraps errOther if there is another file, or
-// fs.ErrNotExist.
-func openFile(name string, id *Identity, m *Layout) (*packedFile, error) {
+// openFile opens a panel file that is the model's. once: all of it is read once, from the system's cache if it is
+// there; else it is read past it. The error wraps errOther if there is another file, or fs.ErrNotExist.
+func openFile(name string, id *Identity, m *Layout, once bool) (*packedFile, error) {
 	info, err := os.Stat(name)
 	if err != nil {
 		return nil, err
@@ -107,7 +107,11 @@ func openFile(name string, id *Identity, m *Layout) (*packedFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer plain.Close()
+	defer func() {
+		if plain != nil {
+			plain.Close()
+		}
+	}()
 	if _, err := io.ReadFull(plain, header); err != nil {
 		return nil, wrong("header: %v", err)
 	}
@@ -118,8 +122,10 @@ func openFile(name string, id *Identity, m *Layout) (*packedFile, error) {
 	if !bytes.Equal(header, encodeHeader(&Identity{sum: id.sum, text: text}, m, sums)) {
 		return nil, wrong("its header is another one")
 	}
-	file, err := openDirect(name)
-	if err != nil {
+	var file File
+	if once {
+		file, plain = openOnce(plain, m.size), nil
+	} else if file, err = openDirect(name); err != nil {
 		return nil, err
 	}
 	return &packedFile{name: name, info: info, file: file, m: m, sums: sums}, nil

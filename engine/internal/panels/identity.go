@@ -19,10 +19,11 @@ type Identity struct {
 }
 
 // Identify finds the name of a model's panel file: of the model's header, size and time, and of what decides about
-// the packed bytes: the type that weights are converted to, "" for none, and whether it is for the file's MTP blocks.
-func Identify(f *gguf.File, rt *tensor.Runtime, weights string, mtp bool) (*Identity, error) {
+// the packed bytes: the version of the numeric rules, the type that weights are converted to, "" for none, and whether
+// it is for the file's MTP blocks.
+func Identify(f *gguf.File, rt *tensor.Runtime, rules int, weights string, mtp bool) (*Identity, error) {
 	h := sha256.New()
-	fmt.Fprintf(h, "%d\n%s\n%s\n%v\n%d\n%d\n%d\n", version, rt.PanelLayout(), weights, mtp, f.Size(),
+	fmt.Fprintf(h, "%d\n%d\n%s\n%s\n%v\n%d\n%d\n%d\n", version, rules, rt.PanelLayout(), weights, mtp, f.Size(),
 		f.Modified.UnixNano(), f.DataOffset)
 	if err := gguf.Write(h, f.KVs, nil); err != nil {
 		return nil, err

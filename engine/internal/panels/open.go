@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -40,9 +41,10 @@ func Exists(dir string, id *Identity) bool {
 // layout are the Store's then.
 func Open(ctx context.Context, rt *tensor.Runtime, o Options) (*Store, error) {
 	name := filepath.Join(o.Dir, o.Identity.name)
+	whole := !slices.Contains(o.Residency.kept, false)
 	// A file that turns out to be damaged is written again, once.
 	for attempt := 0; ; attempt++ {
-		file, err := openFile(name, o.Identity, o.Layout)
+		file, err := openFile(name, o.Identity, o.Layout, whole)
 		if err != nil {
 			if o.ReadOnly && errors.Is(err, errOther) { // its name says that it is this model's: it is damaged
 				os.Remove(name)
@@ -59,12 +61,15 @@ func Open(ctx context.Context, rt *tensor.Runtime, o Options) (*Store, error) {
 			if err := (writer{createTemporary}).write(ctx, rt, o); err != nil {
 				return nil, writeError(o.Dir, o.Layout.size, err)
 			}
-			if file, err = openFile(name, o.Identity, o.Layout); err != nil {
+			if file, err = openFile(name, o.Identity, o.Layout, whole); err != nil {
 				return nil, err
 			}
 		}
 		s, err := newStore(ctx, file, o.Residency, o.Progress)
 		if err == nil {
+			if whole {
+				s.file.file.Close() // all of it is in memory; where an open file cannot be deleted, it can be now
+			}
 			return s, nil
 		}
 		if attempt > 0 || o.ReadOnly || !errors.Is(err, errFileDamaged) {

@@ -84,7 +84,7 @@ func (w writer) write(ctx context.Context, rt *tensor.Runtime, o Options) (err e
 	name := filepath.Join(o.Dir, id.name)
 	if err := os.Rename(out.Name(), name); err != nil {
 		// another process was first, on a system that does not replace files in use
-		if have, e := openFile(name, id, m); e == nil {
+		if have, e := openFile(name, id, m, true); e == nil {
 			os.Remove(out.Name())
 			return have.file.Close()
 		}
@@ -137,7 +137,5 @@ func writeError(dir string, bytes int64, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrDamaged) {
 		return err
 	}
-	return fmt.Errorf("writing a panel file of %s in %s, for weights that do not fit into the memory: %w",
-		units.Bytes(bytes),
-		cmp.Or(dir, "."), err)
+	return fmt.Errorf("writing a panel file of %s in %s: %w", units.Bytes(bytes), cmp.Or(dir, "."), err)
 }
