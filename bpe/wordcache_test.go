@@ -23,6 +23,7 @@ func TestCachedWordsAreTheSame(t *testing.T) {
 		list = append(list, word)
 	}
 	var all strings.Builder
+	all.WriteString("cat cat") // which a plain fragment does not become
 	for range 4000 {
 		all.WriteString(list[rng.IntN(len(list))])
 	}

@@ -77,12 +77,12 @@ func TestExamplesAreSearchedForAgain(t *testing.T) {
 	const vocab = 512
 	end := []int32{1, 2, 3}
 	var text []int32
-	for i := range int32(60) { // a third goes on with 10, and half of that with 11
+	for i := range int32(60) { // a third goes on with 10, and most of that with 11
 		text = append(append(text, 200+i), end...)
 		switch {
 		case i%3 > 0:
 			text = append(text, 300+i)
-		case i%2 > 0:
+		case i%5 > 0:
 			text = append(text, 10, 11, 12)
 		default:
 			text = append(text, 10, 300+i)

@@ -261,7 +261,8 @@ const abandonedLookup = 24 * time.Hour
 func removeUnfinished(dir string) {
 	files, _ := filepath.Glob(filepath.Join(dir, ".*"+lookupEnd+"-*"))
 	for _, file := range files {
-		if info, err := os.Lstat(file); err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > abandonedLookup {
+		info, err := os.Lstat(file)
+		if err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > abandonedLookup {
 			_ = os.Remove(file)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 
 const (
 	leastMatch = 3   // tokens; a shorter match says little, and of longer ones than depth the places are not in order
-	fewPlaces  = 16  // places that are looked at
+	fewPlaces  = 32  // places that are looked at
 	mostSpread = 512 // places to either side among which those are chosen where a match has more
 )
 
