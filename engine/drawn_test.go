@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -69,11 +68,7 @@ func TestDrawnFamiliesAnswerLikeAnIndependentEngine(t *testing.T) {
 			if sum := sha256.Sum256(file); hex.EncodeToString(sum[:]) != g.SHA256 {
 				t.Fatal("the generator draws another file than the one whose logits are here")
 			}
-			path := t.TempDir() + "/model.gguf"
-			if err := os.WriteFile(path, file, 0o666); err != nil {
-				t.Fatal(err)
-			}
-			m, err := Open(context.Background(), rt, path, Options{RopeContext: 256, tanhGELU: true})
+			m, err := openBytes(t, rt, file, g.Recipe, Options{RopeContext: 256, tanhGELU: true})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -76,11 +76,11 @@ func TestBodiesOverTheLimit(t *testing.T) {
 	s := newTester(t, nil)
 	long := func() io.Reader {
 		return io.MultiReader(
-			strings.NewReader(`{"prompt":"`), io.LimitReader(zeros{}, 100<<20), strings.NewReader(`"}`),
+			strings.NewReader(`{"prompt":"`), io.LimitReader(zeros{}, 24<<20), strings.NewReader(`"}`),
 		)
 	}
 	for name, body := range map[string]io.Reader{
-		"unknown length": io.NopCloser(long()), "known length": bytes.NewReader(bytes.Repeat([]byte("x"), 100<<20)),
+		"unknown length": io.NopCloser(long()), "known length": bytes.NewReader(bytes.Repeat([]byte("x"), 24<<20)),
 	} {
 		r, err := http.NewRequest("POST", s.web.URL+"/v1/completions", body)
 		if err != nil {

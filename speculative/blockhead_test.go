@@ -97,7 +97,7 @@ func (w *blockWitness) Draft(ctx context.Context, sequence []int32, d *Draft) er
 // TestBlockHeadStates: whatever is accepted, and from text to text, a block is the one that the head makes of the whole
 // text at once, and one pass makes all of a draft.
 func TestBlockHeadStates(t *testing.T) {
-	rt := newRuntime(t, engine.RuntimeOptions{})
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	target := openRandom(t, rt, randommodel.Llama().File(t), engine.Options{})
 	head := randomBlockHead(t, rt, target)
 	for _, s := range []engine.Sampling{{}, {Temperature: 0.8, Seed: 3}} {
@@ -119,7 +119,7 @@ func TestBlockHeadStates(t *testing.T) {
 
 // TestBlockHeadLattice: the candidates of a tree are the best of the row of their depth, whatever comes before them.
 func TestBlockHeadLattice(t *testing.T) {
-	rt := newRuntime(t, engine.RuntimeOptions{})
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	target := openRandom(t, rt, randommodel.Llama().File(t), engine.Options{})
 	head := randomBlockHead(t, rt, target)
 	want, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: 12}), matrixPrompt, engine.Sampling{})
@@ -158,7 +158,7 @@ func TestBlockHeadLattice(t *testing.T) {
 // TestBlockHeadIdentity: promise P2 with a block head, for all verifiers that keep it, schedules and shapes of drafts,
 // with penalties and a grammar.
 func TestBlockHeadIdentity(t *testing.T) {
-	rt := newRuntime(t, engine.RuntimeOptions{})
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	target := openRandom(t, rt, randommodel.Llama().File(t), engine.Options{})
 	head := randomBlockHead(t, rt, target)
 	block := func(_ *engine.Session, o headOptions) Drafter { return headed(session(t, head, 0), o) }
@@ -189,7 +189,7 @@ func TestLongBlockHeadIdentity(t *testing.T) {
 
 // TestBlockHeadTargets: with recurrent layers, windows and experts.
 func TestBlockHeadTargets(t *testing.T) {
-	rt := newRuntime(t, engine.RuntimeOptions{Threads: 2})
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	for _, name := range []string{"qwen35", "qwen3moe", "gemma2"} {
 		target := openRandom(t, rt, randommodel.Recipes()[name].File(t), engine.Options{})
 		head := randomBlockHead(t, rt, target, 2, 0, 1)
@@ -210,7 +210,7 @@ func TestBlockHeadTargets(t *testing.T) {
 
 // A round with a block head allocates nothing.
 func TestBlockHeadRoundsAllocateNothing(t *testing.T) {
-	rt := newRuntime(t, engine.RuntimeOptions{})
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	target := openRandom(t, rt, randommodel.Llama().File(t), engine.Options{})
 	head := randomBlockHead(t, rt, target)
 	for _, tree := range []bool{false, true} {

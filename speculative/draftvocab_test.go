@@ -15,7 +15,7 @@ import (
 // itself in fewer bits draft its tokens alone, and the text is that of plain decoding: greedy, sampled, with penalties,
 // by stairs, as trees, and under a constraint that allows few or none of them.
 func TestDraftVocabLeavesTheText(t *testing.T) {
-	rt := newRuntime(t, engine.RuntimeOptions{Threads: 2})
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	models := openHeads(t, rt)
 	target, draft := pair(t)
 	models["model"], models["self"] = [2]*engine.Model{target, draft}, [2]*engine.Model{target, target}

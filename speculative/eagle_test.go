@@ -193,7 +193,7 @@ func (w *witness) Draft(ctx context.Context, sequence []int32, d *Draft) error {
 // TestEagleStates: whatever is accepted, a head's drafts are those that it makes of the whole text at once, with its
 // cache and its states kept from round to round and from text to text.
 func TestEagleStates(t *testing.T) {
-	rt := newRuntime(t, engine.RuntimeOptions{})
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	target := randomModel(t, rt, 0)
 	testHeadStates(t, target, randomHead(t, rt, target))
 }
@@ -201,7 +201,7 @@ func TestEagleStates(t *testing.T) {
 // TestMTPStates: likewise for the MTP block of a model with recurrent layers.
 func TestMTPStates(t *testing.T) {
 	file := testkit.Shared(t, "families/models/qwen35.gguf")
-	rt := newRuntime(t, engine.RuntimeOptions{})
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	target, err := engine.Open(context.Background(), rt, file, engine.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -277,7 +277,7 @@ func testTexts(t *testing.T, target *engine.Model, one *engine.Session, w Drafte
 
 // TestEagleTreeStates: likewise for every node of a tree.
 func TestEagleTreeStates(t *testing.T) {
-	rt := newRuntime(t, engine.RuntimeOptions{})
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	target := randomModel(t, rt, 0)
 	head := randomHead(t, rt, target)
 	nodes, aside := 0, 0
@@ -333,7 +333,7 @@ func argmax(x []float32) (best int) {
 
 // TestEagleIdentity: promise P2 with a head, for all verifiers that keep it, schedules and shapes of drafts.
 func TestEagleIdentity(t *testing.T) {
-	rt := newRuntime(t, engine.RuntimeOptions{})
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	target := randomModel(t, rt, 0)
 	head := randomHead(t, rt, target)
 	eagle := func(_ *engine.Session, o headOptions) Drafter { return headed(session(t, head, 0), o) }
@@ -389,7 +389,7 @@ func testHeadIdentity(t *testing.T, target *engine.Model, prompt, want []int32, 
 }
 
 func TestEagleRefused(t *testing.T) {
-	rt := newRuntime(t, engine.RuntimeOptions{})
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	target := randomModel(t, rt, 0)
 	head := session(t, randomHead(t, rt, target), 0)
 	failed := func(seq Sequence, o Options) (err error) {
@@ -413,7 +413,7 @@ func TestEagleRefused(t *testing.T) {
 
 // A round with a head allocates nothing.
 func TestEagleRoundsAllocateNothing(t *testing.T) {
-	rt := newRuntime(t, engine.RuntimeOptions{})
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	target := randomModel(t, rt, 0)
 	head := randomHead(t, rt, target)
 	for _, tree := range []bool{false, true} {
@@ -427,7 +427,7 @@ func TestEagleRoundsAllocateNothing(t *testing.T) {
 // experts, sinks, layers that share keys and values, and recurrent layers: drafts are what the head makes of the
 // whole text at once, and chains, trees and merges write plain decoding's text.
 func TestEagleTargets(t *testing.T) {
-	rt := newRuntime(t, engine.RuntimeOptions{Threads: 2})
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	for i, name := range []string{"llama-tied", "qwen3", "qwen3moe", "gemma4", "gpt-oss", "qwen35"} {
 		t.Run(name, func(t *testing.T) {
 			file := testkit.Shared(t, "families/models", name+".gguf")

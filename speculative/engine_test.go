@@ -81,7 +81,7 @@ func session(t testing.TB, m *engine.Model, context int) *engine.Session {
 
 // The matrix of P2 on a real, small model.
 func TestEngineIdentity(t *testing.T) {
-	rt := newRuntime(t, engine.RuntimeOptions{})
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	target, near, far := randomModel(t, rt, 0), randomModel(t, rt, 0.05), randomModel(t, rt, 3)
 	tokens, lengths := 40, upTo(16)
 	switch {
@@ -207,7 +207,7 @@ func (b *bush) Draft(_ context.Context, text []int32, d *Draft) error {
 
 // A round on real sessions allocates nothing either.
 func TestEngineRoundsAllocateNothing(t *testing.T) {
-	rt := newRuntime(t, engine.RuntimeOptions{})
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	target, draft := session(t, randomModel(t, rt, 0), 0), session(t, randomModel(t, rt, 0.05), 0)
 	for _, s := range []engine.Sampling{{}, {Temperature: 0.8, TopP: 0.95}} {
 		d := New(target, Model(draft), Options{Schedule: Constant(ConstantOptions{Length: 4})})

@@ -50,7 +50,7 @@ func TestDraftsOfManyTokens(t *testing.T) {
 			t.Errorf("%s: no draft is longer than %d tokens", c.name, longest)
 		}
 	}
-	rt := newRuntime(t, engine.RuntimeOptions{})
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	target, near := randomModel(t, rt, 0), randomModel(t, rt, 0.05)
 	want, _ = collect(t, New(session(t, target, 0), nil, Options{MaxTokens: 320}), matrixPrompt, engine.Sampling{})
 	for _, drafter := range []Drafter{

@@ -118,7 +118,7 @@ func TestMixtureOfAllTypesDrafts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rt := newRuntime(t, engine.RuntimeOptions{})
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	open := func(o engine.Options) *engine.Model {
 		m, err := engine.Open(context.Background(), rt, path, o)
 		if err != nil {

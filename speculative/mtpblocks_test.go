@@ -67,7 +67,7 @@ func mtpBlocks(t testing.TB, rt *engine.Runtime, blocks int) (target, head *engi
 // TestMTPBlocksStates: whatever is accepted, the drafts of several MTP blocks are those that they make of the whole
 // text at once, and so are, bit for bit, all logits that they give for chains and trees.
 func TestMTPBlocksStates(t *testing.T) {
-	rt := newRuntime(t, engine.RuntimeOptions{})
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	for _, blocks := range []int{2, 3} {
 		if blocks < 3 && !testkit.IsLong(t) { // of three, one is neither the first nor the last
 			continue
@@ -149,7 +149,7 @@ func (h *headRecorder) EvalSegment(ctx context.Context, g engine.Segment) (engin
 // TestMTPBlocksIdentity: promise P2 with several MTP blocks, by themselves and beside lookups, which go on after the
 // last block; alone and in passes that several texts share.
 func TestMTPBlocksIdentity(t *testing.T) {
-	rt := newRuntime(t, engine.RuntimeOptions{})
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	const blocks = 3
 	target, head := mtpBlocks(t, rt, blocks)
 	ctx := context.Background()
@@ -225,7 +225,7 @@ func TestMTPBlocksIdentity(t *testing.T) {
 
 // Rounds with several MTP blocks allocate nothing.
 func TestMTPBlocksAllocateNothing(t *testing.T) {
-	rt := newRuntime(t, engine.RuntimeOptions{})
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	target, head := mtpBlocks(t, rt, 3)
 	d := New(session(t, target, 0), headed(session(t, head, 0), headOptions{}),
 		Options{Schedule: Constant(ConstantOptions{Length: 3})})

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/specgo/spec/bpe"
@@ -38,16 +39,27 @@ func prompts(t testing.TB, name string, n int) (all []string) {
 // pair opens the embedded models.
 func pair(t testing.TB) (target, draft *engine.Model) {
 	t.Helper()
-	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
-	open := func(name string, r *strings.Reader) *engine.Model {
-		m, err := engine.New(context.Background(), rt, r, r.Size(), engine.Options{Name: name})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return m
+	p, err := openPair()
+	if err != nil {
+		t.Fatal(err)
 	}
-	return open("target", testdata.Target()), open("draft", testdata.Draft())
+	return p[0], p[1]
 }
+
+// openPair opens the embedded pair for all tests, once; nobody closes it.
+var openPair = sync.OnceValues(func() (p [2]*engine.Model, err error) {
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 1})
+	if err != nil {
+		return p, err
+	}
+	for i, r := range []*strings.Reader{testdata.Target(), testdata.Draft()} {
+		o := engine.Options{Name: []string{"target", "draft"}[i]}
+		if p[i], err = engine.New(context.Background(), rt, r, r.Size(), o); err != nil {
+			return p, err
+		}
+	}
+	return p, nil
+})
 
 // P2 on the embedded pair: real text, real acceptance, and sessions that go from text to text.
 func TestPairIdentity(t *testing.T) {

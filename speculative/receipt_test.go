@@ -7,11 +7,13 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/specgo/spec/asm"
@@ -23,30 +25,49 @@ import (
 	"github.com/specgo/spec/testdata"
 )
 
-// targetFile is the fingerprint of the embedded target.
-func targetFile(t testing.TB) engine.Fingerprint {
-	t.Helper()
+// readTarget reads the fingerprint of the embedded target, once.
+var readTarget = sync.OnceValues(func() (engine.Fingerprint, error) {
 	r := testdata.Target()
 	f, err := gguf.Open(r, r.Size(), "target")
 	if err != nil {
-		t.Fatal(err)
+		return engine.Fingerprint{}, err
 	}
-	x, err := engine.ReadFingerprint(context.Background(), f)
+	return engine.ReadFingerprint(context.Background(), f)
+})
+
+// targetFile is the fingerprint of the embedded target.
+func targetFile(t testing.TB) engine.Fingerprint {
+	t.Helper()
+	x, err := readTarget()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return x
 }
 
-// openTarget opens the embedded target with some kernels.
+// targets are those that openTarget has opened, which nobody closes: by kernels and weights.
+var targets = map[[2]string]*engine.Model{}
+
+// openTarget opens the embedded target with some kernels, those of this machine by default, once.
 func openTarget(t testing.TB, simd, weights string) *engine.Model {
 	t.Helper()
-	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1, SIMD: simd})
+	if sets := asm.Available(); simd == "" {
+		simd = sets[len(sets)-1]
+	}
+	key := [2]string{simd, weights}
+	if m := targets[key]; m != nil {
+		return m
+	}
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 1, SIMD: simd})
+	if err != nil {
+		t.Fatal(err)
+	}
 	r := testdata.Target()
 	m, err := engine.New(context.Background(), rt, r, r.Size(), engine.Options{Name: "target", Weights: weights})
 	if err != nil {
 		t.Fatal(err)
 	}
+	targets[key] = m
 	return m
 }
 
@@ -447,7 +468,7 @@ func TestReceiptRefusals(t *testing.T) {
 		"block verification":       {session(t, m, 0), Options{Verifier: Block()}},
 		"foreignVerifier":          {session(t, m, 0), Options{Verifier: foreignVerifier{Match()}}},
 		"2 of the model's 6":       {part, Options{}},
-		"not the model's":          {session(t, m, 0), Options{Tokenizer: openTarget(t, "", "").Tokenizer()}},
+		"not the model's":          {session(t, m, 0), Options{Tokenizer: openTarget(t, "", "q4_0").Tokenizer()}},
 		"whose model is not known": {newFake(t, 4096, 100, random(1)), Options{}},
 	} {
 		x.o.MaxTokens = 4
@@ -532,7 +553,6 @@ func TestReceiptForgeriesAreRefused(t *testing.T) {
 		"two":                   {good + good, "after top-level value"},
 		"trailing bytes":        {good + "\x00", "after top-level value"},
 		"a byte order mark":     {"\ufeff" + good, "invalid character"},
-		"too long":              {good + strings.Repeat(" ", ReceiptLimit), "more than 67108864 bytes"},
 		"schema":                {with(`"schema":1`, `"schema":2`), "schema 2"},
 		"numeric rules":         {with(`"numeric_rules":2`, `"numeric_rules":7`), "numeric rules"},
 		"no prompt":             {`{"schema":1,"numeric_rules":2,"n_context":5}`, "no prompt"},
@@ -562,6 +582,21 @@ func TestReceiptForgeriesAreRefused(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
+	long := io.MultiReader(strings.NewReader(good), io.LimitReader(blanks{}, ReceiptLimit))
+	if _, err := ReadReceipt(long); !errors.Is(err, ErrReceipt) ||
+		!strings.Contains(err.Error(), "more than 67108864 bytes") {
+		t.Errorf("too long: %v", err)
+	}
+}
+
+// blanks is white space without end.
+type blanks struct{}
+
+func (blanks) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = ' '
+	}
+	return len(p), nil
 }
 
 // FuzzReadReceipt: what is taken for a receipt says the same after it is written and read again, and its names are the

@@ -161,7 +161,7 @@ func TestLongRepeatsAfterOthers(t *testing.T) {
 }
 
 func repeatsAfterOthers(t *testing.T, lengths []int, short, several int, spare int64) {
-	for name, r := range openRepeating(t, newRuntime(t, engine.RuntimeOptions{Threads: 2})) {
+	for name, r := range openRepeating(t, newRuntime(t, engine.RuntimeOptions{Threads: 1})) {
 		prompts := [][]int32{random32(1, lengths[0], 70), random32(2, lengths[1], 70)}
 		costs := func(between func()) (all []int64) {
 			for _, p := range prompts {
@@ -209,7 +209,7 @@ func repeatsAfterOthers(t *testing.T, lengths []int, short, several int, spare i
 // TestTwoChatsInTurn: in a budget that holds two chats and a page, each turn of either computes its new tokens alone.
 func TestTwoChatsInTurn(t *testing.T) {
 	const turns, asks, answers = 6, 100, 12
-	for name, r := range openRepeating(t, newRuntime(t, engine.RuntimeOptions{Threads: 2})) {
+	for name, r := range openRepeating(t, newRuntime(t, engine.RuntimeOptions{Threads: 1})) {
 		talk := func() (computed []int64) {
 			var chats [2][]int32
 			for turn := range turns {

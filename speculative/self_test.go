@@ -3,6 +3,7 @@ package speculative
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/engine/shared"
 	"github.com/specgo/spec/internal/randommodel"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // formOf is a model's draft form, as [Self] takes it.
@@ -30,7 +32,7 @@ type hiddenSession struct{ Sequence }
 // session, one of shared passes, or cannot be taken over; with windows, recurrent layers and experts. What it drafts
 // depends on the text alone: where texts follow from drafts they are the same in each, and when they are written again.
 func TestSelf(t *testing.T) {
-	rt := newRuntime(t, engine.RuntimeOptions{Threads: 2})
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	target, _ := pair(t)
 	models := map[string]*engine.Model{"pair": target}
 	names := []string{"qwen35moe", "lfm2 windows"}
@@ -41,7 +43,8 @@ func TestSelf(t *testing.T) {
 		models[name] = openRandom(t, rt, randommodel.Recipes()[name].File(t), engine.Options{})
 	}
 	code := target.Tokenizer().Encode("func (r *Ring) Push(", bpe.EncodeOptions{AddSpecial: true})
-	for name, m := range models {
+	for k, name := range slices.Sorted(maps.Keys(models)) {
+		m := models[name]
 		form, n := formOf(t, m), 24
 		prompt := code
 		if name != "pair" {
@@ -57,6 +60,9 @@ func TestSelf(t *testing.T) {
 			{s: engine.Sampling{Temperature: 0.9, Seed: 5}, v: Rejection()},
 			{s: engine.Sampling{Temperature: 0.9, Seed: 6}, v: Block()}, {v: Stairs(StairsOptions{})},
 			{s: engine.Sampling{Constraint: records(m.Config().Vocab)}}} {
+			if name != "pair" && (i+k)%2 > 0 && !testkit.IsLong(t) {
+				continue
+			}
 			want, _ := collect(t, New(plainSession, nil, Options{MaxTokens: n}), prompt, o.s)
 			if o.v != nil && i < 5 {
 				want = nil // what the first one writes
@@ -88,6 +94,12 @@ func TestSelf(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestLongSelf: each model with each way to write.
+func TestLongSelf(t *testing.T) {
+	testkit.Long(t)
+	TestSelf(t)
 }
 
 // TestSelfSplice: the form drafts beside what is looked up in the text, and the text is that of plain decoding. While
@@ -136,7 +148,7 @@ func TestSelfSplice(t *testing.T) {
 
 // Until there is a draft form nothing is drafted; then drafting begins in the text.
 func TestSelfBeginsWhenThereIsAForm(t *testing.T) {
-	m := randomModel(t, newRuntime(t, engine.RuntimeOptions{}), 0)
+	m := randomModel(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 0)
 	form, asked := formOf(t, m), 0
 	d, err := Self(m, func() *engine.DraftForm {
 		if asked++; asked < 3 {

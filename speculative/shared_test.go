@@ -118,7 +118,7 @@ func TestSharedPairIdentity(t *testing.T) {
 // Early exit in shared passes reads no prompt: it has what the target computed, and of a sequence that goes on as much
 // as it needs. The texts are plain decoding's in any budget.
 func TestSharedEarlyExit(t *testing.T) {
-	rt := newRuntime(t, engine.RuntimeOptions{})
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	m := randomModel(t, rt, 0)
 	prompt := plain(t, 90, random(3), []int32{1}, 300, engine.Sampling{})
 	want, _ := collect(t, New(session(t, m, 0), nil, Options{MaxTokens: 60}), prompt, engine.Sampling{})

@@ -46,7 +46,7 @@ func (s *meagre) EvalSegment(ctx context.Context, g engine.Segment) (engine.Resu
 // whether the draft's passes are refused, from the prompt on or in the middle of a draft, or those of the target that
 // have a draft in them. What was refused is asked for again, at growing distances.
 func TestDraftsWithoutMemory(t *testing.T) {
-	rt := newRuntime(t, engine.RuntimeOptions{})
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	target, near := randomModel(t, rt, 0), randomModel(t, rt, 0.05)
 	eagle := randomHead(t, rt, target)
 	const tokens = 60
@@ -138,7 +138,7 @@ func (s *stepwise) Evaluate(ctx context.Context, target Sequence, sequence []int
 
 // A verifier that evaluates drafts by itself leaves the target anywhere when memory is refused: the text goes on.
 func TestEvaluatorsWithoutMemory(t *testing.T) {
-	rt := newRuntime(t, engine.RuntimeOptions{})
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	target, near := randomModel(t, rt, 0), randomModel(t, rt, 0.05)
 	const tokens = 30
 	want, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: tokens}), matrixPrompt, engine.Sampling{})
@@ -159,7 +159,7 @@ func TestEvaluatorsWithoutMemory(t *testing.T) {
 
 // Where there is no memory for a pass without a draft either, the text ends with that error, as plain decoding's does.
 func TestNoMemoryWithoutDraftsEither(t *testing.T) {
-	rt := newRuntime(t, engine.RuntimeOptions{})
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	target, near := randomModel(t, rt, 0), randomModel(t, rt, 0.05)
 	whole := &meagre{Session: session(t, target, 0), refuse: func(call, _ int) bool { return call > 4 }}
 	d := New(whole, Model(session(t, near, 0)), Options{MaxTokens: 60, Schedule: Constant(ConstantOptions{Length: 3})})

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -395,13 +396,18 @@ func (y *yes) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// A text without end is refused once it is longer than the context can hold.
+// A text without end is refused once it is longer than the context can hold, a large file at once.
 func TestEndlessText(t *testing.T) {
 	if _, err := os.Stat("/dev/zero"); err != nil {
 		t.Skip("no /dev/zero here")
 	}
+	large := filepath.Join(t.TempDir(), "large")
+	write(t, large, "y")
+	if err := os.Truncate(large, textLimit+1); err != nil {
+		t.Fatal(err)
+	}
 	for _, args := range [][]string{
-		{"generate"}, {"generate", "-f", "/dev/zero"}, {"tokenize", "-f", "/dev/zero"}, {"perplexity", "-f", "/dev/zero"},
+		{"generate"}, {"generate", "-f", "/dev/zero"}, {"tokenize", "-f", "/dev/zero"}, {"perplexity", "-f", large},
 	} {
 		var errs strings.Builder
 		in := new(yes)

@@ -84,13 +84,20 @@ func (s *source) close() {
 // errTooLong is a text beyond what its reader can use.
 var errTooLong = errors.New("text too long")
 
-// read returns the text, and errTooLong where it has more than limit bytes.
+// read returns the text, and errTooLong where it has more than limit bytes. A file that is larger is not read.
 func (s *source) read(ctx context.Context, limit int64) (string, error) {
 	if s.from == nil {
 		if int64(len(s.text)) > limit {
 			return "", errTooLong
 		}
 		return s.text, nil
+	}
+	if file, ok := s.from.(*os.File); ok { // nothing of it has been read
+		if info, err := file.Stat(); err == nil && info.Mode().IsRegular() && info.Size() > limit {
+			s.close()
+			s.from = nil
+			return "", errTooLong
+		}
 	}
 	text, err := readInput(ctx, s.from, limit)
 	s.from = nil
@@ -146,7 +153,8 @@ func readInput(ctx context.Context, r io.ReadCloser, limit int64) ([]byte, error
 		var b bytes.Buffer
 		n, err := b.ReadFrom(io.LimitReader(r, limit+1))
 		if err == nil && n > limit {
-			err = errTooLong
+			done <- text{nil, errTooLong}
+			return
 		}
 		done <- text{b.Bytes(), err}
 	}()

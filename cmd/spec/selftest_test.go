@@ -9,7 +9,7 @@ import (
 )
 
 func TestSelftest(t *testing.T) {
-	out := done(t, "", "selftest", "--quick", "-n", "4", "--draws", "200")
+	out := done(t, "", "selftest", "--quick", "-n", "3", "--draws", "100")
 	for _, want := range []string{"one answer", "confirmation", "same text", "distribution", "p 0.", ": 0 failed\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)

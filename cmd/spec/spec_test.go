@@ -77,13 +77,16 @@ func launch(t *testing.T, cmd *exec.Cmd) {
 	}
 }
 
-// spec runs the command to its end, in this process.
+// spec runs the command to its end, in this process, with one thread unless -t says otherwise.
 func spec(t *testing.T, stdin string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	var out, errs bytes.Buffer
 	p := &program{stdin: strings.NewReader(stdin), stdout: &out, stderr: &errs, measured: 4 << 20, env: func(key string) string {
-		if key == "SPEC_SIMD" || key == "SPEC_CACHE" {
+		switch key {
+		case "SPEC_SIMD", "SPEC_CACHE":
 			return os.Getenv(key)
+		case "LLAMA_ARG_THREADS":
+			return "1"
 		}
 		return ""
 	}}
@@ -171,13 +174,13 @@ func TestSpeculationChangesNothing(t *testing.T) {
 	if testing.Short() {
 		samplings = samplings[1:]
 	}
-	for _, sampling := range samplings {
+	for i, sampling := range samplings {
 		args := append([]string{"-p", ring, "-n", "32"}, sampling...)
 		want := parsed(t, append(args, "--drafter", "none")...)
 		if want.Stats.Drafted != 0 || len(want.TokenIDs) != 32 {
 			t.Fatalf("plain decoding drafts %d tokens and writes %d", want.Stats.Drafted, len(want.TokenIDs))
 		}
-		for _, how := range [][]string{
+		for j, how := range [][]string{
 			nil,
 			{"--drafter", "ngram"},
 			{"--drafter", "suffix", "--schedule", "constant"},
@@ -191,10 +194,13 @@ func TestSpeculationChangesNothing(t *testing.T) {
 			{"-md", "../../testdata/go-draft.q8_0.gguf", "-md", "../../testdata/go-target.q8_0.gguf", "--schedule", "constant"},
 			{"--verify", "stairs"},
 			{"--draft-max", "1"},
-			{"--spec-draft-n-max", "16", "-t", "1"},
+			{"--spec-draft-n-max", "16", "-t", "2"},
 			{"--draft-min", "2"},
 			{"--verify", "match"},
 		} {
+			if (i+j)%2 > 0 && !testing.Short() && !testkit.IsLong(t) { // each with one way to sample
+				continue
+			}
 			got := parsed(t, append(args, how...)...)
 			if got.Text != want.Text {
 				t.Errorf("%v %v writes\n%q\nplain decoding\n%q", sampling, how, got.Text, want.Text)
@@ -206,6 +212,12 @@ func TestSpeculationChangesNothing(t *testing.T) {
 				drafted.Stats.Accepted, drafted.Stats.TargetPasses, want.Stats.TargetPasses)
 		}
 	}
+}
+
+// TestLongSpeculationChangesNothing: every flag greedily and sampled.
+func TestLongSpeculationChangesNothing(t *testing.T) {
+	testkit.Long(t)
+	TestSpeculationChangesNothing(t)
 }
 
 // The other verifiers give another text, of the same distribution; at temperature 0 there is but one.

@@ -11,7 +11,7 @@ import (
 // TestDraftsLeaveRoomForTheText: in the least budget in which a text of recurrent layers is computed token by token,
 // it is computed with drafts in between too: those may be refused, and copies of states that they left are given up.
 func TestDraftsLeaveRoomForTheText(t *testing.T) {
-	rt := newRuntime(t, engine.RuntimeOptions{Threads: 2})
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	m := openRecipe(t, rt, "qwen35")
 	ids := randomTokens(200, recipeVocab, 4)
 	text := func(budget int64, draft int) (refused int, err error) {

@@ -14,7 +14,7 @@ import (
 // TestExitsTakeOver: the first layers of a session compute what a session of those layers computes, and of the text
 // that the session has nothing, but for the tokens after it. Their memory is in the budget; it goes with the session.
 func TestExitsTakeOver(t *testing.T) {
-	rt := newRuntime(t, engine.RuntimeOptions{Threads: 2})
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	for name, m := range map[string]*engine.Model{"llama": SmallModel(t, rt, 3), "qwen35": openRecipe(t, rt, "qwen35")} {
 		ctx, vocab := context.Background(), m.Config().Vocab
 		c := New(m, Options{})
@@ -101,7 +101,7 @@ func TestExitsTakeOver(t *testing.T) {
 // TestExitsGiveUpMemory: in a budget of any size sessions compute what they compute without those that exit early, and
 // nobody is refused memory that such a session has.
 func TestExitsGiveUpMemory(t *testing.T) {
-	rt := newRuntime(t, engine.RuntimeOptions{Threads: 2})
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	m := SmallModel(t, rt, 3)
 	one := newSession(t, m, engine.SessionOptions{})
 	if _, err := one.Eval(context.Background(), []int32{1}, nil, engine.None); err != nil {

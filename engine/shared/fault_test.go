@@ -30,7 +30,7 @@ func (b *breaking) Err() error {
 // counts their states: each has the logits that it has alone, bit for bit, also where passes panic between the
 // layers.
 func TestSchedulerIdentityOfHybrids(t *testing.T) {
-	rt := newRuntime(t, engine.RuntimeOptions{Threads: 2})
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	const walks = 8
 	names, steps := []string{"qwen35", "lfm2 windows", "falcon-h1", "gemma4"}, 20
 	if !testkit.IsLong(t) {

@@ -11,7 +11,7 @@ import (
 // Two models keep no more together than their common bound, and what is worth least of both goes first: what was used
 // long ago, and tokens that are less work.
 func TestKeptTogether(t *testing.T) {
-	rt := newRuntime(t, engine.RuntimeOptions{Threads: 2})
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	ma, mb := SmallModel(t, rt, 1), SmallModel(t, rt, 1)
 	page := pageOf(t, ma)
 	pair := func(pages int64, work float64) (a, b *Scheduler) {
@@ -64,7 +64,7 @@ func TestKeptTogether(t *testing.T) {
 
 // Sessions of two models that end at once keep the bound, and no lock waits for another.
 func TestKeptTogetherAtOnce(t *testing.T) {
-	rt := newRuntime(t, engine.RuntimeOptions{Threads: 2})
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	m := SmallModel(t, rt, 1)
 	page := pageOf(t, m)
 	kept := NewKept(4 * page)
@@ -91,7 +91,7 @@ func TestKeptTogetherAtOnce(t *testing.T) {
 // A draft by the first layers takes no memory of what is worth more than it is: without room it is refused, and what is
 // kept stays whole. What has no worth of its own any more goes for it.
 func TestExitsEvictNothingWorthMore(t *testing.T) {
-	rt := newRuntime(t, engine.RuntimeOptions{Threads: 2})
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	m := SmallModel(t, rt, 3)
 	page := pageOf(t, m)
 	ids, chat := randomTokens(300, 70, 1), randomTokens(900, 70, 2)

@@ -28,7 +28,7 @@ func lentChain(tb testing.TB, s *LentSession, token int32, h []float32, steps in
 // TestLentSessions: a draft head computes over a cache that is lent what it computes over a private session's, while
 // others' passes run, prompts that begin alike are shared, and memory is short.
 func TestLentSessions(t *testing.T) {
-	rt := newRuntime(t, engine.RuntimeOptions{Threads: 2})
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	target, head := openAssistant(t, rt)
 	one := newSession(t, target, engine.SessionOptions{})
 	if _, err := one.Eval(context.Background(), []int32{1}, nil, engine.None); err != nil {
@@ -107,7 +107,7 @@ func TestLentSessions(t *testing.T) {
 
 // TestLoans: memory that is lent stays, until it is given back; a sequence without memory lends none.
 func TestLoans(t *testing.T) {
-	rt := newRuntime(t, engine.RuntimeOptions{Threads: 2})
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	target, head := openAssistant(t, rt)
 	ctx := context.Background()
 	c := New(target, Options{})

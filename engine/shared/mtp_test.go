@@ -60,7 +60,7 @@ func mtpRounds(s segmented, ids []int32, states []float32, blocks, prompt int) (
 // passes they share.
 func TestMTPBlocksShared(t *testing.T) {
 	const blocks, sessions = 3, 4
-	target, head := openMTP(t, newRuntime(t, engine.RuntimeOptions{Threads: 2}), blocks)
+	target, head := openMTP(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), blocks)
 	sched := New(head, Options{})
 	defer sched.Close()
 	var all sync.WaitGroup

@@ -44,7 +44,7 @@ func pageOf(t *testing.T, m *engine.Model) int64 {
 // A long conversation outlives many short prompts and requests for several answers, although these need more memory
 // than there is: a page that is half empty is worth less than a full one. In time it goes as well, from its end on.
 func TestPrefixesAreKeptByWorth(t *testing.T) {
-	m := SmallModel(t, newRuntime(t, engine.RuntimeOptions{}), 1)
+	m := SmallModel(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 1)
 	page := pageOf(t, m)
 	c := New(m, Options{CacheBytes: 24 * page})
 	defer c.Close()
@@ -79,7 +79,7 @@ func TestPrefixesAreKeptByWorth(t *testing.T) {
 
 // Of a conversation that is larger than the budget the beginning is kept, as many whole pages as there is room for.
 func TestPrefixesAreKeptInPart(t *testing.T) {
-	m := SmallModel(t, newRuntime(t, engine.RuntimeOptions{}), 1)
+	m := SmallModel(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 1)
 	c := New(m, Options{CacheBytes: 5 * pageOf(t, m)})
 	defer c.Close()
 	_, all := say(t, c, randomTokens(2000, 70, 1))
@@ -94,7 +94,7 @@ func TestPrefixesAreKeptInPart(t *testing.T) {
 // Answers to one prompt cost what each has of its own, whether they were computed side by side or one by one; and a
 // prompt that several computed at the same time is kept once.
 func TestPrefixesShareTheirPages(t *testing.T) {
-	m := SmallModel(t, newRuntime(t, engine.RuntimeOptions{}), 1)
+	m := SmallModel(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 1)
 	page := pageOf(t, m)
 	prompt := randomTokens(700, 70, 1)
 	for name, o := range map[string]Options{"forks": {CacheBytes: 1 << 30}, "computed twice": {CacheBytes: 1 << 30}} {
@@ -128,7 +128,7 @@ func TestPrefixesShareTheirPages(t *testing.T) {
 // The tree finds what a search of all that is kept finds, in models that can go back anywhere, in part, or to some
 // points; it counts every page once, and stays within its budget.
 func TestPrefixesAreFoundWhereTheyAre(t *testing.T) {
-	rt := newRuntime(t, engine.RuntimeOptions{})
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	for name, m := range map[string]*engine.Model{
 		"whole": smallLlama(t, rt, 2048), "windows": openRecipe(t, rt, "gemma3"), "recurrent": openRecipe(t, rt, "qwen35"),
 	} {
@@ -226,7 +226,7 @@ func checkTree(t *testing.T, c *Scheduler) {
 // With a budget of memory a request goes on from what it can use, and others' goes before it: also where the budget has
 // no room for a copy of the last page.
 func TestPrefixesUnderABudget(t *testing.T) {
-	m := SmallModel(t, newRuntime(t, engine.RuntimeOptions{}), 1)
+	m := SmallModel(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 1)
 	page := pageOf(t, m)
 	for _, pages := range []int64{4, 3, 2} {
 		c := New(m, Options{KVBytes: pages * page})
@@ -268,7 +268,7 @@ func TestPrefixesUnderABudget(t *testing.T) {
 
 // A kept sequence that several use at once is theirs in common: none computes what it gives.
 func TestPrefixesOfSeveralAtOnce(t *testing.T) {
-	m := SmallModel(t, newRuntime(t, engine.RuntimeOptions{}), 1)
+	m := SmallModel(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 1)
 	page := pageOf(t, m)
 	for _, kept := range []bool{true, false} {
 		c := New(m, Options{KVBytes: 8 * page})
@@ -295,7 +295,7 @@ func TestPrefixesOfSeveralAtOnce(t *testing.T) {
 
 // What is used again and again displaces what is worth more and never used: age counts.
 func TestPrefixesAge(t *testing.T) {
-	m := SmallModel(t, newRuntime(t, engine.RuntimeOptions{}), 1)
+	m := SmallModel(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 1)
 	c := New(m, Options{CacheBytes: 12 * pageOf(t, m)})
 	defer c.Close()
 	say(t, c, randomTokens(2000, 70, 1))
@@ -312,7 +312,7 @@ func TestPrefixesAge(t *testing.T) {
 
 // A session that begins beside another one drops nothing of what is kept.
 func TestNewSessionsEvictNothing(t *testing.T) {
-	m := SmallModel(t, newRuntime(t, engine.RuntimeOptions{}), 1)
+	m := SmallModel(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 1)
 	c := New(m, Options{KVBytes: 3 * pageOf(t, m)})
 	defer c.Close()
 	prompt := randomTokens(300, 70, 1)
@@ -325,7 +325,7 @@ func TestNewSessionsEvictNothing(t *testing.T) {
 
 // What is kept has no memory that its tokens do not need.
 func TestPrefixesKeepNoEmptyPages(t *testing.T) {
-	m := SmallModel(t, newRuntime(t, engine.RuntimeOptions{}), 1)
+	m := SmallModel(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 1)
 	c := New(m, Options{CacheBytes: 1 << 30})
 	defer c.Close()
 	s := sharedSession(t, c)
@@ -343,7 +343,7 @@ func TestPrefixesKeepNoEmptyPages(t *testing.T) {
 // A sequence that a longer one begins with is kept beside it where the longer one cannot go back to its end, as with
 // windows; else it is part of the longer one.
 func TestPrefixesOfWindowsStay(t *testing.T) {
-	rt := newRuntime(t, engine.RuntimeOptions{})
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	recipe := randommodel.Recipes()["gemma3"]
 	recipe.Keys["context_length"] = uint32(4000)
 	windows := openFile(t, rt, recipe.File(t), engine.Options{})

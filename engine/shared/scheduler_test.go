@@ -227,7 +227,7 @@ func TestSchedulerIdentity(t *testing.T) {
 
 // What a private session refuses, a shared one does too, and it stays as it is.
 func TestSchedulerRefused(t *testing.T) {
-	m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{}), 512)
+	m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 512)
 	c := New(m, Options{})
 	ctx := context.Background()
 	for name, o := range map[string]engine.SessionOptions{"context": {Context: 513}, "negative context": {Context: -1}, "layers": {Layers: 3}, "kv": {KV: "q3"}} {
@@ -332,7 +332,7 @@ func TestSchedulerRefused(t *testing.T) {
 
 // A sequence that does not fit in the budget by itself fails by name; others go on.
 func TestSchedulerBudgetTooSmall(t *testing.T) {
-	m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{}), 512)
+	m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 512)
 	page := newSession(t, m, engine.SessionOptions{}).Need(1, 1)
 	c := New(m, Options{KVBytes: page})
 	defer c.Close()
@@ -372,7 +372,7 @@ func TestSchedulerBudgetTooSmall(t *testing.T) {
 
 // An Eval and what decoders do between Evals allocate nothing, alone and in shared passes.
 func TestSchedulerAllocatesNothing(t *testing.T) {
-	m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{}), 512)
+	m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 512)
 	c := New(m, Options{Wait: time.Second}) // so that no pause of the machine keeps passes from being shared
 	defer c.Close()
 	ctx := context.Background()

@@ -11,7 +11,7 @@ import (
 // that begin alike meanwhile go on from the session, and afterwards the sequence is kept as before. Where a sequence
 // cannot be cut back everywhere, as with windows, what is kept stays.
 func TestSessionsTakeOverWhatIsKept(t *testing.T) {
-	rt := newRuntime(t, engine.RuntimeOptions{Threads: 2})
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	recipe := randommodel.Recipes()["gemma3"]
 	recipe.Keys["context_length"] = uint32(4000)
 	small, windows := SmallModel(t, rt, 1), openFile(t, rt, recipe.File(t), engine.Options{})

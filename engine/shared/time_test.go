@@ -371,7 +371,7 @@ func TestSchedulerSharesPrompts(t *testing.T) {
 
 // Budgets: when memory runs out the youngest sequence waits, and the oldest goes on as if it were alone.
 func TestSchedulerYoungestYields(t *testing.T) {
-	m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{}), 512)
+	m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 512)
 	page := newSession(t, m, engine.SessionOptions{}).Need(1, 1)
 	inTime(t, Options{KVBytes: 5 * page, CacheBytes: -1}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, passes *[]engine.Batch) {
 		var wait sync.WaitGroup

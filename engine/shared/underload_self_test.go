@@ -56,7 +56,8 @@ func TestAutoSharesPassesOfDraftForms(t *testing.T) {
 		target, form passTimes
 		gain         float64 // of self of four decoders, at least
 	}{
-		{"steps", steps, passTimes{{1, 9.6}, {8, 10.8}, {16, 17}, {32, 33}, {256, 260}}, 1.1},
+		// 1.08 or 1.14 of 150 rounds, by the order in which goroutines ran
+		{"steps", steps, passTimes{{1, 9.6}, {8, 10.8}, {16, 17}, {32, 33}, {256, 260}}, 1.05},
 		{"slow memory", passTimes{{1, 26.2}, {8, 28.3}, {12, 28.5}, {16, 29.5}, {24, 42.4}, {32, 55.6}, {512, 900}},
 			passTimes{{1, 14}, {8, 15}, {16, 16}, {32, 33}, {256, 260}}, 1.15},
 		{"expensive rows", passTimes{{1, 10}, {256, 2000}}, passTimes{{1, 9}, {256, 2000}}, 0.98},

@@ -89,7 +89,7 @@ func run(t *testing.T, rt *engine.Runtime, r file, weights string) (all []float3
 	s := session(t, rt, r, weights)
 	next := s.Model().Tokenizer().Encode("// Copy returns a copy of the slice.\nfunc Copy(",
 		bpe.EncodeOptions{AddSpecial: true})
-	for range 32 {
+	for range 12 {
 		out, err := s.Eval(t.Context(), next, nil, engine.All)
 		if err != nil {
 			t.Fatal(err)
