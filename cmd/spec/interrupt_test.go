@@ -41,15 +41,14 @@ func needInterrupts(t *testing.T) {
 	}
 }
 
-// heard are the signals that end a command here: one that is ignored, as under nohup, stays ignored.
-func heard() []os.Signal {
-	return slices.DeleteFunc(slices.Clone(endSignals), signal.Ignored)
-}
+// heard are the signals that end a command here: one that is ignored, as under nohup, stays ignored. Asked at once: tests
+// of the server listen to signals, and then none counts as ignored.
+var heard = slices.DeleteFunc(slices.Clone(endSignals), signal.Ignored)
 
 // Ctrl-C, SIGTERM and SIGHUP end the text with its figures.
 func TestInterruptText(t *testing.T) {
 	needSignals(t)
-	for _, s := range heard() {
+	for _, s := range heard {
 		cmd, stdout, stderr := start(t, strings.NewReader(ring), endless...)
 		text, trouble := &firstByte{Writer: stdout, given: make(chan struct{})},
 			&firstByte{Writer: stderr, given: make(chan struct{})}
@@ -69,7 +68,7 @@ func TestInterruptText(t *testing.T) {
 // With --json the text so far is printed. The trace tells when there is some.
 func TestInterruptJSON(t *testing.T) {
 	needSignals(t)
-	for _, s := range heard() {
+	for _, s := range heard {
 		cmd, stdout, stderr := start(t, strings.NewReader(ring), append(endless, "--json", "--trace")...)
 		traced := &firstByte{Writer: stderr, given: make(chan struct{})}
 		cmd.Stderr = traced
