@@ -22,7 +22,8 @@ func ExampleModel_Embed_nearest() {
 	ctx := context.Background()
 	m := open(spec.Options{})
 	defer m.Close()
-	texts := []string{"for i := range n {", "return nil, err", "type ring struct {", "if err != nil {", "for _, x := range list {"}
+	texts := []string{"for i := range n {", "return nil, err", "type ring struct {", "if err != nil {",
+		"for _, x := range list {"}
 	index, err := m.Embed(ctx, texts, spec.EmbedOptions{Dimensions: 64}) // an index of a quarter of the size
 	check(err)
 	query, err := m.Embed(ctx, []string{"for k, v := range all {"}, spec.EmbedOptions{Dimensions: 64})

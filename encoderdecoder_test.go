@@ -94,7 +94,8 @@ func TestEncoderDecoderRequests(t *testing.T) {
 	if err != nil || n != 17 {
 		t.Errorf("%d tokens, %v", n, err)
 	}
-	r := Request{Prompts: []Prompt{{Text: strings.Repeat(words+" ", 4)}}, IgnoreEOS: true, Progress: true, WhenFull: FullDrop}
+	r := Request{Prompts: []Prompt{{Text: strings.Repeat(words+" ", 4)}}, IgnoreEOS: true, Progress: true,
+		WhenFull: FullDrop}
 	var progress []Progress
 	var last Event
 	for e, err := range m.Generate(t.Context(), r) {
@@ -112,7 +113,8 @@ func TestEncoderDecoderRequests(t *testing.T) {
 	if !slices.Equal(progress, []Progress{{Total: long, Done: long}}) {
 		t.Errorf("progress %+v of %d tokens", progress, long)
 	}
-	joined, _ := m.Prepare(t.Context(), Request{Prompts: []Prompt{{Parts: []Prompt{{Text: "a"}, {IDs: []int32{7}}, {Text: "b"}}}}})
+	joined, _ := m.Prepare(t.Context(),
+		Request{Prompts: []Prompt{{Parts: []Prompt{{Text: "a"}, {IDs: []int32{7}}, {Text: "b"}}}}})
 	if ids := joined.Prompt(0); slices.Index(ids, m.tok.EOS()) != len(ids)-1 || !slices.Contains(ids, 7) {
 		t.Errorf("parts in a row: %v", ids)
 	}

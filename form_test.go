@@ -70,7 +70,8 @@ func TestDraftFormsAreAllowed(t *testing.T) {
 			t.Errorf("a limit without room for the form: %v", err)
 		}
 	}
-	small, err := engine.Open(t.Context(), p.Target.Runtime(), "testdata/go-target.q8_0.gguf", engine.Options{Weights: "q4_0"})
+	small, err := engine.Open(t.Context(), p.Target.Runtime(), "testdata/go-target.q8_0.gguf",
+		engine.Options{Weights: "q4_0"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -126,7 +126,8 @@ func TestFullContextDropsTheMiddleOfAText(t *testing.T) {
 			t.Errorf("%+v: %v, cut %v", c, task.Prompt(0), task.Cut())
 		}
 	}
-	long := Prompt{Text: "func (r *Ring) Push(x int) { " + strings.Repeat("x y ", 40)} // the token that begins texts stays beside those to keep
+	long := Prompt{Text: "func (r *Ring) Push(x int) { " +
+		strings.Repeat("x y ", 40)} // the token that begins texts stays beside those to keep
 	task, err := m.Prepare(t.Context(), Request{Prompts: []Prompt{long}, WhenFull: FullDrop, Keep: 3})
 	if whole := m.joined([]Prompt{long}); err != nil || m.tok.BOS() != whole[0] ||
 		!slices.Equal(task.Prompt(0), slices.Concat(whole[:4], whole[len(whole)-16:])) {

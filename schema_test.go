@@ -73,7 +73,8 @@ func TestSchemaOfEveryKind(t *testing.T) {
 // A type that contains itself refers to itself, and its answers are read.
 func TestSchemaOfARecursiveType(t *testing.T) {
 	got, err := SchemaFor[node]()
-	if err != nil || !strings.Contains(string(got), `"items":{"$ref":"#"}`) || !strings.HasPrefix(string(got), `{"type":`) {
+	if err != nil || !strings.Contains(string(got), `"items":{"$ref":"#"}`) ||
+		!strings.HasPrefix(string(got), `{"type":`) {
 		t.Fatalf("%s %v", got, err)
 	}
 	m := newModel(t, Options{})

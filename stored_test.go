@@ -90,7 +90,8 @@ func TestTextsFromAStoreAreTheSame(t *testing.T) {
 			if a[0].Text != want {
 				t.Errorf("%s: %q, want %q", what, a[0].Text, want)
 			}
-			n, reused := len(p.Target.Tokenizer().Encode(text, bpe.EncodeOptions{AddSpecial: true, ParseSpecial: true})), a[0].Stats.Reused
+			n, reused := len(p.Target.Tokenizer().Encode(text, bpe.EncodeOptions{AddSpecial: true, ParseSpecial: true})),
+				a[0].Stats.Reused
 			if run == 2 && (reused < n-2 || restored < int64(n-2)) || run != 2 && (reused > 0 || restored > 0) {
 				t.Errorf("%s: %d of %d tokens are reused, %d restored", what, reused, n, restored)
 			}

@@ -58,7 +58,8 @@ func TestWhatCannotBeContinuedIsRefused(t *testing.T) {
 	} {
 		_, err := m.Prepare(t.Context(), Request{Messages: x.messages, Continue: true})
 		e, named := err.(*RequestError)
-		if (err == nil) != (x.want == "") || err != nil && (!named || e.Field != "messages" || !strings.Contains(e.Reason, x.want)) {
+		if (err == nil) != (x.want == "") || err != nil &&
+			(!named || e.Field != "messages" || !strings.Contains(e.Reason, x.want)) {
 			t.Errorf("%+v: %v, want %q", x.messages, err, x.want)
 		}
 	}
@@ -129,7 +130,8 @@ func TestStopsOfTheTemplate(t *testing.T) {
 	plain := list[0].Text
 	half := plain[len(plain)/2 : len(plain)/2+3]
 	m = newModel(t, Options{Stops: []string{"never this", half}})
-	if list, err = Collect(m.Generate(t.Context(), talk)); err != nil || list[0].Text != plain[:strings.Index(plain, half)] {
+	if list, err = Collect(m.Generate(t.Context(), talk)); err != nil ||
+		list[0].Text != plain[:strings.Index(plain, half)] {
 		t.Errorf("%v: %+v, without a stop %q", err, list, plain)
 	}
 	prompt, err := m.Render(t.Context(), &talk, true)
@@ -201,7 +203,8 @@ func TestCutMarks(t *testing.T) {
 	}
 }
 
-// An answer that goes on with a message is text from its first token on, also where one that begins would reason. What constrains a whole answer excludes it, and names itself.
+// An answer that goes on with a message is text from its first token on, also where one that begins would reason. What
+// constrains a whole answer excludes it, and names itself.
 func TestContinue(t *testing.T) {
 	thinking := hermes + "{% if false %}<think>{{ m.reasoning_content }}</think>{% endif %}"
 	m := newModel(t, Options{Template: thinking})
@@ -375,7 +378,8 @@ func TestThinkingBudget(t *testing.T) {
 			t.Errorf("%d tokens of reasoning", n)
 		}
 		r := Request{Messages: talk, ThinkingBudget: 9, Constraint: Constraint{Kind: AnyJSON, Field: "response_format"}}
-		if _, err := m.Prepare(t.Context(), r); err == nil || !strings.Contains(err.Error(), "thinking_budget: it and response_format") {
+		if _, err := m.Prepare(t.Context(), r); err == nil ||
+			!strings.Contains(err.Error(), "thinking_budget: it and response_format") {
 			t.Error(err)
 		}
 	}

@@ -13,18 +13,21 @@ func TestFormatTable(t *testing.T) {
 	names := map[string]bool{}
 	for i, f := range Formats() {
 		e := formats[f]
-		if e.name == "" || names[e.name] || e.pack == nil || e.row == nil || e.matMul == nil || (e.notFinite == nil) == (e.scales == nil) {
+		if e.name == "" || names[e.name] || e.pack == nil || e.row == nil || e.matMul == nil ||
+			(e.notFinite == nil) == (e.scales == nil) {
 			t.Errorf("the entry of type %d, %q, is not complete", f, e.name)
 		}
 		names[e.name] = true
-		if e.integer != (e.sums != noSums) || e.integer != (e.blockWeights > 1 && f != NVFP4) || e.integer && literals[f] == nil {
+		if e.integer != (e.sums != noSums) || e.integer != (e.blockWeights > 1 && f != NVFP4) || e.integer &&
+			literals[f] == nil {
 			t.Errorf("%v: integer %v, sums %v, blocks of %d", f, e.integer, e.sums, e.blockWeights)
 		}
 		most := 1.1 // of those below 2.6 bits a promise
 		if f == IQ3_S {
 			most = 1.28 // nibbles instead of entries of a grid
 		}
-		if ratio := float64(f.PanelBytes(2*SuperBlock)) / float64(PanelRows*f.RowBytes(2*SuperBlock)); ratio < 1 || ratio > most {
+		if ratio := float64(f.PanelBytes(2*SuperBlock)) / float64(PanelRows*f.RowBytes(2*SuperBlock)); ratio < 1 ||
+			ratio > most {
 			t.Errorf("%v: panels take %.3f of the rows' size", f, ratio)
 		}
 		if f.PanelBytes(3*f.BlockWeights())%64 != 0 {

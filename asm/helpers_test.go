@@ -9,7 +9,8 @@ import (
 
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 42)) }
 
-// anyPrefetch is something for a kernel to prefetch: nothing, nearby, or where no memory is. Results do not depend on it.
+// anyPrefetch is something for a kernel to prefetch: nothing, nearby, or where no memory is. Results do not depend on
+// it.
 func anyPrefetch(r *rand.Rand) Prefetch {
 	return []Prefetch{
 		{},
@@ -55,7 +56,8 @@ func wild(r *rand.Rand, x []float32) {
 		case 2:
 			x[i] = float32(r.NormFloat64() * 40)
 		case 3:
-			specials := []uint32{0, 1 << 31, 1, 0x80000001, 0x007fffff, 0x7f7fffff, 0xff7fffff, 0x7f800000, 0xff800000, 0x7fc00000}
+			specials := []uint32{0, 1 << 31, 1, 0x80000001, 0x007fffff, 0x7f7fffff, 0xff7fffff, 0x7f800000, 0xff800000,
+				0x7fc00000}
 			x[i] = math.Float32frombits(specials[r.IntN(len(specials))])
 		}
 	}
@@ -91,7 +93,8 @@ func randomRow(r *rand.Rand, f Format, cols int) []byte {
 	return row
 }
 
-// setScales makes the scales of all blocks of a row scale, scale/2, …; the powers of MXFP4 are the nearest above its magnitude.
+// setScales makes the scales of all blocks of a row scale, scale/2, …; the powers of MXFP4 are the nearest above its
+// magnitude.
 func setScales(f Format, row []byte, scale float32) {
 	for at := 0; at < len(row); at += f.BlockBytes() {
 		for i, offset := range f.Scales() {
@@ -119,8 +122,8 @@ func randomRows(r *rand.Rand, f Format, rows, cols int) []byte {
 	return raw
 }
 
-// newTile makes both forms of a tile of random tokens with a kernel set's own slices, all ending at unreadable pages, and
-// returns the activations.
+// newTile makes both forms of a tile of random tokens with a kernel set's own slices, all ending at unreadable pages,
+// and returns the activations.
 func newTile(t testing.TB, k *Kernels, r *rand.Rand, tokens, cols int) (*Tile, []float32) {
 	n := tokens * cols / BlockSize
 	x := &Tile{
@@ -153,7 +156,8 @@ func newTile(t testing.TB, k *Kernels, r *rand.Rand, tokens, cols int) (*Tile, [
 // SetFloat stores the activations of token t.
 func (x *Tile) SetFloat(t int, v []float32) { transpose(x.F[t:], x.Tokens, v, x.Cols, 1, x.Cols) }
 
-// dirtyStack leaves numbers where the next call's local memory will be, so that a kernel that forgets to clear its own is noticed.
+// dirtyStack leaves numbers where the next call's local memory will be, so that a kernel that forgets to clear its own
+// is noticed.
 //
 //go:noinline
 func dirtyStack() (sum int) {

@@ -49,8 +49,8 @@ func TestFloatPieces(t *testing.T) {
 	}
 }
 
-// TestFloatTilesPrefetch: before a piece of a panel is multiplied, all of it has been prefetched by the tiles of the piece
-// before, and after the last one as many bytes of what follows.
+// TestFloatTilesPrefetch: before a piece of a panel is multiplied, all of it has been prefetched by the tiles of the
+// piece before, and after the last one as many bytes of what follows.
 func TestFloatTilesPrefetch(t *testing.T) {
 	for _, c := range []struct{ cols, panels, tokens int }{{100, 1, 7}, {700, 3, 24}, {1281, 2, 13}, {3, 4, 250}} {
 		size := F16.ProductBytes(c.cols)

@@ -53,8 +53,8 @@ func tilesCases(k *Kernels, f Format) (all []tilesCase) {
 	return append(all, tilesCase{1, 1, MostTokens, false})
 }
 
-// MatMulTiles gives the bits of the scalar kernel for every number of tokens, blocks and panels. It writes nothing between
-// the rows of out, and what a tile has beyond the tokens does not count.
+// MatMulTiles gives the bits of the scalar kernel for every number of tokens, blocks and panels. It writes nothing
+// between the rows of out, and what a tile has beyond the tokens does not count.
 func TestMatMulTiles(t *testing.T) {
 	scalar := Scalar()
 	for _, name := range Available() {

@@ -26,8 +26,8 @@ func needTiles(t *testing.T) {
 	}
 }
 
-// refuse installs a seccomp filter, for all threads, that answers the request for tiles with an error, or with 0 and nothing
-// done. It says whether that was possible.
+// refuse installs a seccomp filter, for all threads, that answers the request for tiles with an error, or with 0 and
+// nothing done. It says whether that was possible.
 func refuse(e syscall.Errno) bool {
 	type instruction struct {
 		code   uint16
@@ -55,11 +55,12 @@ func refuse(e syscall.Errno) bool {
 	return e == 0
 }
 
-// Where the system refuses tiles, or says that it gives them and does not, the set amx does not exist, and the error says
-// why; the best set is the one without. Each case is a process of its own.
+// Where the system refuses tiles, or says that it gives them and does not, the set amx does not exist, and the error
+// says why; the best set is the one without. Each case is a process of its own.
 func TestTilesRefused(t *testing.T) {
 	const variable = "SPEC_TEST_TILES"
-	answers := map[string]syscall.Errno{"operation not permitted": syscall.EPERM, "function not implemented": syscall.ENOSYS, "its permissions are": 0}
+	answers := map[string]syscall.Errno{"operation not permitted": syscall.EPERM,
+		"function not implemented": syscall.ENOSYS, "its permissions are": 0}
 	if says := os.Getenv(variable); says != "" {
 		if !refuse(answers[says]) {
 			fmt.Print("no filter")
@@ -67,7 +68,8 @@ func TestTilesRefused(t *testing.T) {
 		}
 		best, err := Select("")
 		_, amx := Select("amx")
-		fmt.Printf("%s %s %v %v|%v|%v", Vector().Name, best.Name, err, errors.Is(amx, ErrUnavailable), TileUnit(), Available())
+		fmt.Printf("%s %s %v %v|%v|%v", Vector().Name, best.Name, err, errors.Is(amx, ErrUnavailable), TileUnit(),
+			Available())
 		return
 	}
 	needTiles(t)

@@ -141,8 +141,10 @@ func FuzzNew(f *testing.F) {
 	f.Add("bert", "", "[UNK]\n▁a\na\nb\nab\n▁b", "\x02\x01\x01\x01\x01\x05", "", int32(0), "Aab ab")
 	f.Add("llama", "", "<unk>\n<0x23>\na", "\x02\x03\x01", "", int32(0), "a#")
 	f.Fuzz(func(t *testing.T, model, pre, tokens, types, merges string, id int32, text string) {
-		c := Config{Model: model, Pre: pre, Tokens: strings.Split(tokens, "\n"), BOS: id, EOS: id, UNK: id, SEP: id, EOG: []int32{id},
-			AddBOS: true, AddSEP: true, Lowercase: id != 1, StripAccents: id < 2, AddSpacePrefix: true, RemoveExtraWhitespaces: id == 0}
+		c := Config{Model: model, Pre: pre, Tokens: strings.Split(tokens, "\n"), BOS: id, EOS: id, UNK: id, SEP: id,
+			EOG:    []int32{id},
+			AddBOS: true, AddSEP: true, Lowercase: id != 1, StripAccents: id < 2, AddSpacePrefix: true,
+			RemoveExtraWhitespaces: id == 0}
 		for i := range len(types) {
 			c.Types = append(c.Types, int32(int8(types[i])))
 		}

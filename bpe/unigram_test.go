@@ -525,7 +525,8 @@ func TestUnigramPublished(t *testing.T) {
 			t.Errorf("%q:\n got %q\nwant %q", text, tokenStrings(tok, got), tokenStrings(tok, want[i]))
 		}
 		back := strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == '▁' }), " ")
-		if marked := tok.Encode(text, EncodeOptions{AddSpecial: true}); slices.Contains(got, c.UNK) || strings.Contains(text, "▁") {
+		if marked := tok.Encode(text, EncodeOptions{AddSpecial: true}); slices.Contains(got, c.UNK) ||
+			strings.Contains(text, "▁") {
 			continue
 		} else if s := tok.Decode(marked); s != back || stream(t, tok, marked) != back {
 			t.Errorf("%q decodes to %q", text, s)

@@ -49,7 +49,8 @@ func TestWordPiecePublished(t *testing.T) {
 		tok := must(t, p.config(lowercase == "true", strip == "true"))
 		for i, text := range p.Texts {
 			if got := tok.Encode(text, EncodeOptions{}); !slices.Equal(got, want[i]) {
-				t.Errorf("lowercase, strip %s: %q:\n got %q\nwant %q", key, text, tokenStrings(tok, got), tokenStrings(tok, want[i]))
+				t.Errorf("lowercase, strip %s: %q:\n got %q\nwant %q", key, text, tokenStrings(tok, got),
+					tokenStrings(tok, want[i]))
 			}
 		}
 	}

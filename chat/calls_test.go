@@ -66,7 +66,8 @@ func TestSpaceBehindTheLastCallIsNoContent(t *testing.T) {
 func TestPythonCallsMayEndAnywhere(t *testing.T) {
 	const whole = `[f(a='x\'y\"z', b="\n\/", c=[1, {"k": None}], d=True), g()]`
 	calls, end := readPythonCalls(whole)
-	if end != wholeDone || len(calls) != 2 || calls[0].args != `{"a": "x'y\"z", "b": "\n/", "c": [1, {"k": null}], "d": true}` || calls[1].args != "{}" {
+	if end != wholeDone || len(calls) != 2 ||
+		calls[0].args != `{"a": "x'y\"z", "b": "\n/", "c": [1, {"k": null}], "d": true}` || calls[1].args != "{}" {
 		t.Errorf("%v %+v", end, calls)
 	}
 	for end := 1; end < len(whole); end++ {

@@ -5,9 +5,12 @@ import "testing"
 // The text ends with the message's content, wherever the template ends it, and is no longer inside of reasoning.
 func TestContinued(t *testing.T) {
 	for _, c := range []struct{ template, content, want string }{
-		{"{% for m in messages %}<{{ m.role }}>{{ m.content }}</{{ m.role }}>\n{% endfor %}", "Sure: ", "<user>a</user>\n<assistant>Sure: "},
-		{"{% for m in messages %}<{{ m.role }}>{{ m.content | trim }}</end>{% endfor %}", "a\n", "<user>a</end><assistant>a\n"},
-		{"{% for m in messages %}[{{ m.role }}]{% if m.role == 'assistant' %}<think>\n\n</think>\n\n{% endif %}{{ m.content }}|{% endfor %}",
+		{"{% for m in messages %}<{{ m.role }}>{{ m.content }}</{{ m.role }}>\n{% endfor %}", "Sure: ",
+			"<user>a</user>\n<assistant>Sure: "},
+		{"{% for m in messages %}<{{ m.role }}>{{ m.content | trim }}</end>{% endfor %}", "a\n",
+			"<user>a</end><assistant>a\n"},
+		{"{% for m in messages %}[{{ m.role }}]{% if m.role == 'assistant' %}<think>\n\n</think>\n\n{% endif %}{{ " +
+			"m.content }}|{% endfor %}",
 			"user", "[user]a|[assistant]<think>\n\n</think>\n\nuser"},
 	} {
 		tmpl, err := New(c.template, Options{})
@@ -25,7 +28,8 @@ func TestContinued(t *testing.T) {
 		}
 	}
 	tmpl, _ := New("{{ messages[0].content }}", Options{})
-	p, _ := tmpl.Render(t.Context(), Conversation{Messages: []Message{{Role: "user", Content: "a"}, {Role: "assistant", Content: "b"}}})
+	p, _ := tmpl.Render(t.Context(),
+		Conversation{Messages: []Message{{Role: "user", Content: "a"}, {Role: "assistant", Content: "b"}}})
 	for _, content := range []string{"b", "", " "} {
 		if got, ok := p.Continued(content); ok {
 			t.Errorf("%q goes on with %q, which the template does not write", got.Text(), content)

@@ -42,7 +42,8 @@ func TestToolFallback(t *testing.T) {
 		}
 		text := p.Text()
 		for _, part := range []string{
-			"[system]Be kind.\n\n" + announcement + `{"name":"f","parameters":{"type":"object"}}` + "\n" + howToCall + "[user]Hi.",
+			"[system]Be kind.\n\n" + announcement + `{"name":"f","parameters":{"type":"object"}}` + "\n" + howToCall +
+				"[user]Hi.",
 			`[assistant][{"name": "f", "arguments": {"a":1}}, {"name": "g", "arguments": {}}]`,
 			"[user]Result of f: one\nResult of h: two[assistant]",
 		} {

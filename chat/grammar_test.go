@@ -384,10 +384,12 @@ func TestToolGrammarRefuses(t *testing.T) {
 			"between tags"},
 		{SyntaxDSML, tool(`{"type":"object","properties":{"a":{"anyOf":[{"type":["string","array"],"maxItems":1},` +
 			`{"type":"null"}]}}}`), "between tags"},
-		{SyntaxDSML, tool(`{"type":"object","properties":{"a":{"anyOf":[{"type":"null"},{"anyOf":[5]}]}}}`), "object expected"},
+		{SyntaxDSML, tool(`{"type":"object","properties":{"a":{"anyOf":[{"type":"null"},{"anyOf":[5]}]}}}`),
+			"object expected"},
 		{SyntaxMiniMax3, tool(`{"type":"object","properties":{"a":{"type":"object","properties":{"b":{"type":"array"}}}}}`),
 			`"a": "b": lists`},
-		{SyntaxMiniMax3, tool(`{"type":"object","properties":{"a":{"type":["string","integer"],"minLength":3}}}`), "between tags"},
+		{SyntaxMiniMax3, tool(`{"type":"object","properties":{"a":{"type":["string","integer"],"minLength":3}}}`),
+			"between tags"},
 		{SyntaxQwenXML, tool(`{"type":"object","properties":{"a":{"type":"string","enum":["\n</parameter>"]}}}`), "value"},
 	} {
 		f := Format{Syntax: x.syntax}

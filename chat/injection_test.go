@@ -105,7 +105,8 @@ func checkInjection(t *testing.T, name string, tmpl *Template) {
 					{Role: "tool", Name: "f", ToolCallID: "call00001", Content: text}}
 			case 4:
 				c.Messages = []Message{user}
-				c.Tools = append(c.Tools, []byte(fmt.Sprintf(`{"type":"function","function":{"name":"f","description":%q,"parameters":{"type":"object","properties":{"a":{"type":"string","description":%q}},"required":["a"]}}}`, text, text)))
+				c.Tools = append(c.Tools,
+					[]byte(fmt.Sprintf(`{"type":"function","function":{"name":"f","description":%q,"parameters":{"type":"object","properties":{"a":{"type":"string","description":%q}},"required":["a"]}}}`, text, text)))
 			case 5: // halves of marks beside what the template writes
 				c.Messages = []Message{{Role: "user", Content: strings.Replace("|>_end|>"+text+"<|im", "x", "", -1)}}
 			}

@@ -11,7 +11,8 @@ import (
 
 const weatherCall = `{"city": "Zürich", "n": [1, -2.5e3, {"a": "}\"]"}], "z": null}`
 
-var offered = []Tool{{Name: "get_weather", Parameters: []byte(`{"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer"},"zip":{"type":"string"}}}`)}}
+var offered = []Tool{{Name: "get_weather",
+	Parameters: []byte(`{"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer"},"zip":{"type":"string"}}}`)}}
 
 // anyTools are tools of which the parser knows nothing.
 var anyTools = []Tool{{Name: "f"}}
@@ -95,7 +96,9 @@ var answers = []parserCase{
 		"start 0: f \nargs 0: {}\nend 0:  <nil>\nstart 1: g \nargs 1: {\"a\": []}\nend 1:  <nil>"},
 	{"deepseek r1", Format{Syntax: SyntaxDeepSeek, ThinkStart: "<think>", ThinkEnd: "</think>"},
 		ParserOptions{Tools: anyTools, Reasoning: true},
-		"hm</think>\n\n<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{\"a\": 1}\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>g\n```json\n{}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜> x",
+		"hm</think>\n\n<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{\"a\": " +
+			"1}\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>g\n```json\n{}\n```<｜tool▁call▁end｜>" +
+			"<｜tool▁calls▁end｜> x",
 		"reasoning: \"hm\"\nstart 0: f \nargs 0: {\"a\": 1}\nend 0:  <nil>\nstart 1: g \nargs 1: {}\nend 1:  " +
 			"<nil>\ncontent: \"x\""},
 	{"deepseek v3.1", Format{Syntax: SyntaxDeepSeek}, ParserOptions{Tools: anyTools},
@@ -105,7 +108,9 @@ var answers = []parserCase{
 	{"deepseek, no call", Format{Syntax: SyntaxDeepSeek}, ParserOptions{Tools: anyTools},
 		"<｜tool▁calls▁begin｜> a <｜tool▁", `content: "<｜tool▁calls▁begin｜> a <｜tool▁"`},
 	{"qwen3-coder", Format{Syntax: SyntaxQwenXML}, ParserOptions{Tools: offered},
-		"I look.\n<tool_call>\n<function=get_weather>\n<parameter=city>\nZürich \"<b>\"\nnord\n</parameter>\n<parameter=days>\n3\n</parameter>\n<parameter=zip>\n8000\n</parameter>\n</function>\n</tool_call>\n<tool_call>\n<function=g>\n</function>\n</tool_call> done",
+		"I look.\n<tool_call>\n<function=get_weather>\n<parameter=city>\nZürich " +
+			"\"<b>\"\nnord\n</parameter>\n<parameter=days>\n3\n</parameter>\n<parameter=zip>\n8000\n</parameter>\n</function>" +
+			"\n</tool_call>\n<tool_call>\n<function=g>\n</function>\n</tool_call> done",
 		"content: \"I look.\"\nstart 0: get_weather \nargs 0: {\"city\": \"Zürich \\\"<b>\\\"\\nnord\", \"days\": 3, " +
 			"\"zip\": \"8000\"}\nend 0:  <nil>\nstart 1: g \nargs 1: {}\nend 1:  <nil>\ncontent: \"done\""},
 	{"qwen3-coder, no schema", Format{Syntax: SyntaxQwenXML}, ParserOptions{Tools: anyTools},
@@ -120,7 +125,8 @@ var answers = []parserCase{
 		"<seed:tool_call>\n<function=f>\n<parameter=a>x</parameter>\n</function>\n</seed:tool_call>",
 		"start 0: f \nargs 0: {\"a\": \"x\"}\nend 0:  <nil>"},
 	{"glm 4.6", Format{Syntax: SyntaxGLM, ThinkStart: "<think>", ThinkEnd: "</think>"}, ParserOptions{Tools: offered},
-		"<think>hm</think>\n<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Zürich</arg_value>\n<arg_key>zip</arg_key>\n<arg_value>8000</arg_value>\n</tool_call>\n<tool_call>g\n</tool_call>",
+		"<think>hm</think>\n<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Zürich</arg_value>\n<arg_key>" +
+			"zip</arg_key>\n<arg_value>8000</arg_value>\n</tool_call>\n<tool_call>g\n</tool_call>",
 		"reasoning: \"hm\"\nstart 0: get_weather \nargs 0: {\"city\": \"Zürich\", \"zip\": \"8000\"}\nend 0:  " +
 			"<nil>\nstart 1: g \nargs 1: {}\nend 1:  <nil>"},
 	{"glm 4.7", Format{Syntax: SyntaxGLM}, ParserOptions{Tools: anyTools},
@@ -130,7 +136,9 @@ var answers = []parserCase{
 		"<tool_call>f\n<arg_key>a</arg_key>oops</tool_call>",
 		"start 0: f \nend 0:  chat: malformed or incomplete tool call\ncontent: \"oops</tool_call>\""},
 	{"kimi", Format{Syntax: SyntaxKimi}, ParserOptions{Tools: anyTools},
-		"Sure.<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0<|tool_call_argument_begin|>" + weatherCall + "<|tool_call_end|><|tool_call_begin|>functions.g:1<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>",
+		"Sure.<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0<|tool_call_argument_begin|>" +
+			weatherCall + "<|tool_call_end|><|tool_call_begin|>functions.g:1<|tool_call_argument_begin|>{}<|tool_call_end|>" +
+			"<|tool_calls_section_end|>",
 		"content: \"Sure.\"\nstart 0: get_weather functions.get_weather:0\nargs 0: " + weatherCall +
 			"\nend 0:  <nil>\nstart 1: g functions.g:1\nargs 1: {}\nend 1:  <nil>"},
 	{"kimi, cut off", Format{Syntax: SyntaxKimi}, ParserOptions{Tools: anyTools},

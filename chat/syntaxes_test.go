@@ -25,12 +25,15 @@ var moreAnswers = []parserCase{
 		" [f(a=\"]\\\")\", b=['x', {\"k\": 1}]), f()] Done.",
 		"start 0: f \nargs 0: {\"a\": \"]\\\")\", \"b\": [\"x\", {\"k\": 1}]}\nend 0:  <nil>\n" +
 			"start 1: f \nargs 1: {}\nend 1:  <nil>\ncontent: \"Done.\""},
-	{"a list of calls without a mark, behind reasoning", Format{Syntax: SyntaxOLMo, ThinkStart: "<think>", ThinkEnd: "</think>"},
+	{"a list of calls without a mark, behind reasoning",
+		Format{Syntax: SyntaxOLMo, ThinkStart: "<think>", ThinkEnd: "</think>"},
 		ParserOptions{Tools: anyTools, Reasoning: true}, "[f(a=1)]</think>\n\n[f(a=2)]",
 		"reasoning: \"[f(a=1)]\"\nstart 0: f \nargs 0: {\"a\": 2}\nend 0:  <nil>"},
 	{"a list that is cut within a call", Format{Syntax: SyntaxLlama3}, ParserOptions{Tools: anyTools}, "[f(a=1), f(b=\"x",
-		"start 0: f \nargs 0: {\"a\": 1}\nend 0:  <nil>\nstart 1: f \nargs 1: {\"b\": \nend 1:  chat: malformed or incomplete tool call"},
-	{"a list that is cut within a name", Format{Syntax: SyntaxLFM2}, ParserOptions{Tools: anyTools}, "[f", "content: \"[f\""},
+		"start 0: f \nargs 0: {\"a\": 1}\nend 0:  <nil>\nstart 1: f \nargs 1: {\"b\": \nend 1:  chat: malformed or " +
+			"incomplete tool call"},
+	{"a list that is cut within a name", Format{Syntax: SyntaxLFM2}, ParserOptions{Tools: anyTools}, "[f",
+		"content: \"[f\""},
 	{"a list of what is no tool", Format{Syntax: SyntaxLFM2}, ParserOptions{Tools: anyTools}, "[f(a=1), g()] x",
 		"content: \"[f(a=1), g()] x\""},
 	{"a list that is no call", Format{Syntax: SyntaxLFM2}, ParserOptions{Tools: anyTools}, "[f(x) is](a) link",
@@ -49,7 +52,8 @@ var moreAnswers = []parserCase{
 	{"reasoning that ends twice", thinking, ParserOptions{}, "</think>Hello.", "content: \"Hello.\""},
 	{"reasoning in content", thinking, ParserOptions{Reasoning: true, Inline: true, Opening: "<think>\n"},
 		"hm\n</think>\nHello.", "content: \"<think>\\nhm\\n</think>\\nHello.\""},
-	{"a continued answer", thinking, ParserOptions{Continued: true}, " <think> goes on.", "content: \" <think> goes on.\""},
+	{"a continued answer", thinking, ParserOptions{Continued: true}, " <think> goes on.",
+		"content: \" <think> goes on.\""},
 	{"continued reasoning", thinking, ParserOptions{Continued: true, Reasoning: true}, " goes on</think>ok",
 		"reasoning: \" goes on\"\ncontent: \"ok\""},
 	{"apriel", Format{Syntax: SyntaxApriel, ThinkStart: aprielStart, ThinkEnd: "[BEGIN FINAL RESPONSE]"},
@@ -68,7 +72,8 @@ var moreAnswers = []parserCase{
 	{"command-r, no call", Format{Syntax: SyntaxCommandR}, ParserOptions{Tools: anyTools}, "Action: wait.",
 		"content: \"Action: wait.\""},
 	{"functionary 3.2", Format{Syntax: SyntaxFunctionary32}, ParserOptions{Tools: anyTools},
-		"all\nLet me >>> see.>>>f\n{\"a\": 1}>>>f\n{}", "content: \"Let me >>> see.\"\nstart 0: f \nargs 0: {\"a\": 1}\nend 0:  " +
+		"all\nLet me >>> see.>>>f\n{\"a\": 1}>>>f\n{}",
+		"content: \"Let me >>> see.\"\nstart 0: f \nargs 0: {\"a\": 1}\nend 0:  " +
 			"<nil>\nstart 1: f \nargs 1: {}\nend 1:  <nil>"},
 	{"functionary 3.2, a program", Format{Syntax: SyntaxFunctionary32}, ParserOptions{Tools: typedTools},
 		"python\nprint(1)\nx = 2", "start 0: python \nargs 0: {\"code\": \"print(1)\\nx = 2\"}\nend 0:  <nil>"},
@@ -87,11 +92,14 @@ var moreAnswers = []parserCase{
 		"<function=f><parameter=text>1\n</parameter><parameter=maybe>null</parameter><parameter=on>True</parameter>" +
 			"<parameter=count>None</parameter><parameter=either>7</parameter><parameter=list>['a', \"b\"]</parameter>" +
 			"<parameter=item>{\"id\": 1}</parameter></function>",
-		"start 0: f \nargs 0: {\"text\": \"1\\n\", \"maybe\": null, \"on\": true, \"count\": null, \"either\": 7, \"list\": " +
+		"start 0: f \nargs 0: {\"text\": \"1\\n\", \"maybe\": null, \"on\": true, \"count\": null, \"either\": 7, " +
+			"\"list\": " +
 			"[\"a\", \"b\"], \"item\": {\"id\": 1}}\nend 0:  <nil>"},
 	{"minimax m3", Format{Syntax: SyntaxMiniMax3}, ParserOptions{Tools: typedTools},
-		"]<]minimax[>[<tool_call>\n]<]minimax[>[<invoke name=\"f\">]<]minimax[>[<list>]<]minimax[>[<item>1]<]minimax[>[</item>" +
-			"]<]minimax[>[</list>]<]minimax[>[<item>]<]minimax[>[<id>2]<]minimax[>[</id>]<]minimax[>[<name>3]<]minimax[>[</name>" +
+		"]<]minimax[>[<tool_call>\n]<]minimax[>[<invoke " +
+			"name=\"f\">]<]minimax[>[<list>]<]minimax[>[<item>1]<]minimax[>[</item>" +
+			"]<]minimax[>[</list>]<]minimax[>[<item>]<]minimax[>[<id>2]<]minimax[>[</id>]<]minimax[>[<name>3]<]minimax[>" +
+			"[</name>" +
 			"]<]minimax[>[</item>]<]minimax[>[</invoke>\n]<]minimax[>[</tool_call>",
 		"start 0: f \nargs 0: {\"list\": [\"1\"], \"item\": {\"id\": 2, \"name\": \"3\"}}\nend 0:  <nil>"},
 	{"minicpm", Format{Syntax: SyntaxMiniCPM}, ParserOptions{Tools: typedTools},

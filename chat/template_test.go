@@ -170,7 +170,9 @@ func TestProbe(t *testing.T) {
 	if err != nil || !strings.Contains(p.Text(), `"arguments": "{\"a\":1}"`) {
 		t.Errorf("arguments as text by choice: %v, %v", p, err)
 	}
-	noSystem := mustNew(t, `{% for m in messages %}{{ raise_exception("no system") if m.role == "system" }}{{ m.content }}{% endfor %}`, Options{})
+	noSystem := mustNew(t,
+		`{% for m in messages %}{{ raise_exception("no system") if m.role == "system" }}{{ m.content }}{% endfor %}`,
+		Options{})
 	if noSystem.SystemRole() || noSystem.Tools() {
 		t.Error("a template without system role or tools has them")
 	}
@@ -375,7 +377,8 @@ func TestValuesOfTemplatesAreWholeAndKnown(t *testing.T) {
 		}
 	}
 	type unknown struct{}
-	for _, v := range []any{unknown{}, []any{1, unknown{}}, map[string]any{"a": unknown{}}, map[string]any{"a": []any{unknown{}}}} {
+	for _, v := range []any{unknown{}, []any{1, unknown{}}, map[string]any{"a": unknown{}},
+		map[string]any{"a": []any{unknown{}}}} {
 		if _, err := value(v, FromMessage, 0); err == nil || !strings.Contains(err.Error(), "unknown") {
 			t.Errorf("%v: %v", v, err)
 		}

@@ -70,7 +70,8 @@ func TestTurns(t *testing.T) {
 		if err != nil || len(open.Text()) > len(want[name]) || !strings.HasPrefix(want[name], open.Text()) {
 			t.Errorf("%s, no answer: %v %q", name, err, open.Text())
 		}
-		if _, err := tmpl.Render(t.Context(), Conversation{Messages: []Message{ToolResult(ToolCall{ID: "x"}, "y")}}); err == nil {
+		if _, err := tmpl.Render(t.Context(),
+			Conversation{Messages: []Message{ToolResult(ToolCall{ID: "x"}, "y")}}); err == nil {
 			t.Errorf("%s renders a tool's result", name)
 		}
 	}

@@ -278,7 +278,8 @@ func TestPoisonIsGivenUpWithItsReason(t *testing.T) {
 	}
 	for range 2 {
 		status, answer := s.Do(t.Context(), request(1))
-		if status != 500 || !strings.Contains(string(answer), `given up after 3 tries: status 500: {\"error\": \"it panics\"}`) {
+		if status != 500 || !strings.Contains(string(answer),
+			`given up after 3 tries: status 500: {\"error\": \"it panics\"}`) {
 			t.Errorf("%d %s", status, answer)
 		}
 	}
@@ -496,7 +497,8 @@ func TestPrioritiesAndTenants(t *testing.T) {
 		order = append(order, a.Text)
 		m.DoubleAck(t.Context())
 	}
-	want := slices.Concat(slices.Repeat([]string{"high late"}, 2), slices.Repeat([]string{"normal big", "normal small"}, 2),
+	want := slices.Concat(slices.Repeat([]string{"high late"}, 2),
+		slices.Repeat([]string{"normal big", "normal small"}, 2),
 		slices.Repeat([]string{"normal big"}, 4), slices.Repeat([]string{"low big"}, 2))
 	if !slices.Equal(order, want) {
 		t.Errorf("%q", order)

@@ -135,8 +135,9 @@ func TestAdapterRefused(t *testing.T) {
 	for name := range base.tensors {
 		base.values[name] = func(int) float32 { return 1 }
 	}
-	for key, v := range map[string]any{"peft_type": "IA3", "use_dora": true, "bias": "all", "modules_to_save": []string{"x"},
-		"alpha_pattern": map[string]any{"x": 2}, "lora_alpha": 0, "r": nil, "new_key": 1} {
+	for key, v := range map[string]any{"peft_type": "IA3", "use_dora": true, "bias": "all",
+		"modules_to_save": []string{"x"},
+		"alpha_pattern":   map[string]any{"x": 2}, "lora_alpha": 0, "r": nil, "new_key": 1} {
 		c := map[string]any{"peft_type": "LORA", "r": 2, "lora_alpha": 3}
 		c[key] = v
 		adapter, _ := peft(t, base, c, 1)

@@ -38,8 +38,8 @@ func converted(t testing.TB, dir string, o Options) (*gguf.File, []byte) {
 }
 
 // TestGoldens converts the published form of three models and compares tensors and tokenizer, bit for bit, with what
-// the reference's converter made of them, and the engine's logits with the golden. That of gptneox is of another form of
-// GELU than the published one; engine's tests compare it with that form put in.
+// the reference's converter made of them, and the engine's logits with the golden. That of gptneox is of another form
+// of GELU than the published one; engine's tests compare it with that form put in.
 func TestGoldens(t *testing.T) {
 	for _, name := range []string{"llama", "qwen2", "gptneox"} {
 		t.Run(name, func(t *testing.T) {

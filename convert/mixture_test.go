@@ -14,7 +14,8 @@ func choices(t *testing.T, m Mixture, model Facts, part string, dims ...uint64) 
 	t.Helper()
 	letters := map[gguf.Type]string{gguf.Q8_0: "8", gguf.Q6_K: "6", gguf.Q5_K: "5", gguf.Q4_K: "4",
 		gguf.Q5_0: "F", gguf.Q5_1: "f",
-		gguf.Q4_0: "o", gguf.Q4_1: "i", gguf.IQ4_NL: "n", gguf.IQ4_XS: "x", gguf.Q3_K: "3", gguf.Q2_K: "2", gguf.IQ3_S: "S", gguf.IQ3_XXS: "X", gguf.IQ2_S: "s", gguf.IQ2_XS: "y",
+		gguf.Q4_0: "o", gguf.Q4_1: "i", gguf.IQ4_NL: "n", gguf.IQ4_XS: "x", gguf.Q3_K: "3", gguf.Q2_K: "2", gguf.IQ3_S: "S",
+		gguf.IQ3_XXS: "X", gguf.IQ2_S: "s", gguf.IQ2_XS: "y",
 		gguf.F16: "h", gguf.BF16: "b", gguf.F32: "w"}
 	var s strings.Builder
 	for l := range model.Layers {
@@ -122,7 +123,8 @@ func TestFallbacks(t *testing.T) {
 func TestEightExperts(t *testing.T) {
 	model := Facts{Architecture: "llama", Layers: 16, Heads: 32, KVHeads: 8, Experts: 8}
 	for name, want := range map[string]string{
-		"Q4_K_M": all("5"), "Q4_K_S": all("5"), "IQ4_NL": all("5"), "IQ4_XS": all("5"), "Q5_K_M": all("5"), "Q6_K": all("6"), "Q4_0": all("o")} {
+		"Q4_K_M": all("5"), "Q4_K_S": all("5"), "IQ4_NL": all("5"), "IQ4_XS": all("5"), "Q5_K_M": all("5"), "Q6_K": all("6"),
+		"Q4_0": all("o")} {
 		m, err := FindMixture(name)
 		if err != nil {
 			t.Fatal(err)

@@ -57,7 +57,8 @@ func TestConvert(t *testing.T) {
 		}
 		var got bytes.Buffer
 		var read int64
-		if err := (&Quantization{file: f}).writeTensor(context.Background(), &got, f.Tensors[0], to, func(n int64) { read += n }); err != nil {
+		if err := (&Quantization{file: f}).writeTensor(context.Background(), &got, f.Tensors[0], to,
+			func(n int64) { read += n }); err != nil {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(got.Bytes(), want) || read != 4*int64(len(x)) {
@@ -117,7 +118,8 @@ func TestConvertFails(t *testing.T) {
 	if !errors.Is(err, tensor.ErrNotFinite) || !strings.Contains(err.Error(), `test.gguf: tensor "w"`) {
 		t.Errorf("infinity: %v", err)
 	}
-	err = (&Quantization{file: f}).writeTensor(context.Background(), &broken{left: 1 << 19}, f.Tensors[0], gguf.Q8_0, ignore)
+	err = (&Quantization{file: f}).writeTensor(context.Background(), &broken{left: 1 << 19}, f.Tensors[0], gguf.Q8_0,
+		ignore)
 	if !errors.Is(err, errBroken) {
 		t.Errorf("broken pipe: %v", err)
 	}

@@ -274,7 +274,8 @@ func TestAdapterSets(t *testing.T) {
 		t.Error("the same set is another one")
 	}
 	keys := map[string]bool{"": true}
-	for _, s := range []AdapterSet{one, both, adapterSet(t, a, 0.25), adapterSet(t, b, 0.5), adapterSet(t, a, -0.75, b, 1.25)} {
+	for _, s := range []AdapterSet{one, both, adapterSet(t, a, 0.25), adapterSet(t, b, 0.5),
+		adapterSet(t, a, -0.75, b, 1.25)} {
 		if keys[s.Key()] {
 			t.Errorf("two sets with the key %q", s.Key())
 		}
@@ -364,7 +365,8 @@ func TestBadAdapters(t *testing.T) {
 		t.Errorf("%+v, %v; loaded it is %+v", described, err, good.Info())
 	}
 	file := only(out).File(t, base)
-	if _, err = New(context.Background(), rt, bytes.NewReader(file), int64(len(file)), Options{Name: "lora.gguf"}); !errors.
+	if _, err = New(context.Background(), rt, bytes.NewReader(file), int64(len(file)),
+		Options{Name: "lora.gguf"}); !errors.
 		Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "an adapter (LoRA)") {
 		t.Error("an adapter as a model:", err)
 	}

@@ -248,7 +248,8 @@ func askedModels() map[string]askedFor {
 			"attention.value_length_mla": uint32(20)})
 		return keys
 	}
-	indexed := func(keys modelKeys) modelKeys { // the other engine wants an index head of twice the numbers that are rotated
+	// the other engine wants an index head of twice the numbers that are rotated
+	indexed := func(keys modelKeys) modelKeys {
 		maps.Copy(keys, latent(modelKeys{"attention.q_lora_rank": uint32(40), "attention.indexer.key_length": uint32(64)}))
 		keys["rope.dimension_count"], keys["attention.key_length"] = uint32(32), uint32(56)
 		keys["attention.key_length_mla"] = uint32(48)
@@ -454,11 +455,14 @@ func askedModels() map[string]askedFor {
 			also: []string{"blk.*.attn_k.weight", "blk.*.attn_v.weight", "blk.*.attn_k_norm.weight"}},
 		"bitnet": {arch: "bitnet", also: []string{"blk.*.attn_q.scale", "blk.*.attn_k.scale", "blk.*.attn_v.scale",
 			"blk.*.attn_output.scale", "blk.*.ffn_gate.scale", "blk.*.ffn_up.scale", "blk.*.ffn_down.scale"}},
-		"rwkv7": {arch: "rwkv7", layers: 2, keys: modelKeys{"embedding_length": uint32(128), "attention.head_count": uint32(0),
-			"attention.head_count_kv": nil, "attention.layer_norm_rms_epsilon": nil, "attention.layer_norm_epsilon": float32(1e-5),
-			"wkv.head_size": uint32(64), "attention.decay_lora_rank": uint32(12), "attention.iclr_lora_rank": uint32(10),
-			"attention.value_residual_mix_lora_rank": uint32(8), "attention.gate_lora_rank": uint32(20),
-			"token_shift_count": uint32(2)},
+		"rwkv7": {arch: "rwkv7", layers: 2,
+			keys: modelKeys{"embedding_length": uint32(128), "attention.head_count": uint32(0),
+				"attention.head_count_kv": nil, "attention.layer_norm_rms_epsilon": nil,
+				"attention.layer_norm_epsilon": float32(1e-5),
+				"wkv.head_size":                uint32(64), "attention.decay_lora_rank": uint32(12),
+				"attention.iclr_lora_rank":               uint32(10),
+				"attention.value_residual_mix_lora_rank": uint32(8), "attention.gate_lora_rank": uint32(20),
+				"token_shift_count": uint32(2)},
 			also: []string{"token_embd_norm.bias", "output_norm.bias", "blk.*.attn_norm.bias", "blk.*.attn_norm_2.bias"}},
 		"nanbeige": {arch: "nanbeige", layers: 2, keys: modelKeys{"num_loops": uint32(3)}},
 	}

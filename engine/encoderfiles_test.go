@@ -55,8 +55,8 @@ func TestEncoderFilesRefused(t *testing.T) {
 	}
 }
 
-// editedEncoder is an encoder's file without one tensor, with one more, and with a key that has another value, or is not
-// there if that is nil.
+// editedEncoder is an encoder's file without one tensor, with one more, and with a key that has another value, or is
+// not there if that is nil.
 func editedEncoder(t *testing.T, name, drop, add string, kv gguf.KV) []byte {
 	t.Helper()
 	raw, err := os.ReadFile(testkit.Shared(t, "families/encoders/"+name+".gguf"))

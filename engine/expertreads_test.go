@@ -43,8 +43,8 @@ func TestExpertReads(t *testing.T) {
 	}
 }
 
-// A model's passes, prompts among them, teach its costs what passes of few rows read: with all tokens alike no more than
-// one, else more, and at most all experts.
+// A model's passes, prompts among them, teach its costs what passes of few rows read: with all tokens alike no more
+// than one, else more, and at most all experts.
 func TestCostsKnowWhatExpertsRead(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	data := randommodel.Recipes()["qwen3moe"].File(t)

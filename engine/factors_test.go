@@ -85,7 +85,8 @@ func TestFactorsOfEveryMatrix(t *testing.T) {
 	}
 }
 
-// withFactors is a model's file in which matrices are divided by powers of two, which their NAME.scale has, and how many.
+// withFactors is a model's file in which matrices are divided by powers of two, which their NAME.scale has, and how
+// many.
 func withFactors(t *testing.T, file []byte, takes func(matrix string) bool) (scaled []byte, matrices int) {
 	r := rand.New(rand.NewPCG(1, 2))
 	own := map[string][]float32{} // the factors of BitNet and Gemma 4

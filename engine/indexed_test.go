@@ -93,7 +93,8 @@ func TestIndexedRefused(t *testing.T) {
 		"attention.indexer.key_length": uint32(16), "attention.indexer.top_k": uint32(0)}) {
 		keys := a.all()
 		keys[key] = v
-		if _, err := Describe(headerOf(t, a.kvs(keys), tensors, "x.gguf")); err == nil || !strings.Contains(err.Error(), key) {
+		if _, err := Describe(headerOf(t, a.kvs(keys), tensors, "x.gguf")); err == nil ||
+			!strings.Contains(err.Error(), key) {
 			t.Errorf("%s %v: %v", key, v, err)
 		}
 	}

@@ -87,8 +87,8 @@ func (g *mixedGolden) check(t *testing.T, m *Model) {
 	}
 }
 
-// TestMixedTypesOneAnswer: as the file is, its logits are the same with any kernels, threads and numbers of tokens at a time, and
-// those of the same weights in float32 but for the quantized activations.
+// TestMixedTypesOneAnswer: as the file is, its logits are the same with any kernels, threads and numbers of tokens at a
+// time, and those of the same weights in float32 but for the quantized activations.
 func TestMixedTypesOneAnswer(t *testing.T) {
 	for _, mixed := range mixedModels {
 		t.Run(mixed.name, func(t *testing.T) {

@@ -235,7 +235,8 @@ func TestDraftTextOfHeads(t *testing.T) {
 			if blocks == 1 {
 				continue
 			}
-			next := Segment{Session: s, Tokens: []int32{3}, States: slices.Clone(text.states[:len(text.states)/12]), Logits: Last}
+			next := Segment{Session: s, Tokens: []int32{3}, States: slices.Clone(text.states[:len(text.states)/12]),
+				Logits: Last}
 			rows[j] = append(rows[j], forward(t, head, Batch{next})[0].Logits.Data...)
 		}
 		n := len(rows[0]) / v

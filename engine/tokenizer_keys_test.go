@@ -72,7 +72,8 @@ func TestTokenizerKeys(t *testing.T) {
 
 // TestTokenizerKeysHaveTheirTypes: a key of another type is an error that names it, whichever it is.
 func TestTokenizerKeysHaveTheirTypes(t *testing.T) {
-	for _, name := range []string{"pre", "bos_token_id", "eos_token_id", "unknown_token_id", "add_bos_token", "add_eos_token",
+	for _, name := range []string{"pre", "bos_token_id", "eos_token_id", "unknown_token_id", "add_bos_token",
+		"add_eos_token",
 		"add_sep_token", "add_space_prefix", "remove_extra_whitespaces", "eot_token_id", "eom_token_id"} {
 		name = "tokenizer.ggml." + name
 		_, err := ReadTokenizer(tokenizerFile(t, gguf.KV{Key: name, Value: []float32{1}}))

@@ -12,8 +12,8 @@ import (
 	"github.com/specgo/spec/tensor"
 )
 
-// TestWeightTypes: every type of the format either runs, with the sizes that the format gives it, or is refused by name with the
-// tensor's.
+// TestWeightTypes: every type of the format either runs, with the sizes that the format gives it, or is refused by name
+// with the tensor's.
 func TestWeightTypes(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	refused := map[string]bool{}
@@ -33,14 +33,16 @@ func TestWeightTypes(t *testing.T) {
 		if refused[typ.String()] {
 			file := s.File(t)
 			_, openErr := New(context.Background(), rt, bytes.NewReader(file), int64(len(file)), Options{Name: "bad.gguf"})
-			if err == nil || !errors.Is(openErr, ErrWeightType) || !strings.Contains(openErr.Error(), typ.String()) || !strings.Contains(openErr.Error(), name) {
+			if err == nil || !errors.Is(openErr, ErrWeightType) || !strings.Contains(openErr.Error(), typ.String()) ||
+				!strings.Contains(openErr.Error(), name) {
 				t.Errorf("%v: %v", typ, openErr)
 			}
 			continue
 		}
 		runs++
 		if err != nil || to.BlockWeights() != typ.BlockWeights() || to.BlockBytes() != typ.BlockBytes() {
-			t.Errorf("%v: %v, blocks of %d weights in %d bytes, the format says %d in %d", typ, err, to.BlockWeights(), to.BlockBytes(), typ.BlockWeights(), typ.BlockBytes())
+			t.Errorf("%v: %v, blocks of %d weights in %d bytes, the format says %d in %d", typ, err, to.BlockWeights(),
+				to.BlockBytes(), typ.BlockWeights(), typ.BlockBytes())
 		}
 	}
 	for to := tensor.Type(0); to.Valid(); to++ {

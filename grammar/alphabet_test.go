@@ -73,7 +73,8 @@ func TestBoundToAlphabet(t *testing.T) {
 		{source: `root ::= "a" ("b" "é" | "c")`, tokens: letters("abcé"), yes: []string{"ac", "abé"}},
 		{source: `root ::= "aé" | "b" root "é"`, tokens: letters("ab"), missing: "é"},
 		{source: `root ::= "a" [x-z]? "b"`, tokens: letters("ab"), yes: []string{"ab"}},
-		{source: `root ::= "a" [x-z]+ | "b" [w-z]{0,3}`, tokens: letters("abw"), yes: []string{"b", "bww"}, no: []string{"a"}},
+		{source: `root ::= "a" [x-z]+ | "b" [w-z]{0,3}`, tokens: letters("abw"), yes: []string{"b", "bww"},
+			no: []string{"a"}},
 		{source: `root ::= "a" r | "b"` + "\nr ::= \"c\" s\ns ::= r | \"d\"", tokens: letters("abc"),
 			yes: []string{"b"}, no: []string{"a"}},
 		{source: `/abb[é-ö]|bc/`, tokens: letters("abc"), yes: []string{"bc"}, no: []string{"a", "b"}},
@@ -92,8 +93,9 @@ func TestBoundToAlphabet(t *testing.T) {
 			no: []string{`"ö"`, `""`}},
 		{source: `{"type":"string","pattern":"^é$","maxLength":3}`, tokens: letters(`"ab`), missing: "?"},
 		{source: `{"type":"string"}`, tokens: letters(`"aé`), yes: []string{`"aé"`, `""`}},
-		{source: object(`{"ä":{"type":"null"},"b":{"enum":["ß",1]}}`), tokens: letters(`"b:{},1`), yes: []string{`{}`, `{"b":1}`},
-			no: []string{`{"b":"`}},
+		{source: object(`{"ä":{"type":"null"},"b":{"enum":["ß",1]}}`), tokens: letters(`"b:{},1`),
+			yes: []string{`{}`, `{"b":1}`},
+			no:  []string{`{"b":"`}},
 		{source: object(`{"ä":{"type":"null"}}`), tokens: letters(ascii), yes: []string{`{}`, `{"\u00e4":null}`}},
 	} {
 		var g *Grammar
@@ -234,7 +236,8 @@ func TestControlTokensOfVocabulary(t *testing.T) {
 			int32(slices.Index(namesOf(tokens), "<|m|>"))); !ok || err != nil {
 			t.Error("the control token is not allowed", err)
 		}
-		quoted, err := ParseSchema(nil, []byte(`{"type":"string"}`), SchemaOptions{Notation: Notation{Quote: ControlToken("<|x|>")}})
+		quoted, err := ParseSchema(nil, []byte(`{"type":"string"}`),
+			SchemaOptions{Notation: Notation{Quote: ControlToken("<|x|>")}})
 		if err != nil {
 			t.Fatal(err)
 		}

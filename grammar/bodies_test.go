@@ -8,7 +8,8 @@ import (
 // TestBodies: a mask is the same with the slices of free strings and without, in every state along texts; and free
 // strings use them.
 func TestBodies(t *testing.T) {
-	v := bytesVocabulary{words: []string{`",`, `"}`, `":"`, `a"`, `ab`, `a\`, `\n`, `\u00e`, `\ud8`, "\xe2\x82", "\xac\"", "é", `"b"`, "\n", " x",
+	v := bytesVocabulary{words: []string{`",`, `"}`, `":"`, `a"`, `ab`, `a\`, `\n`, `\u00e`, `\ud8`, "\xe2\x82", "\xac\"",
+		"é", `"b"`, "\n", " x",
 		`\""`, "\x7f", "long word", `e","`, "\xff", "12", `x"}`}}
 	for _, c := range []struct {
 		schema, text string

@@ -159,7 +159,8 @@ func TestComposed(t *testing.T) {
 
 // TestSpaces: one space behind colons and commas, not inside of strings.
 func TestSpaces(t *testing.T) {
-	g, err := ParseSchema(nil, []byte(`{"type":"object","properties":{"a":{"type":"array","items":{"const":"x,y:z"}},"b":{"type":"null"}},"required":["a","b"]}`), SchemaOptions{Spaces: true})
+	g, err := ParseSchema(nil,
+		[]byte(`{"type":"object","properties":{"a":{"type":"array","items":{"const":"x,y:z"}},"b":{"type":"null"}},"required":["a","b"]}`), SchemaOptions{Spaces: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -215,8 +215,8 @@ func TestConcurrent(t *testing.T) {
 	wait.Wait()
 }
 
-// Texts of several grammars of one vocabulary go on at once: each operation alone in its goroutine, so that no other lock
-// orders them.
+// Texts of several grammars of one vocabulary go on at once: each operation alone in its goroutine, so that no other
+// lock orders them.
 func TestConstraintsOfOneVocabularyGoOnAtOnce(t *testing.T) {
 	v := NewVocabulary(bytesVocabulary{testWords}, VocabularyOptions{})
 	var calls []func()

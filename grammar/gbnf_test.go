@@ -48,7 +48,8 @@ func (v bytesVocabulary) encode(text string) (ids []int32) {
 
 // machineOf runs a grammar without bounds of memory.
 func machineOf(g *Grammar) (*machine, int32) {
-	return newMachine(context.Background(), g, nil, Limits{Steps: math.MaxInt}.withDefaults(), func(int) bool { return true })
+	return newMachine(context.Background(), g, nil, Limits{Steps: math.MaxInt}.withDefaults(),
+		func(int) bool { return true })
 }
 
 // accepts feeds text byte by byte and reports whether it may end there.
@@ -75,9 +76,11 @@ func (m *machine) accepts(t testing.TB, at int32, text string) bool {
 	return m.states[at].final
 }
 
-// A text written as a literal is taken as it is, and nothing near it: no character of it means anything to the notation.
+// A text written as a literal is taken as it is, and nothing near it: no character of it means anything to the
+// notation.
 func TestLiteralIsItsText(t *testing.T) {
-	for _, text := range []string{"a", `"`, `\`, `\"\\`, "a\nb\r\t\x00\x1f\x7f", "[a-z]* | root ::= (b)", "é世🙂", `\x41`, "# no comment"} {
+	for _, text := range []string{"a", `"`, `\`, `\"\\`, "a\nb\r\t\x00\x1f\x7f", "[a-z]* | root ::= (b)", "é世🙂", `\x41`,
+		"# no comment"} {
 		g, err := ParseGBNF(nil, "root ::= "+Literal(text))
 		if err != nil {
 			t.Errorf("%q: %v", text, err)

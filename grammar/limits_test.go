@@ -89,7 +89,8 @@ func TestLimitsOfSources(t *testing.T) {
 		{"Nesting", Limits{Nesting: 5}, 5, func(n int) string { return nested(`{"items":`, `true`, "}")(n) }},
 		{"Nesting", Limits{Nesting: 5}, 5, func(n int) string { return `{"const":` + nested("[", `1`, "]")(n-1) + `}` }},
 		{"Nesting", Limits{Nesting: 5}, 5, func(n int) string { return `{"pattern":"` + nested("(", "a", ")")(n) + `"}` }},
-		{"Nesting", Limits{Nesting: 5}, 5, func(n int) string { return `{"pattern":"` + nested("(?:x|(?=", "a", "))")(n/2) + `"}` }},
+		{"Nesting", Limits{Nesting: 5}, 5,
+			func(n int) string { return `{"pattern":"` + nested("(?:x|(?=", "a", "))")(n/2) + `"}` }},
 		{"References", Limits{References: 4}, 4, func(n int) string {
 			defs := repeated(n-1, func(i int) string { return fmt.Sprintf(`"d%d":{"$ref":"#/$defs/d%d"}`, i, i+1) })
 			return fmt.Sprintf(`{"allOf":[{"$ref":"#/$defs/d0"},{"type":"object"}],"$defs":{%s,"d%d":{"type":"object"}}}`, defs,
@@ -232,8 +233,9 @@ func hostileSources(k int) []struct{ name, source, limit string } {
 		{"a bound with a large exponent", `{"type":"number","exclusiveMaximum":-1e9223372036854775807}`, "Digits"},
 		{"many long bounds", `{"anyOf":[` + repeated(
 			2000, func(int) string { return `{"minimum":-1e308,"maximum":1e308}` }) + `]}`, "Bytes"},
-		{"schemas of their own type", `{"oneOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/a"}],"$defs":{"a":{"type":"object","properties":{` +
-			repeated(10, member) + `},"required":[` + repeated(10, name) + `]}}}`, ""},
+		{"schemas of their own type",
+			`{"oneOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/a"}],"$defs":{"a":{"type":"object","properties":{` +
+				repeated(10, member) + `},"required":[` + repeated(10, name) + `]}}}`, ""},
 		{"many empty rules", chain(70000*k, func(i int) int { return i }), "Rules"},
 		{"60,000 empty rules backward", chain(60000, func(i int) int { return 59999 - i }), ""},
 		{"25 counted alternatives", `root ::= "x"` + twice(` | [a-z]* "a" [a-z]{30}`, 25), "Memory"},

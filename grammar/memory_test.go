@@ -140,7 +140,8 @@ func TestLeastRecentlyUsedGoes(t *testing.T) {
 			t.Fatalf("%d bytes of %d", v.used, v.limits.Memory)
 		}
 	}
-	if got := strings.Join(order, " "); got != "[true true true] [true false true] [true false false] [false false false]" {
+	if got := strings.Join(order,
+		" "); got != "[true true true] [true false true] [true false false] [false false false]" {
 		t.Errorf("grammars that are kept: %s", got)
 	}
 	kept := 0

@@ -43,7 +43,8 @@ func TestKeywords(t *testing.T) {
 		{`{"type":"string","pattern":"^[é-í]+$","maxLength":2}`, []string{`"é"`, `"\u00e9\u00EA"`},
 			[]string{`"éêí"`, `"\u00e8"`}},
 		{`{"type":"string"}`, []string{`"\ud83d\ude00"`, `"😀"`}, []string{`"\ud83d"`, `"\ude00\ud83d"`}},
-		{`{"type":"string","maxLength":1000000,"minLength":1}`, []string{`"a"`, `"\ud83d\ude00"`}, []string{`""`, `"\ud83d"`}},
+		{`{"type":"string","maxLength":1000000,"minLength":1}`, []string{`"a"`, `"\ud83d\ude00"`},
+			[]string{`""`, `"\ud83d"`}},
 		{`{"type":"string","minLength":1025,"maxLength":1026}`, []string{`"` + strings.Repeat("é", 1025) + `"`},
 			[]string{`"` + strings.Repeat("a", 1024) + `"`, `"` + strings.Repeat("a", 1027) + `"`}},
 		{`{"type":"array","maxItems":100000,"items":{"type":"null"}}`, []string{`[]`, `[null,null]`}, []string{`[1]`}},
@@ -53,8 +54,9 @@ func TestKeywords(t *testing.T) {
 		// Regular expressions.
 		{`{"type":"string","pattern":"^[^,]{2,2000}$"}`, []string{`"\\\"x"`, `"\u00e9😀"`, `"a\n"`}, []string{`"a"`, `"a,b"`,
 			`"\u002c\u002c"`}},
-		{`{"type":"string","pattern":"^\\p{L}{1,50}( \\p{L}{1,50})?$"}`, []string{`"äß"`, `"\u00e4 b"`}, []string{`""`, `" b"`,
-			`"a b c"`}},
+		{`{"type":"string","pattern":"^\\p{L}{1,50}( \\p{L}{1,50})?$"}`, []string{`"äß"`, `"\u00e4 b"`},
+			[]string{`""`, `" b"`,
+				`"a b c"`}},
 		{`{"type":"string","pattern":"^(?=.*[A-Z])(?=.*\\d).{4,}$"}`, []string{`"aB1c"`, `"1234A"`},
 			[]string{`"abc1"`, `"B1"`}},
 		{`{"type":"string","pattern":"^(?!\\.)(?!.*\\.\\.)[a-z.]+$"}`, []string{`"a.b"`, `"a."`}, []string{`".a"`,
@@ -348,8 +350,8 @@ func TestAmbiguousReferences(t *testing.T) {
 	}
 }
 
-// TestIgnored: what has no effect is listed with the place where it was met first; an assertion that a grammar cannot hold is
-// refused, or with Relaxed listed too.
+// TestIgnored: what has no effect is listed with the place where it was met first; an assertion that a grammar cannot
+// hold is refused, or with Relaxed listed too.
 func TestIgnored(t *testing.T) {
 	const source = `{"title":"t","type":"object","x-a":1,"properties":{"a/b":{"type":"string",` +
 		`"format":"color","contentEncoding":"hex","title":"u"},

@@ -567,7 +567,8 @@ func TestCutURL(t *testing.T) {
 			t.Errorf("%s: %+v, %v, %v", s, r, ok, err)
 		}
 	}
-	for _, s := range []string{"Own/Name", "/home/x.gguf", "https://example.com/Own/Name", "http://hub.local/Own/Name", ""} {
+	for _, s := range []string{"Own/Name", "/home/x.gguf", "https://example.com/Own/Name", "http://hub.local/Own/Name",
+		""} {
 		if r, ok, err := CutURL(s, ""); ok || err != nil {
 			t.Errorf("%s: %+v, %v, %v", s, r, ok, err)
 		}

@@ -73,15 +73,17 @@ func TestAnswerGoesOn(t *testing.T) {
 	if !strings.HasSuffix(prompt, "func Begin(") {
 		t.Errorf("the prompt ends with %q", prompt[max(0, len(prompt)-40):])
 	}
-	again, _ := decode(t, s.post("/apply-template", `{`+talk+`,"continue_final_message":false}`, 200)).get(t, "prompt").(string)
+	again, _ := decode(t, s.post("/apply-template", `{`+talk+`,"continue_final_message":false}`, 200)).get(t,
+		"prompt").(string)
 	if strings.HasSuffix(again, "func Begin(") || !strings.Contains(again, "func Begin(") {
 		t.Errorf("without: %q", again)
 	}
 	for _, path := range []string{"/v1/chat/completions", "/v1/messages", "/api/chat"} {
 		s.post(path, `{"model":"go",`+talk+map[bool]string{true: `}`, false: `,"max_tokens":4}`}[path == "/api/chat"], 200)
 	}
-	text := s.post("/v1/chat/completions", `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"},`+
-		`{"role":"assistant","content":"c"}]}`, 400)
+	text := s.post("/v1/chat/completions",
+		`{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"},`+
+			`{"role":"assistant","content":"c"}]}`, 400)
 	if !strings.Contains(text, "two messages of the assistant") {
 		t.Error(text)
 	}

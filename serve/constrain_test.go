@@ -232,8 +232,8 @@ func TestCompilationsWaitInTheirQueue(t *testing.T) {
 	leave()
 }
 
-// A request that is refused before its answer, wherever, leaves its model, and its places, to others; an error without a
-// code has none, rather than an empty one.
+// A request that is refused before its answer, wherever, leaves its model, and its places, to others; an error without
+// a code has none, rather than an empty one.
 func TestRefusedRequestsHoldNothing(t *testing.T) {
 	s := newTester(t, func(o *Options) { o.Parallel = 1 })
 	for _, body := range []string{

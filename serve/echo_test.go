@@ -59,7 +59,8 @@ func TestEchoLogprobs(t *testing.T) {
 		Tokens  []int32 `json:"tokens"`
 	}
 	const first = "func (r *Ring) Push("
-	body := s.post("/completion", `{"prompt":"`+first+`","n_predict":90,"temperature":0,"return_tokens":true,"ignore_eos":true}`, 200)
+	body := s.post("/completion",
+		`{"prompt":"`+first+`","n_predict":90,"temperature":0,"return_tokens":true,"ignore_eos":true}`, 200)
 	if err := json.Unmarshal([]byte(body), &written); err != nil || len(written.Tokens) != 90 {
 		t.Fatal(err, body)
 	}
@@ -73,7 +74,8 @@ func TestEchoLogprobs(t *testing.T) {
 	}
 	n := len(ids.Tokens)
 	prompt := encode(append(slices.Clone(ids.Tokens), written.Tokens...))
-	for _, more := range []string{`,"max_tokens":0`, `,"max_tokens":1`, `,"max_tokens":0,"stream":true`, `,"max_tokens":1,"stream":true`} {
+	for _, more := range []string{`,"max_tokens":0`, `,"max_tokens":1`, `,"max_tokens":0,"stream":true`,
+		`,"max_tokens":1,"stream":true`} {
 		text, finish, got, generated := echoed(t, s, fmt.Sprintf(`{"prompt":%s,"echo":true,"logprobs":3%s}`, prompt, more))
 		answer := strings.Count(more, ":1")
 		if len(got.Each) != n+90+answer || got.Each[0] != nil || got.Top[0] != nil || finish != "length" {

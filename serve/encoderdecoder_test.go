@@ -61,7 +61,8 @@ func TestEncoderDecoder(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	o := decode(t, s.post("/v1/completions", `{"prompt":["a word","some other words"],"n":2,"max_tokens":8,`+more+`}`, 200))
+	o := decode(t, s.post("/v1/completions", `{"prompt":["a word","some other words"],"n":2,"max_tokens":8,`+more+`}`,
+		200))
 	for i, want := range []object{one, nil, two, nil} { // the others have another seed
 		if want != nil && text(o, i) != text(want, 0) {
 			t.Errorf("answer %d: %q, expected %q", i, text(o, i), text(want, 0))
@@ -71,7 +72,8 @@ func TestEncoderDecoder(t *testing.T) {
 		t.Errorf("%v prompt tokens, expected 6 and 15", n)
 	}
 	streamed := ""
-	for _, e := range events(t, s.post("/v1/completions", `{"prompt":"a word","stream":true,"max_tokens":8,`+more+`}`, 200)) {
+	for _, e := range events(t,
+		s.post("/v1/completions", `{"prompt":"a word","stream":true,"max_tokens":8,`+more+`}`, 200)) {
 		if e != "[DONE]" {
 			streamed += text(decode(t, e), 0)
 		}

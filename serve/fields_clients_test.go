@@ -61,7 +61,8 @@ var clientSamples = map[string]sample{
 func TestNamesOfOtherServers(t *testing.T) {
 	s := newTester(t, nil)
 	text := func(more string) string {
-		o := decode(t, s.post("/completion", `{"prompt":"func main() {\n","n_predict":24,"temperature":1,"seed":3`+more+`}`, 200))
+		o := decode(t, s.post("/completion", `{"prompt":"func main() {\n","n_predict":24,"temperature":1,"seed":3`+more+`}`,
+			200))
 		return o.get(t, "content").(string)
 	}
 	plain := text("")

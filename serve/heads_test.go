@@ -80,7 +80,8 @@ func TestHeads(t *testing.T) {
 		if st := m.Stats().Draft; st.Segments <= st.Passes {
 			t.Errorf("%d passes of the head for %d segments: none is shared", st.Passes, st.Segments)
 		}
-		if got := strings.Join(m.drafters(), " "); got != "tree splice model eagle eagle-tree ngram suffix self self-splice early-exit none" {
+		if got := strings.Join(m.drafters(),
+			" "); got != "tree splice model eagle eagle-tree ngram suffix self self-splice early-exit none" {
 			t.Errorf("offered: %s", got)
 		}
 		release()
@@ -143,7 +144,8 @@ func TestServedMTP(t *testing.T) {
 		var wait sync.WaitGroup
 		for i := range 3 {
 			wait.Go(func() {
-				body := fmt.Sprintf(`{"prompt":"func %d","max_tokens":60,"temperature":0.7,"seed":%d,"speculation":{"drafter":"%s"}}`, i, i, drafter)
+				body := fmt.Sprintf(
+					`{"prompt":"func %d","max_tokens":60,"temperature":0.7,"seed":%d,"speculation":{"drafter":"%s"}}`, i, i, drafter)
 				o := decode(t, s.post("/v1/completions", body, 200))
 				got := o.get(t, "choices", 0, "text").(string)
 				mu.Lock()

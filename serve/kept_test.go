@@ -35,7 +35,8 @@ func TestServeKeepsItsCallersTLS(t *testing.T) {
 	}
 }
 
-// A histogram has the sum of what was observed, counts at its bounds and beyond, and labels are quoted as Prometheus does.
+// A histogram has the sum of what was observed, counts at its bounds and beyond, and labels are quoted as Prometheus
+// does.
 func TestHistogramsAddUpAndLabelsAreQuoted(t *testing.T) {
 	var h histogram
 	for _, x := range []float64{0.5, 1, 1.5, 4, 9} {
@@ -105,8 +106,8 @@ func TestClosedModelsEndTheirSessions(t *testing.T) {
 	}
 }
 
-// A model whose chat template cannot be executed writes texts, and refuses conversations; the log has why a model could not
-// be loaded, and the client does not.
+// A model whose chat template cannot be executed writes texts, and refuses conversations; the log has why a model could
+// not be loaded, and the client does not.
 func TestBrokenTemplatesAndModelsAreToldApart(t *testing.T) {
 	p, err := pair()
 	if err != nil {
@@ -121,11 +122,13 @@ func TestBrokenTemplatesAndModelsAreToldApart(t *testing.T) {
 		}
 	})
 	s.post("/v1/completions", `{"model":"template","prompt":"a","max_tokens":1}`, 200)
-	text := s.post("/v1/chat/completions", `{"model":"template","messages":[{"role":"user","content":"a"}],"max_tokens":1}`, 400)
+	text := s.post("/v1/chat/completions",
+		`{"model":"template","messages":[{"role":"user","content":"a"}],"max_tokens":1}`, 400)
 	if !strings.Contains(text, "no_chat_template") {
 		t.Error(text)
 	}
-	if text := s.post("/v1/completions", `{"model":"broken","prompt":"a"}`, 503); strings.Contains(text, "its own reason") {
+	if text := s.post("/v1/completions", `{"model":"broken","prompt":"a"}`, 503); strings.Contains(text,
+		"its own reason") {
 		t.Error(text)
 	}
 	if !strings.Contains(log.String(), "its own reason") {
@@ -138,13 +141,16 @@ func TestErrorsOfBodiesNameTheirPlace(t *testing.T) {
 	s := newTester(t, nil)
 	chat := func(tools string) string { return `{"messages":[{"role":"user","content":"a"}],"tools":` + tools + `}` }
 	for _, c := range []struct{ body, want string }{
-		{`{"a":`, "a: not JSON: "}, {`{`, "the body: not JSON: "}, {`nope`, "the body: not JSON: "}, {`[]`, "the body: not a JSON object"}, {`{x}`, "the body: not JSON: "},
+		{`{"a":`, "a: not JSON: "}, {`{`, "the body: not JSON: "}, {`nope`, "the body: not JSON: "},
+		{`[]`, "the body: not a JSON object"}, {`{x}`, "the body: not JSON: "},
 		{`{"model":"a",x}`, "the body: not JSON: "},
-		{`{"messages":1}`, "messages"}, {chat(`1`), "tools"}, {chat(`[{"type":"function","function":{"name":1}}]`), "tools[0].function.name"},
+		{`{"messages":1}`, "messages"}, {chat(`1`), "tools"},
+		{chat(`[{"type":"function","function":{"name":1}}]`), "tools[0].function.name"},
 		{chat(`[{"type":"function","function":{"name":"f","parameters":1}}]`), "tools[0].function.parameters"},
 		{chat(`[{"type":"x"}]`), "tools[0].type"}, {chat(`[{"function":{"name":"f"}}]`), "tools[0].type"},
 	} {
-		if text := s.post("/v1/chat/completions", c.body, 400); !strings.Contains(text, c.want) || strings.Contains(text, "%!") {
+		if text := s.post("/v1/chat/completions", c.body, 400); !strings.Contains(text, c.want) ||
+			strings.Contains(text, "%!") {
 			t.Errorf("%s: no %q in %s", c.body, c.want, text)
 		}
 	}
@@ -159,8 +165,10 @@ func (s *sent) flush() error          { return nil }
 // What the end of an answer releases is sent before the reason for its end: content, reasoning or a call.
 func TestTheEndReleasesWhatWasHeldBack(t *testing.T) {
 	for name, d := range map[string]*delta{
-		"content": {Event: spec.Event{Text: "x", Finish: "stop"}}, "reasoning": {Event: spec.Event{Reasoning: "x", Finish: "stop"}},
-		"calls": {Event: spec.Event{Calls: []spec.CallPart{{Arguments: "x"}}, Finish: "stop"}}, "nothing": {Event: spec.Event{Finish: "stop"}},
+		"content":   {Event: spec.Event{Text: "x", Finish: "stop"}},
+		"reasoning": {Event: spec.Event{Reasoning: "x", Finish: "stop"}},
+		"calls":     {Event: spec.Event{Calls: []spec.CallPart{{Arguments: "x"}}, Finish: "stop"}},
+		"nothing":   {Event: spec.Event{Finish: "stop"}},
 	} {
 		to, f := &sent{}, &chatForm{reading: &reading{request: &request{}}, open: 2}
 		f.delta(to, d)

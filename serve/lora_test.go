@@ -24,7 +24,8 @@ func TestAdapters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := randommodel.Adapter{Seed: 3, Spread: 0.3, Keys: map[string]gguf.Value{"adapter.lora.task_name": "rank"}}.File(t,
+	file := randommodel.Adapter{Seed: 3, Spread: 0.3,
+		Keys: map[string]gguf.Value{"adapter.lora.task_name": "rank"}}.File(t,
 		base)
 	f, err := gguf.Open(bytes.NewReader(file), int64(len(file)), "lora.gguf")
 	if err != nil {
@@ -65,7 +66,8 @@ func TestAdapters(t *testing.T) {
 	if got := ask(""); got != plain {
 		t.Errorf("%q, want %q", got, plain)
 	}
-	for _, bad := range []string{`{}`, `[{"id":1,"scale":1}]`, `[{"id":0}]`, `[1]`, `[{"id":0,"scale":1},{"id":0,"scale":1}]`} {
+	for _, bad := range []string{`{}`, `[{"id":1,"scale":1}]`, `[{"id":0}]`, `[1]`,
+		`[{"id":0,"scale":1},{"id":0,"scale":1}]`} {
 		if text := s.post("/lora-adapters", bad, 400); !strings.Contains(text, "lora") {
 			t.Errorf("%s: %s", bad, text)
 		}

@@ -62,8 +62,10 @@ func managed(t *testing.T, change func(*Options)) (*tester, *fakeStore) {
 // changes are requests that change which models there are.
 var changes = [][3]string{
 	{"POST", "/api/pull", `{"model":"new"}`}, {"DELETE", "/api/delete", `{"model":"kept"}`},
-	{"POST", "/api/copy", `{"source":"kept","destination":"twin"}`}, {"POST", "/api/create", `{"model":"made","from":"kept"}`},
-	{"POST", "/api/generate", `{"model":"kept","keep_alive":0}`}, {"POST", "/api/chat", `{"messages":[],"keep_alive":"0s"}`},
+	{"POST", "/api/copy", `{"source":"kept","destination":"twin"}`},
+	{"POST", "/api/create", `{"model":"made","from":"kept"}`},
+	{"POST", "/api/generate", `{"model":"kept","keep_alive":0}`},
+	{"POST", "/api/chat", `{"messages":[],"keep_alive":"0s"}`},
 }
 
 // Only an admin's key, or any client where the server says so, changes which models there are; what is refused says
@@ -75,7 +77,8 @@ func TestWhoMayManage(t *testing.T) {
 		key    string
 		want   int
 	}{
-		"nobody's server": {nil, "", 403}, "a guest": {keys, "guest", 403}, "an admin": {keys, "boss", 200}, "no key": {keys, "", 401},
+		"nobody's server": {nil, "", 403}, "a guest": {keys, "guest", 403}, "an admin": {keys, "boss", 200},
+		"no key":              {keys, "", 401},
 		"the flag":            {func(o *Options) { o.AllowManage = true }, "", 200},
 		"the flag, a guest":   {func(o *Options) { keys(o); o.AllowManage = true }, "guest", 200},
 		"the flag and no key": {func(o *Options) { keys(o); o.AllowManage = true }, "", 401},

@@ -113,9 +113,12 @@ func linted(name string, f *family) (problems []string) {
 		say(strings.Contains(strings.ToLower("_"+name+"_"), "_"+kind+"_"), "the type in the name")
 	}
 	for _, word := range strings.Split(name, "_") {
-		say(slices.Contains([]string{"s", "ms", "us", "ns", "sec", "b", "kb", "mb", "gb", "min", "h"}, word), "the abbreviated unit "+word)
-		say(slices.Contains([]string{"milliseconds", "microseconds", "nanoseconds", "minutes", "hours", "days", "kilobytes", "megabytes",
-			"gigabytes", "kibibytes", "mebibytes", "gibibytes", "bits", "percent", "celsius", "grams"}, word), "the unit "+word+", no base unit")
+		say(slices.Contains([]string{"s", "ms", "us", "ns", "sec", "b", "kb", "mb", "gb", "min", "h"}, word),
+			"the abbreviated unit "+word)
+		say(slices.Contains([]string{"milliseconds", "microseconds", "nanoseconds", "minutes", "hours", "days", "kilobytes",
+			"megabytes",
+			"gigabytes", "kibibytes", "mebibytes", "gibibytes", "bits", "percent", "celsius", "grams"}, word),
+			"the unit "+word+", no base unit")
 	}
 	return problems
 }
@@ -175,7 +178,8 @@ func sortedBuckets(name string, f *family) (keys []string) {
 
 // proc is a process' folder in /proc; its name has blanks and a parenthesis.
 var proc = fstest.MapFS{
-	"stat": {Data: []byte("7 (a b) c) S 1 7 7 0 -1 4194560 1 2 3 4 150 50 0 0 20 0 9 0 77 4096000 25 18446744073709551615 1 1\n")},
+	"stat": {Data: []byte(
+		"7 (a b) c) S 1 7 7 0 -1 4194560 1 2 3 4 150 50 0 0 20 0 9 0 77 4096000 25 18446744073709551615 1 1\n")},
 	"limits": {Data: []byte("Limit                     Soft Limit           Hard Limit           Units     \n" +
 		"Max open files            1024                 524288               files     \n")},
 	"fd/0": {}, "fd/1": {}, "fd/2": {},
@@ -251,8 +255,9 @@ func TestMetricsByModel(t *testing.T) {
 		"spec_model_generated_tokens_total" + ours: 12, "vllm:generation_tokens_total" + theirs: 12,
 		"spec_queue_seconds_count" + ours: 2, "vllm:request_queue_time_seconds_count" + theirs: 2,
 		"spec_request_seconds_count" + ours: 2, "spec_time_to_first_token_seconds_count" + ours: 2,
-		"spec_model_requests_running" + ours: 0, "vllm:num_requests_running" + theirs: 0, "vllm:num_requests_waiting" + theirs: 0,
-		"process_cpu_seconds_total{}": 2, "process_open_fds{}": 3, "process_max_fds{}": 1024,
+		"spec_model_requests_running" + ours: 0, "vllm:num_requests_running" + theirs: 0,
+		"vllm:num_requests_waiting" + theirs: 0,
+		"process_cpu_seconds_total{}":        2, "process_open_fds{}": 3, "process_max_fds{}": 1024,
 		"process_virtual_memory_bytes{}": 4096000, "process_resident_memory_bytes{}": 25 * float64(os.Getpagesize()),
 	} {
 		name, _, _ := strings.Cut(key, "{")
@@ -317,7 +322,8 @@ func TestMetricsOfRunningAnswers(t *testing.T) {
 	}
 	s.post("/v1/completions", `{"model":"kept","prompt":"func","max_tokens":1}`, 200)
 	text := s.page("/metrics")
-	if !strings.Contains(text, `spec_model_requests_running{model="go"} 0`) || !strings.Contains(text, `spec_request_seconds_count{model="kept"} 1`) {
+	if !strings.Contains(text, `spec_model_requests_running{model="go"} 0`) ||
+		!strings.Contains(text, `spec_request_seconds_count{model="kept"} 1`) {
 		t.Error("answers that have ended run, or one is not counted")
 	}
 	f.has = nil
@@ -410,7 +416,8 @@ func TestDashboard(t *testing.T) {
 				for _, by := range grouped.FindAllStringSubmatch(target.Expr, -1) {
 					labels += "," + by[1]
 				}
-				for _, l := range regexp.MustCompile(`[a-z_]+\s*(?:=|,|$)`).FindAllString(regexp.MustCompile(`"[^"]*"`).ReplaceAllString(labels, ""), -1) {
+				for _, l := range regexp.MustCompile(`[a-z_]+\s*(?:=|,|$)`).FindAllString(
+					regexp.MustCompile(`"[^"]*"`).ReplaceAllString(labels, ""), -1) {
 					l = strings.Trim(l, "=~, ")
 					if !f.labels[l] && !slices.Contains([]string{"instance", "job", "le"}, l) {
 						t.Errorf("%s: %s has no label %s", p.Title, name, l)

@@ -76,7 +76,8 @@ func TestOllamaHabits(t *testing.T) {
 		t.Errorf("/api/ps: %s", text)
 	}
 	plain := newTester(t, nil)
-	if text := plain.page("/api/tags") + plain.page("/"); strings.Contains(text, "latest") || strings.Contains(text, "Ollama is") {
+	if text := plain.page("/api/tags") + plain.page("/"); strings.Contains(text, "latest") ||
+		strings.Contains(text, "Ollama is") {
 		t.Errorf("without it: %s", text)
 	}
 }

@@ -352,7 +352,8 @@ func TestMetricsOfRequests(t *testing.T) {
 		"llamacpp:tokens_predicted_total 12\n", `spec_requests_total{path="other",status="404"} 3` +
 			"\n", `spec_requests_total{path="/v1/completions",status="200"} 3` + "\n",
 		"spec_answers_total 3\n", `spec_time_to_first_token_seconds_count{model="go"} 3` + "\n",
-		`spec_time_per_token_seconds_count{model="go"} 3` + "\n", `spec_time_per_token_seconds_bucket{model="go",le="+Inf"} 3` + "\n",
+		`spec_time_per_token_seconds_count{model="go"} 3` + "\n",
+		`spec_time_per_token_seconds_bucket{model="go",le="+Inf"} 3` + "\n",
 	} {
 		if !strings.Contains(text, line) {
 			t.Errorf("no line %q in\n%s", line, text)

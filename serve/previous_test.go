@@ -22,14 +22,16 @@ func TestPrediction(t *testing.T) {
 	text, _ := json.Marshal(want)
 	edited, _ := json.Marshal(want[:len(want)/2] + " zebra crossing " + want[len(want)/2:])
 	for more, least := range map[string]counts{
-		`,"prediction":{"type":"content","content":TEXT},"speculation":{"schedule":"constant"}`:                          {40, 0},
-		`,"prediction":{"type":"content","content":[{"type":"text","text":TEXT}]},"speculation":{"schedule":"constant"}`: {40, 0},
-		`,"speculation":{"previous":TEXT,"schedule":"constant","drafter":"suffix"}`:                                      {20, 0},
-		`,"speculation":{"previous":EDITED,"schedule":"constant"}`:                                                       {20, 1},
-		`,"prediction":{"type":"content","content":"nothing of  it, at all"},"speculation":{"schedule":"constant"}`:      {0, 1},
-		`,"prediction":{"type":"content","content":TEXT},"speculation":{"max":3,"schedule":"heuristic"}`:                 {20, 0},
-		`,"speculation":{"previous":[1,2,"text ",3],"schedule":"constant"}`:                                              {0, 1},
-		`,"prediction":null,"speculation":{"previous":TEXT,"verify":"stairs"}`:                                           {20, 0},
+		`,"prediction":{"type":"content","content":TEXT},"speculation":{"schedule":"constant"}`: {40,
+			0},
+		`,"prediction":{"type":"content","content":[{"type":"text","text":TEXT}]},"speculation":{"schedule":"constant"}`: {40,
+			0},
+		`,"speculation":{"previous":TEXT,"schedule":"constant","drafter":"suffix"}`:                                 {20, 0},
+		`,"speculation":{"previous":EDITED,"schedule":"constant"}`:                                                  {20, 1},
+		`,"prediction":{"type":"content","content":"nothing of  it, at all"},"speculation":{"schedule":"constant"}`: {0, 1},
+		`,"prediction":{"type":"content","content":TEXT},"speculation":{"max":3,"schedule":"heuristic"}`:            {20, 0},
+		`,"speculation":{"previous":[1,2,"text ",3],"schedule":"constant"}`:                                         {0, 1},
+		`,"prediction":null,"speculation":{"previous":TEXT,"verify":"stairs"}`:                                      {20, 0},
 	} {
 		got, n := answer(strings.NewReplacer("TEXT", string(text), "EDITED", string(edited)).Replace(more))
 		if got != want || n.accepted < least.accepted || n.rejected < least.rejected || n.accepted > 48 ||

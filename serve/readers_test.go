@@ -73,9 +73,12 @@ func TestResponsesSayWhatWasAsked(t *testing.T) {
 // An error has every name that OpenAI's has: one without a value is null.
 func TestErrorsHaveEveryName(t *testing.T) {
 	for want, e := range map[string]*Error{
-		`{"error":{"message":"m","type":"t","param":null,"code":null}}`:                             {Message: "m", Type: "t"},
-		`{"error":{"message":"m","type":"t","param":"p","code":"c"}}`:                               {Message: "m", Type: "t", Param: "p", Code: "c"},
-		`{"error":{"message":"","type":"t","param":null,"code":"c","n_prompt_tokens":7,"n_ctx":5}}`: {Type: "t", Code: "c", Tokens: 7, Context: 5},
+		`{"error":{"message":"m","type":"t","param":null,"code":null}}`: {Message: "m",
+			Type: "t"},
+		`{"error":{"message":"m","type":"t","param":"p","code":"c"}}`: {Message: "m", Type: "t",
+			Param: "p", Code: "c"},
+		`{"error":{"message":"","type":"t","param":null,"code":"c","n_prompt_tokens":7,"n_ctx":5}}`: {Type: "t", Code: "c",
+			Tokens: 7, Context: 5},
 	} {
 		if got, err := json.Marshal(e.wire()); err != nil || string(got) != want {
 			t.Errorf("%s, want %s: %v", got, want, err)
@@ -93,7 +96,8 @@ func TestContextsOfRequestsEnd(t *testing.T) {
 		"client": {nil, func(_ *Server, client, _ context.CancelFunc) { client() }, context.Canceled},
 		"server": {nil, func(s *Server, _, _ context.CancelFunc) { s.Cancel() }, context.Canceled},
 		"done":   {nil, func(_ *Server, _, done context.CancelFunc) { done() }, context.Canceled},
-		"time": {func(o *Options) { o.RequestTime = time.Millisecond }, func(*Server, context.CancelFunc, context.CancelFunc) {},
+		"time": {func(o *Options) { o.RequestTime = time.Millisecond },
+			func(*Server, context.CancelFunc, context.CancelFunc) {},
 			context.DeadlineExceeded},
 		"done in time": {func(o *Options) { o.RequestTime = time.Hour },
 			func(_ *Server, _, done context.CancelFunc) { done() }, context.Canceled},

@@ -51,7 +51,8 @@ func TestRerank(t *testing.T) {
 	if len(scores) != 4 || jina.get(t, "usage", "total_tokens").(float64) < 16 {
 		t.Errorf("%v", jina)
 	}
-	best := decode(t, s.post("/rerank", `{"query":"which cat","top_n":1,"return_documents":true,"documents":`+texts+`}`, 200))
+	best := decode(t, s.post("/rerank", `{"query":"which cat","top_n":1,"return_documents":true,"documents":`+texts+`}`,
+		200))
 	index := best.get(t, "results", 0, "index").(float64)
 	want := []string{"the cat", "a ship", "a cat sat", "the dog"}[int(index)]
 	if list := best.get(t, "results").([]any); len(list) != 1 || best.get(t, "results", 0, "document", "text") != want {

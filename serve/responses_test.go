@@ -27,7 +27,8 @@ func TestItemsOfStreamsEnd(t *testing.T) {
 		`,"reasoning":{"effort":"low"},"tool_choice":"required"` + tool: "reasoning function_call",
 	} {
 		var open, items []string // begun and not ended; ended
-		for _, e := range events(t, s.post("/v1/responses", `{"input":"x","stream":true,"max_output_tokens":60`+more+`}`, 200)) {
+		for _, e := range events(t,
+			s.post("/v1/responses", `{"input":"x","stream":true,"max_output_tokens":60`+more+`}`, 200)) {
 			o := decode(t, e)
 			switch kind := o.get(t, "type").(string); {
 			case strings.HasSuffix(kind, ".added"):

@@ -296,11 +296,14 @@ func TestConversation(t *testing.T) {
 	}{
 		"responses": {"/v1/responses", `{"instructions":"Go","input":"func main","max_output_tokens":20}`,
 			[]any{"output", 0, "content", 0, "text"}},
-		"responses items": {"/v1/responses", `{"input":[{"role":"system","content":"Go"},{"type":"message","role":"user","content":[{"type":"input_text","text":"func main"}]}],"max_output_tokens":20}`, []any{"output", 0, "content", 0, "text"}},
+		"responses items": {"/v1/responses",
+			`{"input":[{"role":"system","content":"Go"},{"type":"message","role":"user","content":[{"type":"input_text","text":"func main"}]}],"max_output_tokens":20}`, []any{"output", 0, "content", 0, "text"}},
 		"ollama chat": {"/api/chat", `{"model":"go",` + messages + `,"stream":false,"options":{"num_predict":20}}`,
 			[]any{"message", "content"}},
-		"ollama generate": {"/api/generate", `{"model":"go","system":"Go","prompt":"func main","stream":false,"options":{"num_predict":20}}`, []any{"response"}},
-		"parts":           {"/v1/chat/completions", `{"messages":[{"role":"system","content":"Go"},{"role":"user","content":[{"type":"text","text":"func "},{"type":"text","text":"main"}]}],"max_completion_tokens":20}`, []any{"choices", 0, "message", "content"}},
+		"ollama generate": {"/api/generate",
+			`{"model":"go","system":"Go","prompt":"func main","stream":false,"options":{"num_predict":20}}`, []any{"response"}},
+		"parts": {"/v1/chat/completions",
+			`{"messages":[{"role":"system","content":"Go"},{"role":"user","content":[{"type":"text","text":"func "},{"type":"text","text":"main"}]}],"max_completion_tokens":20}`, []any{"choices", 0, "message", "content"}},
 	} {
 		o := decode(t, s.post(c.path, c.body, 200))
 		if got := o.get(t, c.at...); got != want {

@@ -11,12 +11,14 @@ import (
 )
 
 // slotPrompt is a prompt of some tokens.
-const slotPrompt = "package main\\n\\nimport (\\n\\t\\\"fmt\\\"\\n)\\n\\nfunc main() {\\n\\tfmt.Println(\\\"hello\\\")\\n}\\n\\nfunc add(a, b int) int {"
+const slotPrompt = "package main\\n\\nimport (\\n\\t\\\"fmt\\\"\\n)\\n\\nfunc main() " +
+	"{\\n\\tfmt.Println(\\\"hello\\\")\\n}\\n\\nfunc add(a, b int) int {"
 
 // ask sends a prompt to /completion and returns the answer.
 func (s *tester) ask(prompt, more string, header ...string) object {
 	s.t.Helper()
-	status, text, _ := s.do("POST", "/completion", `{"prompt":"`+prompt+`","n_predict":8,"temperature":0`+more+`}`, header...)
+	status, text, _ := s.do("POST", "/completion", `{"prompt":"`+prompt+`","n_predict":8,"temperature":0`+more+`}`,
+		header...)
 	if status != 200 {
 		s.t.Fatal(status, text)
 	}
@@ -156,7 +158,8 @@ func TestSlotFilesAreRefused(t *testing.T) {
 	a := newTester(t, files)
 	a.slot(0, "save", `{"filename":"empty.bin"}`, 400)
 	a.ask(slotPrompt, `,"id_slot":0`)
-	for _, name := range []string{"", ".", "..", "../x", "/tmp/x", "a/b", `a\b`, ".hidden", "x.", "x ", " x", "c:x", "a\nb",
+	for _, name := range []string{"", ".", "..", "../x", "/tmp/x", "a/b", `a\b`, ".hidden", "x.", "x ", " x", "c:x",
+		"a\nb",
 		"a\x00b", "nul", "COM1.bin", "a*", strings.Repeat("x", 201), "\u202ex"} {
 		body := string(encode(map[string]any{"filename": name}))
 		for _, action := range []string{"save", "restore"} {
@@ -272,7 +275,8 @@ func TestSlotsShowAnswers(t *testing.T) {
 		(a["prompt"] == nil) == (b["prompt"] == nil) || a["id"] != 0. || b["id"] != 1. {
 		t.Errorf("two answers of two keys: %v", list)
 	}
-	if mine.get(t, "params", "top_k") != 5. || mine.get(t, "params", "n_predict") != 8. || mine.get(t, "params", "seed") != 7. ||
+	if mine.get(t, "params", "top_k") != 5. || mine.get(t, "params", "n_predict") != 8. ||
+		mine.get(t, "params", "seed") != 7. ||
 		mine.get(t, "params", "n_keep") != 3. ||
 		mine.get(t, "params", "n_discard") != 0. || mine.get(t, "params", "min_keep") != 0. ||
 		mine.get(t, "params", "samplers", 0) != "penalties" ||
@@ -294,7 +298,8 @@ func TestSlotsShowAnswers(t *testing.T) {
 	last := at(show("?fail_on_no_slot=1", "one"), 1)
 	if last["is_processing"] != false || last.get(t, "next_token", 0, "n_decoded") != 8. ||
 		last.get(t, "next_token", 0, "n_remain") != 0. || last.get(t, "next_token", 0, "has_next_token") != false ||
-		last.number(t, "n_prompt_tokens") != last.number(t, "n_prompt_tokens_processed")+last.number(t, "n_prompt_tokens_cache") {
+		last.number(t, "n_prompt_tokens") != last.number(t, "n_prompt_tokens_processed")+
+			last.number(t, "n_prompt_tokens_cache") {
 		t.Errorf("behind the answers: %v", last)
 	}
 	if status, _, _ := s.do("GET", "/slots?model=go", "", "X-Api-Key", "one"); status != 200 {

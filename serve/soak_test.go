@@ -27,7 +27,8 @@ type asked struct{ path, body string }
 // mixed are requests of every kind: prompts that begin alike and others, greedy and sampled, drafters, grammars,
 // answers with tools, several answers.
 func mixed(n int) (list []asked) {
-	drafters := []string{"tree", "model", "splice", "suffix", "ngram", "none", "reencode", "intersect", "early-exit", "self",
+	drafters := []string{"tree", "model", "splice", "suffix", "ngram", "none", "reencode", "intersect", "early-exit",
+		"self",
 		"self-splice"}
 	prompts := []string{
 		"func (r *Ring) Push(", "func (r *Ring) Pop(", "package main\n\nimport (", "// Len returns",

@@ -22,7 +22,8 @@ func TestWhenFull(t *testing.T) {
 		{"drop", `,"n_keep":-1`, 400},
 	} {
 		s := newTester(t, func(o *Options) { small(o); o.WhenFull = c.server })
-		text := s.post("/completion", fmt.Sprintf(`{"prompt":%s,"n_predict":3,"ignore_eos":true%s}`, ids(30), c.field), c.status)
+		text := s.post("/completion", fmt.Sprintf(`{"prompt":%s,"n_predict":3,"ignore_eos":true%s}`, ids(30), c.field),
+			c.status)
 		if o := decode(t, text); c.status == 200 && (o["truncated"] != true || o["tokens_evaluated"] != 12.0) {
 			t.Errorf("%+v: %s", c, text)
 		}

@@ -149,7 +149,8 @@ func TestCutCallIsNoContent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ids := p.target.Tokenizer().Encode("Hm. <tool_call>\n{\"name\": \"clock\", \"arguments\": {\"zone\"", bpe.EncodeOptions{})
+	ids := p.target.Tokenizer().Encode("Hm. <tool_call>\n{\"name\": \"clock\", \"arguments\": {\"zone\"",
+		bpe.EncodeOptions{})
 	s = newTester(t, with(t, func(o *spec.Options) {
 		o.Speculation.Drafter = "none"
 		o.Around = func(s spec.Sequence) spec.Sequence { return &scripted{Sequence: s, ids: ids} }
@@ -162,7 +163,8 @@ func TestCutCallIsNoContent(t *testing.T) {
 		}
 		o := decode(t, s.post("/api/chat", fmt.Sprintf(`{"messages":[{"role":"user","content":"func"}],"stream":false,`+
 			`"options":{"temperature":0,"num_predict":%d},"tools":%s}`, limit, weather), 200))
-		if got := o.get(t, "message", "content").(string); strings.TrimSpace(got) != want || o.get(t, "done_reason") != "length" {
+		if got := o.get(t, "message", "content").(string); strings.TrimSpace(got) != want ||
+			o.get(t, "done_reason") != "length" {
 			t.Errorf("%d tokens, %q: %v", limit, text, o)
 		}
 	}

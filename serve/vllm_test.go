@@ -72,21 +72,23 @@ func TestPromptIsTruncated(t *testing.T) {
 	}
 	want := ask(slices.Concat(front, all[len(all)-29:]), "", 200)
 	got := ask(long, `,"truncate_prompt_tokens":30`, 200)
-	if got.get(t, "usage", "prompt_tokens") != 30.0 || got.get(t, "choices", 0, "text") != want.get(t, "choices", 0, "text") {
+	if got.get(t, "usage", "prompt_tokens") != 30.0 ||
+		got.get(t, "choices", 0, "text") != want.get(t, "choices", 0, "text") {
 		t.Errorf("%v, expected %v", got, want)
 	}
 	ask(long, "", 400)
 	if got := ask(long, `,"truncate_prompt_tokens":-1`, 200); got.get(t, "usage", "prompt_tokens") != 1024.0-12 {
 		t.Errorf("%v", got["usage"])
 	}
-	talk := `{"messages":[{"role":"user","content":` + string(encode(long)) + `}],"max_tokens":1,"truncate_prompt_tokens":20}`
+	talk := `{"messages":[{"role":"user","content":` + string(encode(long)) +
+		`}],"max_tokens":1,"truncate_prompt_tokens":20}`
 	if o := decode(t, s.post("/v1/chat/completions", talk, 200)); o.get(t, "usage", "prompt_tokens") != 20.0 {
 		t.Errorf("%v", o["usage"])
 	}
 }
 
-// The probabilities of a prompt's tokens in vLLM's form are those of echo with logprobs; ranks count the tokens that are
-// at least as likely. They change nothing else.
+// The probabilities of a prompt's tokens in vLLM's form are those of echo with logprobs; ranks count the tokens that
+// are at least as likely. They change nothing else.
 func TestPromptLogprobs(t *testing.T) {
 	s := newTester(t, nil)
 	const prompt = "func (r *Ring) Push(n int)"
@@ -103,8 +105,9 @@ func TestPromptLogprobs(t *testing.T) {
 		}
 	}
 	for _, n := range []int{0, 1, 20} {
-		text := s.post("/v1/completions", fmt.Sprintf(`{"prompt":"%s","n":2,"max_tokens":3,"temperature":0,"prompt_logprobs":%d}`,
-			prompt, n), 200)
+		text := s.post("/v1/completions",
+			fmt.Sprintf(`{"prompt":"%s","n":2,"max_tokens":3,"temperature":0,"prompt_logprobs":%d}`,
+				prompt, n), 200)
 		if err := json.Unmarshal([]byte(text), &o); err != nil {
 			t.Fatal(err)
 		}
@@ -152,8 +155,9 @@ func TestPromptLogprobs(t *testing.T) {
 func TestNewlineIsNotPenalized(t *testing.T) {
 	s := newTester(t, nil)
 	text := func(more string) string {
-		return decode(t, s.post("/completion", `{"prompt":"}\n\n}\n\n}\n\n","n_predict":24,"temperature":0,"ignore_eos":true,`+
-			`"logit_bias":[["\n",40]],"presence_penalty":60,"repeat_last_n":-1`+more+`}`, 200)).get(t, "content").(string)
+		return decode(t, s.post("/completion",
+			`{"prompt":"}\n\n}\n\n}\n\n","n_predict":24,"temperature":0,"ignore_eos":true,`+
+				`"logit_bias":[["\n",40]],"presence_penalty":60,"repeat_last_n":-1`+more+`}`, 200)).get(t, "content").(string)
 	}
 	if with, without := text(`,"penalize_nl":false`), text(""); strings.Count(with, "\n") <= strings.Count(without, "\n") ||
 		text(`,"penalize_nl":true`) != without {

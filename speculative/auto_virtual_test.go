@@ -344,7 +344,8 @@ func TestAutoOnMachines(t *testing.T) {
 			}
 		}
 		mean, meanFresh, meanUnknown := math.Exp(sum/n), math.Exp(sumFresh/n), math.Exp(sumUnknown/n)
-		t.Logf("%-22s warm: mean %.3f, least %.3f (%s); begun anew: mean %.3f, least %.3f (%s), with costs unknown: mean %.3f", c.name, mean, worst, at, meanFresh, worstFresh, atFresh, meanUnknown)
+		t.Logf("%-22s warm: mean %.3f, least %.3f (%s); begun anew: mean %.3f, least %.3f (%s), with costs unknown: mean "+
+			"%.3f", c.name, mean, worst, at, meanFresh, worstFresh, atFresh, meanUnknown)
 		least, leastFresh := c.least()
 		if mean < least || meanFresh < leastFresh {
 			t.Errorf("%s: auto has %.3f of the best constant length's speed, begun anew %.3f", c.name, mean, meanFresh)

@@ -256,7 +256,8 @@ func TestChosen(t *testing.T) {
 		for i := range want {
 			want[i].P = tensor.Log(want[i].P)
 		}
-		if i := slices.IndexFunc(want, func(p sampling.Prob) bool { return p.ID == tok.ID }); i < 0 || want[i].P != tok.LogProb {
+		if i := slices.IndexFunc(want, func(p sampling.Prob) bool { return p.ID == tok.ID }); i < 0 ||
+			want[i].P != tok.LogProb {
 			t.Errorf("position %d: log-probability %v of %d, want one of %v", tok.Position, tok.LogProb, tok.ID, want)
 		}
 		if !slices.Equal(tok.Top, want[:most]) {

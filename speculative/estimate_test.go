@@ -44,7 +44,8 @@ func TestEstimateCosts(t *testing.T) {
 		t.Errorf("no model: %v", err)
 	}
 	m := openTarget(t, "", "")
-	if p, err := EstimateCosts(t.Context(), m, engine.SessionOptions{KV: "q8_0"}); err != nil || len(p.Tokens) != len(estimateLengths)-1 || !(p.Seconds[0] > 0) {
+	if p, err := EstimateCosts(t.Context(), m, engine.SessionOptions{KV: "q8_0"}); err != nil ||
+		len(p.Tokens) != len(estimateLengths)-1 || !(p.Seconds[0] > 0) {
 		t.Errorf("the embedded target: %+v, %v", p, err)
 	}
 	if _, err := EstimateCosts(t.Context(), m, engine.SessionOptions{KV: "f8"}); err == nil {
@@ -57,9 +58,9 @@ func TestEstimateCosts(t *testing.T) {
 	}
 }
 
-// A single text of 64 tokens with estimated costs, each off by 6 % as estimates are, has 0.97 of the speed with the true ones on every
-// machine, in the mean over acceptances, and 0.93 in each case; and estimates bring more than they take (3 % of the text's time
-// for a model of 12 layers, less for larger ones).
+// A single text of 64 tokens with estimated costs, each off by 6 % as estimates are, has 0.97 of the speed with the
+// true ones on every machine, in the mean over acceptances, and 0.93 in each case; and estimates bring more than they
+// take (3 % of the text's time for a model of 12 layers, less for larger ones).
 func TestOneShotWithEstimatedCosts(t *testing.T) {
 	const tokens, texts = 64, 12
 	sim := &simulation{vocab: 4096}
@@ -76,7 +77,8 @@ func TestOneShotWithEstimatedCosts(t *testing.T) {
 		machine := 0.0
 		for _, a := range []float64{0.3, 0.6, 0.8, 0.9} {
 			drafter := func(text int) Drafter {
-				return &chanceDrafter{sequence: sim.texts[text], seed: uint64(text) << 32, spend: func() { sim.spend(0.01 * c.one) }, chance: func(int) float64 { return a }}
+				return &chanceDrafter{sequence: sim.texts[text], seed: uint64(text) << 32,
+					spend: func() { sim.spend(0.01 * c.one) }, chance: func(int) float64 { return a }}
 			}
 			run := uint64(0)
 			estimated := func() Schedule {
@@ -92,7 +94,8 @@ func TestOneShotWithEstimatedCosts(t *testing.T) {
 			exact := sim.run(t, drafter, func() Schedule { return Auto(AutoOptions{Costs: c.costs()}) }, false)
 			rough := sim.run(t, drafter, estimated, false)
 			unknown := sim.run(t, drafter, func() Schedule { return Auto(AutoOptions{}) }, false)
-			t.Logf("%-22s acceptance %.1f: estimated %.3f, unknown %.3f of the speed with known costs", c.name, a, exact/rough, exact/unknown)
+			t.Logf("%-22s acceptance %.1f: estimated %.3f, unknown %.3f of the speed with known costs", c.name, a, exact/rough,
+				exact/unknown)
 			machine += math.Log(exact/rough) / 4
 			if exact/rough < 0.93 {
 				t.Errorf("%s, acceptance %v: with estimated costs %.3f of the speed with known ones", c.name, a, exact/rough)

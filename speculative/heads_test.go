@@ -52,8 +52,8 @@ func openHeads(t *testing.T, rt *engine.Runtime) map[string][2]*engine.Model {
 }
 
 // A prompt that was asked before, and the next turn of a chat, compute the new tokens alone, also where the drafter
-// reads the target's hidden states: with EAGLE-3, DFlash, one MTP block or several, and Gemma 4's heads. The text is the
-// one that a target by itself writes.
+// reads the target's hidden states: with EAGLE-3, DFlash, one MTP block or several, and Gemma 4's heads. The text is
+// the one that a target by itself writes.
 func TestHeadsSharePrefixes(t *testing.T) {
 	for name, pair := range openHeads(t, newRuntime(t, engine.RuntimeOptions{Threads: 2})) {
 		target, head := pair[0], pair[1]

@@ -26,12 +26,13 @@ func indexOf(t testing.TB, vocab int, texts ...[]int32) *lookup.Index {
 		}
 	}
 	file := filepath.Join(t.TempDir(), "index")
-	err := lookup.Build(t.Context(), file, []string{dir}, lookup.Options{Vocab: vocab, Encode: func(text string) (ids []int32) {
-		for _, r := range strings.TrimSuffix(text, "\n") {
-			ids = append(ids, r-0x100)
-		}
-		return ids
-	}})
+	err := lookup.Build(t.Context(), file, []string{dir},
+		lookup.Options{Vocab: vocab, Encode: func(text string) (ids []int32) {
+			for _, r := range strings.TrimSuffix(text, "\n") {
+				ids = append(ids, r-0x100)
+			}
+			return ids
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,8 +72,8 @@ func TestLookupInOtherTexts(t *testing.T) {
 	}
 }
 
-// Of a match with many places there are examples. Where few of them go on as the draft does, what the draft ends with is
-// searched for again.
+// Of a match with many places there are examples. Where few of them go on as the draft does, what the draft ends with
+// is searched for again.
 func TestExamplesAreSearchedForAgain(t *testing.T) {
 	const vocab = 512
 	end := []int32{1, 2, 3}
@@ -96,7 +97,8 @@ func TestExamplesAreSearchedForAgain(t *testing.T) {
 	}
 	path := append(sequence, 10)
 	var stepped, again lookup.Match
-	if err := errors.Join(index.Match(&stepped, sequence, 0), index.Step(&stepped, 10), index.Match(&again, path, 0)); err != nil {
+	if err := errors.Join(index.Match(&stepped, sequence, 0), index.Step(&stepped, 10),
+		index.Match(&again, path, 0)); err != nil {
 		t.Fatal(err)
 	}
 	_, few, of, _ := index.Next(&stepped)

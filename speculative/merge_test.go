@@ -28,7 +28,8 @@ func TestSchedulesDecideOfEachMergedDrafter(t *testing.T) {
 			t.Errorf("drafter %d of the merge is asked: %v", i, ask)
 		}
 	}
-	if want := []int{0, 3, 7}; len(s.asked) != 3 || s.asked[0] != want[0] || s.asked[1] != want[1] || s.asked[2] != want[2] {
+	if want := []int{0, 3, 7}; len(s.asked) != 3 || s.asked[0] != want[0] || s.asked[1] != want[1] ||
+		s.asked[2] != want[2] {
 		t.Errorf("the schedule decided of %v, want %v", s.asked, want)
 	}
 }

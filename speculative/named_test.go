@@ -70,7 +70,8 @@ func TestChoiceMakesWhatItNames(t *testing.T) {
 			t.Errorf("%q: %+v, %v", name, o.Verifier, err)
 		}
 	}
-	for name, want := range map[string]Drafter{"ngram": NGram(NGramOptions{}), "suffix": Suffix(SuffixOptions{}), "none": nil} {
+	for name, want := range map[string]Drafter{"ngram": NGram(NGramOptions{}), "suffix": Suffix(SuffixOptions{}),
+		"none": nil} {
 		of, err := Find(Drafters(), name)
 		if err != nil {
 			t.Fatal(err)

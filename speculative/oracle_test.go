@@ -33,7 +33,8 @@ func TestOracleBoundsPasses(t *testing.T) {
 				}},
 			} {
 				run := func(schedule Schedule) Stats {
-					d := New(newFake(t, vocab, 400, model), drafter.make(), Options{Schedule: schedule, MaxTokens: tokens, DraftMax: tokens})
+					d := New(newFake(t, vocab, 400, model), drafter.make(),
+						Options{Schedule: schedule, MaxTokens: tokens, DraftMax: tokens})
 					if got, _ := collect(t, d, matrixPrompt, s); !slices.Equal(got, want) {
 						t.Fatalf("%s: other text", drafter.name)
 					}
@@ -46,7 +47,8 @@ func TestOracleBoundsPasses(t *testing.T) {
 				for _, k := range []int{1, 2, 3, 5, 8, 16, 40} {
 					x := run(Constant(ConstantOptions{Length: k}))
 					if x.TargetPasses < bound.TargetPasses {
-						t.Errorf("seed %d, temperature %v, %s: %d passes with length %d, the oracle %d", seed, s.Temperature, drafter.name, x.TargetPasses, k, bound.TargetPasses)
+						t.Errorf("seed %d, temperature %v, %s: %d passes with length %d, the oracle %d", seed, s.Temperature,
+							drafter.name, x.TargetPasses, k, bound.TargetPasses)
 					}
 					if x.TargetPasses > bound.TargetPasses {
 						better++
@@ -60,8 +62,9 @@ func TestOracleBoundsPasses(t *testing.T) {
 	}
 }
 
-// In virtual time no schedule is faster than the oracle that knows the costs: on every machine whose speed does not change, at every
-// acceptance. The oracle that drafts as much as will be accepted is slower than constant lengths where tokens are expensive.
+// In virtual time no schedule is faster than the oracle that knows the costs: on every machine whose speed does not
+// change, at every acceptance. The oracle that drafts as much as will be accepted is slower than constant lengths where
+// tokens are expensive.
 func TestOracleBoundsSpeed(t *testing.T) {
 	const tokens, texts = 64, 4
 	sim := &simulation{vocab: 4096}
@@ -89,7 +92,8 @@ func TestOracleBoundsSpeed(t *testing.T) {
 					one := *sim
 					one.texts, one.prompt = sim.texts[text:text+1], sim.prompt[text:text+1]
 					drafter := func(int) Drafter {
-						return &chanceDrafter{sequence: one.texts[0], seed: uint64(text) << 32, spend: func() { one.spend(step * c.one) }, chance: func(int) float64 { return a }}
+						return &chanceDrafter{sequence: one.texts[0], seed: uint64(text) << 32, spend: func() { one.spend(step * c.one) },
+							chance: func(int) float64 { return a }}
 					}
 					return one.run(t, drafter, func() Schedule { return schedule(one.texts[0]) }, true)
 				}

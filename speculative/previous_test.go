@@ -92,7 +92,8 @@ func (c counted) Observe(r *Round) {
 }
 
 // A text that agrees with the earlier answer in 95 % of its tokens is written at 4 times the speed of plain decoding on
-// machines with AVX-512 and at 2 times on those with AVX2, and one that agrees in nothing loses nothing, in virtual time.
+// machines with AVX-512 and at 2 times on those with AVX2, and one that agrees in nothing loses nothing, in virtual
+// time.
 func TestPreviousOnMachines(t *testing.T) {
 	const vocab, tokens, texts = 4096, 200, 8
 	for i, least := range map[int]float64{0: 4, 1: 4, 2: 2, 3: 2} {

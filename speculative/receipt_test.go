@@ -324,10 +324,11 @@ func TestReceiptTampering(t *testing.T) {
 	}
 	for what, change := range map[string]func(s *ReceiptSampling){
 		"typical-p": func(s *ReceiptSampling) { s.TypicalP = 0.3 }, "sigma": func(s *ReceiptSampling) { s.TopNSigma = 0.3 },
-		"dynatemp": func(s *ReceiptSampling) { s.Dynatemp.Range = 0 }, "xtc": func(s *ReceiptSampling) { s.XTC.Probability = 1 },
-		"dry":    func(s *ReceiptSampling) { s.DRY = sampling.DRY{Multiplier: 20, AllowedLength: 1} },
-		"order":  func(s *ReceiptSampling) { s.Order = s.Order[:1] },
-		"no top": func(s *ReceiptSampling) { s.Order = nil; s.TopK = 1 },
+		"dynatemp": func(s *ReceiptSampling) { s.Dynatemp.Range = 0 },
+		"xtc":      func(s *ReceiptSampling) { s.XTC.Probability = 1 },
+		"dry":      func(s *ReceiptSampling) { s.DRY = sampling.DRY{Multiplier: 20, AllowedLength: 1} },
+		"order":    func(s *ReceiptSampling) { s.Order = s.Order[:1] },
+		"no top":   func(s *ReceiptSampling) { s.Order = nil; s.TopK = 1 },
 	} {
 		tamper("steps", what, "token_ids", -1, func(r *Receipt) { change(&r.Sampling) })
 	}

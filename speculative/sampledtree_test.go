@@ -110,7 +110,8 @@ func TestDrawnTreesKeepTheDistribution(t *testing.T) {
 	}
 }
 
-// TestLongDrawnTreesKeepTheDistribution: a bend of 2 % shows, and every verifier has every schedule and way of sampling.
+// TestLongDrawnTreesKeepTheDistribution: a bend of 2 % shows, and every verifier has every schedule and way of
+// sampling.
 func TestLongDrawnTreesKeepTheDistribution(t *testing.T) {
 	testkit.Long(t)
 	TestDrawnTreesKeepTheDistribution(t)

@@ -180,7 +180,8 @@ func TestCrossVocabularyWithoutMemory(t *testing.T) {
 	want, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: 24}), prompt, engine.Sampling{})
 	for name, make := range map[string]func(Sequence, Tokenizers) Drafter{"reencode": Reencode, "intersect": Intersect} {
 		for _, from := range []int{1, 2, 5} {
-			small := &meagre{Session: session(t, draft, 0), refuse: func(call, _ int) bool { return call >= from && call < from+3 }}
+			small := &meagre{Session: session(t, draft, 0),
+				refuse: func(call, _ int) bool { return call >= from && call < from+3 }}
 			d := New(session(t, target, 0), make(small, Tokenizers{target.Tokenizer(), draft.Tokenizer()}),
 				Options{MaxTokens: 24, Schedule: Constant(ConstantOptions{Length: 3})})
 			if got, _ := collect(t, d, prompt, engine.Sampling{}); !slices.Equal(got, want) || small.refused == 0 {

@@ -137,7 +137,8 @@ func TestDamagedStatesOfMergedDraftersAreRefused(t *testing.T) {
 func TestExperienceIsSharedByManyGoroutines(t *testing.T) {
 	x := &Experience{}
 	state := []byte(`{"version":1,"choices":[{"of":["model",""],"schedule":{}}]}`)
-	d := New(newFake(t, matrixVocab, 100, random(1)), Merge(NGram(NGramOptions{})), Options{MaxTokens: 8, Schedule: newAuto(), Experience: x})
+	d := New(newFake(t, matrixVocab, 100, random(1)), Merge(NGram(NGramOptions{})),
+		Options{MaxTokens: 8, Schedule: newAuto(), Experience: x})
 	collect(t, d, matrixPrompt, engine.Sampling{})
 	testkit.AtOnce(50, d.tell, func() {
 		if err := x.Restore(state); err != nil {

@@ -27,7 +27,8 @@ func streamedPair(t *testing.T) (target, draft *engine.Model) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	target, err = engine.Open(context.Background(), draft.Runtime(), file, engine.Options{Memory: plan.Least, Cache: t.TempDir()})
+	target, err = engine.Open(context.Background(), draft.Runtime(), file,
+		engine.Options{Memory: plan.Least, Cache: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,8 +61,9 @@ func (d diskBound) EvalSegment(ctx context.Context, g engine.Segment) (engine.Re
 	return d.Session.EvalSegment(ctx, g)
 }
 
-// TestStreamedIdentity is promise P2 over a target whose weights are read from disk: the text is that of plain decoding with the weights in
-// memory. On a flat curve, as a disk makes it, auto drafts beyond 63 tokens where they are accepted. Time is virtual.
+// TestStreamedIdentity is promise P2 over a target whose weights are read from disk: the text is that of plain decoding
+// with the weights in memory. On a flat curve, as a disk makes it, auto drafts beyond 63 tokens where they are
+// accepted. Time is virtual.
 func TestStreamedIdentity(t *testing.T) {
 	whole, _ := pair(t)
 	target, draft := streamedPair(t)
@@ -92,15 +94,17 @@ func TestStreamedIdentity(t *testing.T) {
 			}
 			var clock time.Duration
 			longest := 0
-			d := New(diskBound{one, &clock}, c.drafter, Options{Schedule: Auto(AutoOptions{}), MaxTokens: n, DraftMax: maxVerify - 1, Trace: func(r *Round) {
-				longest = max(longest, r.Drafted())
-			}})
+			d := New(diskBound{one, &clock}, c.drafter,
+				Options{Schedule: Auto(AutoOptions{}), MaxTokens: n, DraftMax: maxVerify - 1, Trace: func(r *Round) {
+					longest = max(longest, r.Drafted())
+				}})
 			d.now = func() time.Duration { return clock }
 			if got, _ := collect(t, d, prompt, s); !slices.Equal(got, want[:min(n, len(want))]) {
 				t.Errorf("sampling %d, %s: got %v, want %v", i, c.name, got, want)
 			}
 			st := d.Stats()
-			t.Logf("sampling %d, %s: longest draft %d, %d tokens in %d passes", i, c.name, longest, st.Generated, st.TargetPasses)
+			t.Logf("sampling %d, %s: longest draft %d, %d tokens in %d passes", i, c.name, longest, st.Generated,
+				st.TargetPasses)
 			if c.beyond && longest <= 63 {
 				t.Errorf("sampling %d, %s: no draft beyond 63 tokens, the longest has %d", i, c.name, longest)
 			}

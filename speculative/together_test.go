@@ -33,7 +33,9 @@ type togetherModels struct {
 	target, draft, head *engine.Model
 	form                func() *engine.DraftForm // of the target
 	adapters            []engine.AdapterSet      // of the target; the first is none
-	slack               int                      // tokens of a prompt that may be computed again: not everywhere can a sequence be restored
+
+	// tokens of a prompt that may be computed again: not everywhere can a sequence be restored
+	slack int
 
 	index func(text []int32) *lookup.Index
 
@@ -129,7 +131,8 @@ func openTogether(t testing.TB) []*togetherModels {
 	}
 	all := []*togetherModels{
 		{name: "llama", target: llama, draft: randomModel(t, rt, 0.05), head: randomHead(t, rt, llama),
-			adapters: togetherAdapters(t, llama, randommodel.Bytes(t, kvs, tensors)), references: map[string][]int32{}, least: map[string]int64{}},
+			adapters: togetherAdapters(t, llama, randommodel.Bytes(t, kvs, tensors)), references: map[string][]int32{},
+			least: map[string]int64{}},
 		{name: "qwen35", target: hybrid, head: block, slack: 256, adapters: togetherAdapters(t, hybrid, file),
 			references: map[string][]int32{}, least: map[string]int64{}},
 	}
@@ -184,7 +187,8 @@ func (c *together) String() string {
 	for _, w := range c.waves {
 		s += "\n  wave:"
 		for _, x := range w {
-			s += fmt.Sprintf(" [%d tokens %v…, %s %s %d %s, temperature %v seed %d, constraint %v, %d, leaves %d, adapters %d, edits %d]",
+			s += fmt.Sprintf(" [%d tokens %v…, %s %s %d %s, temperature %v seed %d, constraint %v, %d, leaves %d, adapters "+
+				"%d, edits %d]",
 				len(x.prompt), x.prompt[:min(3, len(x.prompt))], x.drafter, x.schedule, x.length, x.verifier,
 				x.sampling.Temperature, x.sampling.Seed, x.sampling.Constraint != nil, x.tokens, x.leave, x.adapters, x.edits)
 		}
@@ -447,8 +451,8 @@ func (c *together) models(x togetherText) bool {
 	return x.drafter == "model" || x.drafter == "tree" || x.drafter == "splice" || x.drafter == "merge" && c.m.draft != nil
 }
 
-// drafts is how many prompts' tokens the draft model has to compute at most for a wave, where it has read these prompts,
-// and the prompts that it has certainly read then: under auto it may read none.
+// drafts is how many prompts' tokens the draft model has to compute at most for a wave, where it has read these
+// prompts, and the prompts that it has certainly read then: under auto it may read none.
 func (c *together) drafts(wave []togetherText, read [][]int32) (most int, then [][]int32) {
 	for _, x := range wave {
 		if !c.models(x) {

@@ -123,7 +123,8 @@ var formulas = map[Type]func(p []byte, k int) float64{
 	},
 	Q4_K: func(p []byte, k int) float64 {
 		s := k / 32
-		return half(p)*float64(sixBits(p[4:], s, 0))*float64(p[16+s/2*32+k%32]>>(4*(s%2))&15) - half(p[2:])*float64(sixBits(p[4:], s, 4))
+		return half(p)*float64(sixBits(p[4:], s,
+			0))*float64(p[16+s/2*32+k%32]>>(4*(s%2))&15) - half(p[2:])*float64(sixBits(p[4:], s, 4))
 	},
 	Q5_K: func(p []byte, k int) float64 {
 		s := k / 32
@@ -215,8 +216,8 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-// FuzzDecode: rows of any bytes are decoded; they make a matrix with the same weights if all are finite and are refused, with the
-// row, if one is not.
+// FuzzDecode: rows of any bytes are decoded; they make a matrix with the same weights if all are finite and are
+// refused, with the row, if one is not.
 func FuzzDecode(f *testing.F) {
 	for i := range asm.Formats() {
 		f.Add(byte(i), uint64(i), []byte{0xff, 0x7f, 0x80, 0xfc, 0x00, 0x7c, 0x01})
@@ -259,8 +260,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// TestRefusesNotFinite: a scale that is infinite or NaN, or decodes to more than float32 holds, in any row of a matrix that takes
-// several reads.
+// TestRefusesNotFinite: a scale that is infinite or NaN, or decodes to more than float32 holds, in any row of a matrix
+// that takes several reads.
 func TestRefusesNotFinite(t *testing.T) {
 	rt := runtimeOf(t, 2)
 	for _, f := range asm.Formats() {
@@ -298,7 +299,8 @@ func TestRefusesNotFinite(t *testing.T) {
 		if f == MXFP4 && !strings.Contains(err.Error(), fmt.Sprintf("weight %d is +Inf", weight)) {
 			t.Errorf("%v: %v", f, err)
 		}
-		if _, err := Read(context.Background(), rt, bytes.NewReader(raw), 0, f, rows, cols, F32); !errors.Is(err, ErrNotFinite) {
+		if _, err := Read(context.Background(), rt, bytes.NewReader(raw), 0, f, rows, cols, F32); !errors.Is(err,
+			ErrNotFinite) {
 			t.Errorf("%v converted: %v", f, err)
 		}
 	}

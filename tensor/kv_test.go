@@ -196,8 +196,8 @@ func TestStoreKV(t *testing.T) {
 	}
 }
 
-// TestKVDiscard: a cache without its first pages gives the attention of one that has them, where the window does not reach them, and
-// refuses one that looks at them.
+// TestKVDiscard: a cache without its first pages gives the attention of one that has them, where the window does not
+// reach them, and refuses one that looks at them.
 func TestKVDiscard(t *testing.T) {
 	rt := runtimeOf(t, 2)
 	const tokens, window = 900, 100
@@ -205,7 +205,8 @@ func TestKVDiscard(t *testing.T) {
 		whole, s := newSequence(t, typ, 10, tokens), newSequence(t, typ, 10, tokens)
 		s.kv.Discard(767)
 		if s.kv.First() != 512 || s.kv.Slots() != whole.kv.Slots() || s.kv.Bytes() != whole.kv.Bytes()-whole.kv.Bytes()/4 {
-			t.Errorf("the first slot is %d, of %d, %d bytes; 512 slots are given up, one page kept for later", s.kv.First(), s.kv.Slots(), s.kv.Bytes())
+			t.Errorf("the first slot is %d, of %d, %d bytes; 512 slots are given up, one page kept for later", s.kv.First(),
+				s.kv.Slots(), s.kv.Bytes())
 		}
 		q := queries(1, 40)
 		look := func(kv *KV, start int, parents []int32) []float32 {

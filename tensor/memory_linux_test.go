@@ -2,7 +2,8 @@ package tensor
 
 import "testing"
 
-// Matrices of a few huge pages and a half lie one after another: at its own end each would keep the rest of a huge page.
+// Matrices of a few huge pages and a half lie one after another: at its own end each would keep the rest of a huge
+// page.
 func TestArenaSharesHugePages(t *testing.T) {
 	a := new(arena)
 	const n, size = 6, 8*hugePage + hugePage/2 // a matrix of the 1 B shape in Q8_0

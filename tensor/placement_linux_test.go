@@ -375,7 +375,8 @@ func TestSimulatedNodesReadTheirOwnMemory(t *testing.T) {
 		}
 		for delayed, most := range map[int]float64{1: 0, 16: 0.05, 32: 0.13} {
 			took, far = simulate(delayed, even/2, rows...)
-			t.Logf("rows %v, %d threads delayed by half of %d units of time: %d, %.1f %% far", rows, delayed, even, took, 100*far)
+			t.Logf("rows %v, %d threads delayed by half of %d units of time: %d, %.1f %% far", rows, delayed, even, took,
+				100*far)
 			if took > even+even/2+2 || far > most {
 				t.Errorf("rows %v, %d threads delayed: %d units of time of %d, %.1f %% far", rows, delayed, took, even, 100*far)
 			}

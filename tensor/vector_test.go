@@ -67,7 +67,8 @@ func TestVectors(t *testing.T) {
 			}
 		}
 		for name, err := range map[string]error{
-			"Add": rt.Add(a, b[1:]), "SiLUMul": rt.SiLUMul(a, a, b[1:]), "GELU": rt.GELU(a[1:], a), "GELUErf": rt.GELUErf(a[1:], a),
+			"Add": rt.Add(a, b[1:]), "SiLUMul": rt.SiLUMul(a, a, b[1:]), "GELU": rt.GELU(a[1:], a),
+			"GELUErf": rt.GELUErf(a[1:], a),
 			"RMSNorm": rt.RMSNorm(a[:150], a[:150], w, eps), "RMSNorm of nothing": rt.RMSNorm(nil, nil, nil, eps),
 			"LayerNorm": rt.LayerNorm(a, a, w, bias[1:], eps),
 			"Quantize":  rt.Quantize(make([]int8, 33), make([]float32, 1), a[:33]),

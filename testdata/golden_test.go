@@ -94,7 +94,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestLongGolden: all kernels, threads and pieces for every weight type of both models: the larger one's rows are longer.
+// TestLongGolden: all kernels, threads and pieces for every weight type of both models: the larger one's rows are
+// longer.
 func TestLongGolden(t *testing.T) {
 	testkit.Long(t)
 	want := goldens(t)
@@ -119,10 +120,11 @@ func goldens(t *testing.T) (want golden) {
 	return want
 }
 
-// same checks the hash of the logits with all kernels, 1 and 2 threads, and the prompt fed in pieces of several
-// sizes; or of the whole prompt with the best kernels alone. TestGolden does all of this for the embedded type. But for
-// -short it has every type of the smaller model with the best kernels, and with one other set in turn (types that are
-// searched for with the best alone): converting the weights takes longer than all passes, and package asm compares the sets' products bit for bit.
+// same checks the hash of the logits with all kernels, 1 and 2 threads, and the prompt fed in pieces of several sizes;
+// or of the whole prompt with the best kernels alone. TestGolden does all of this for the embedded type. But for -short
+// it has every type of the smaller model with the best kernels, and with one other set in turn (types that are searched
+// for with the best alone): converting the weights takes longer than all passes, and package asm compares the sets'
+// products bit for bit.
 func same(t *testing.T, name, weights string, ids []int32, want string, all bool) {
 	t.Helper()
 	sets := asm.Available() // the best is last

@@ -73,7 +73,8 @@ func entries(t *testing.T, b []byte) (list []string) {
 	}
 }
 
-// A package has the three members of deb(5) in their order, every folder before what is in it, and the sums of its files.
+// A package has the three members of deb(5) in their order, every folder before what is in it, and the sums of its
+// files.
 func TestPackage(t *testing.T) {
 	b, err := packed("arm64", "1.2.3~rc.1", someFiles(), someDate)
 	if err != nil {

@@ -1,6 +1,6 @@
 // Dist builds what a release has, into an empty folder: static programs for eight systems in archives with man pages
-// and completions, packages for Debian, an image, a formula for Homebrew, a list of what the programs are made of, and the
-// SHA-256 of each file. Those that this machine can run, itself or under qemu, must write the same text.
+// and completions, packages for Debian, an image, a formula for Homebrew, a list of what the programs are made of, and
+// the SHA-256 of each file. Those that this machine can run, itself or under qemu, must write the same text.
 //
 //	go run ./.ci/dist [-tag VERSION] [-targets LIST] [-certificates FILE] -o DIR
 //

@@ -47,8 +47,8 @@ func (h hash) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]string{"alg": h.Alg, "content": h.Content})
 }
 
-// materials writes what the programs are made of: the modules that the go command wrote into them, the standard library,
-// and the programs themselves.
+// materials writes what the programs are made of: the modules that the go command wrote into them, the standard
+// library, and the programs themselves.
 func (r *release) materials(built []*program) error {
 	data, err := materials(built, r.date)
 	if err != nil {

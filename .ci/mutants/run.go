@@ -164,8 +164,8 @@ func build(pkg, binary string, args ...string) error {
 
 var errNoTests = errors.New("the package has no tests")
 
-// run runs a binary of tests where its package is, for at most limit by its clock. A fault may ask for all memory: 24 GiB
-// of addresses are enough for the tests, but not under the race detector, which reserves far more.
+// run runs a binary of tests where its package is, for at most limit by its clock. A fault may ask for all memory: 24
+// GiB of addresses are enough for the tests, but not under the race detector, which reserves far more.
 func (r *runner) run(binary, pkg string, race bool, limit time.Duration, args ...string) (verdict, error) {
 	script := `ulimit -v 25165824; exec "$0" "$@"`
 	if race {

@@ -25,8 +25,9 @@ func numbersOf(format string) int {
 // scaled reports whether a format has scales.
 func scaled(format string) bool { return format == "Q8" || format == "Q4" }
 
-// Registers of 512 bits that turn the nibbles of Q4 into numbers: the numbers as float32, which a permutation looks up; and 15 in each
-// lane, and 2^23+8 as float32, whose lowest bits are 8: a nibble without its sign, xor these bits, is 2^23 + 8 + its number.
+// Registers of 512 bits that turn the nibbles of Q4 into numbers: the numbers as float32, which a permutation looks up;
+// and 15 in each lane, and 2^23+8 as float32, whose lowest bits are 8: a nibble without its sign, xor these bits, is
+// 2^23 + 8 + its number.
 const nibbleTable, nibbleMask, nibbleBias = 29, 30, 31
 
 // nibbleConstants loads them.
@@ -43,8 +44,9 @@ func (f *file) nibbleConstants(s isa, format string) {
 	f.ins("VBROADCASTSS", f.lanes256(0x4b000008), z(nibbleBias))
 }
 
-// lowNibbles loads the numbers of the low nibbles of 16 bytes into register reg, and the high nibbles into register high. table is a
-// register to look up in, or 0. A look-up takes fewer instructions, but on Zen 5 from the units that multiply.
+// lowNibbles loads the numbers of the low nibbles of 16 bytes into register reg, and the high nibbles into register
+// high. table is a register to look up in, or 0. A look-up takes fewer instructions, but on Zen 5 from the units that
+// multiply.
 func (f *file) lowNibbles(mem string, table, reg, high int) {
 	if table > 0 {
 		f.ins("VPMOVZXBD", mem, z(high))
@@ -69,8 +71,8 @@ func (f *file) highNibbles(table, reg, high int) {
 	f.ins("VSUBPS", z(nibbleBias), z(reg), z(reg))
 }
 
-// loadKV loads numbers of the cache into one register as float32; integers are multiplied with the register scale. Of Q4 they are
-// the low or the high nibbles.
+// loadKV loads numbers of the cache into one register as float32; integers are multiplied with the register scale. Of
+// Q4 they are the low or the high nibbles.
 func (f *file) loadKV(s isa, format, mem string, reg, scale int, high bool) {
 	switch format {
 	case "F16":
@@ -121,10 +123,12 @@ func (f *file) aheadStep(step string, w int) {
 // scoresKernel multiplies n rows of queries with 16*blocks keys. A lane is a position.
 //
 //	SI keys  DI their scales  R8 queries  R10 out  R11 blocks  R12 dim  R9 rows*4
-//	AX CX BX advance along a column of keys: one row of the page per dimension; DX dimensions left  R13 of this group of 32
+//	AX CX BX advance along a column of keys: one row of the page per dimension;
+//	DX dimensions left  R13 of this group of 32
 //	R14 what to prefetch  R15 bytes of it for each row of a column
 func scoresKernel(f *file, s isa) {
-	// wide[n] is how many blocks of 16 keys are multiplied at once with n rows: enough sums to hide the latency of the additions.
+	// wide[n] is how many blocks of 16 keys are multiplied at once with n rows: enough sums to hide the latency of the
+	// additions.
 	wide := []int{0, 4, 4, 4, 4, 2, 2, 2, 2}
 	if s.halves == 2 {
 		wide = []int{0, 2, 2, 1, 1, 1, 1}
@@ -245,7 +249,8 @@ func (f *file) scoresColumns(s isa, format string, bytes, n, w int, here, next s
 	f.ins("JMP", here)
 }
 
-// valuesKernel adds count values, weighted by n rows of probabilities, to n rows of 16*blocks dimensions. A lane is a dimension.
+// valuesKernel adds count values, weighted by n rows of probabilities, to n rows of 16*blocks dimensions. A lane is a
+// dimension.
 //
 //	SI values  DI their scales  R8 probabilities  R10 out  R11 blocks left  R9 bytes of a row of out
 //	R13 bytes of a value  R14 bytes of its scales  R12 what to prefetch  R15 bytes of it for each position of a column
@@ -298,8 +303,9 @@ func valuesKernel(f *file, s isa) {
 	}
 }
 
-// valuesColumns is the loop over columns of w blocks of 16 dimensions, at label here; it ends at label next, and goes on at label
-// then. One block of Q4 has the low nibbles of its bytes, or, if high is set, the high ones; of several every other one has.
+// valuesColumns is the loop over columns of w blocks of 16 dimensions, at label here; it ends at label next, and goes
+// on at label then. One block of Q4 has the low nibbles of its bytes, or, if high is set, the high ones; of several
+// every other one has.
 func (f *file) valuesColumns(s isa, format string, bytes, n, w int, here, next, then string, high bool) {
 	vectors := w * s.halves
 	acc := func(r, v int) int { return r*vectors + v }

@@ -2,8 +2,8 @@ package main
 
 import "fmt"
 
-// The Go loops that become the comments of the kernels' declarations. r is a row of the panel, t a token; acc begins at 0 and ends in
-// out[t*stride+r].
+// The Go loops that become the comments of the kernels' declarations. r is a row of the panel, t a token; acc begins at
+// 0 and ends in out[t*stride+r].
 
 const floatDoc = `for t < n, r < 16:
 	acc := out[t*stride+r]
@@ -25,7 +25,8 @@ const valuesParams = "o, p *float32, v, scales, ahead *byte, dim, n, count, bloc
 
 // turnDoc is of numbers of some bytes.
 func turnDoc(bytes int) string {
-	return fmt.Sprintf("for d < 16*blocks, j < steps*%d: dst[j*stride+d*%d:][:%d] = src[(d*256+j)*%d:]", 64/bytes, bytes, bytes, bytes)
+	return fmt.Sprintf("for d < 16*blocks, j < steps*%d: dst[j*stride+d*%d:][:%d] = src[(d*256+j)*%d:]", 64/bytes, bytes,
+		bytes, bytes)
 }
 
 const nibblesDoc = `for b < blocks, i < 16, j < steps*64:

@@ -95,8 +95,8 @@ func (fn *function) print(b *bytes.Buffer) {
 }
 
 // function begins a function. doc is its Go loop; frame the bytes of local memory: with none it is NOSPLIT, else the
-// assembler inserts the check of the stack. params is a Go parameter list of words, slices, uint32s and float32s, followed by
-// named results, if any, after " -> ".
+// assembler inserts the check of the stack. params is a Go parameter list of words, slices, uint32s and float32s,
+// followed by named results, if any, after " -> ".
 func (f *file) function(name string, frame int, params, doc string) {
 	fn := &function{name: name, frame: frame, offsets: map[string]int{}}
 	params, results, _ := strings.Cut(params, " -> ")
@@ -230,8 +230,8 @@ func atx(base, index string, scale, off int) string {
 	return at(base, off) + fmt.Sprintf("(%s*%d)", index, scale)
 }
 
-// isa is an instruction set's registers. Kernels of numbers that do not mix lanes are written once for both: 16 lanes are one
-// register of 512 bits or two halves of 256.
+// isa is an instruction set's registers. Kernels of numbers that do not mix lanes are written once for both: 16 lanes
+// are one register of 512 bits or two halves of 256.
 type isa struct {
 	name   string // suffix of the functions' names
 	halves int    // registers for 16 lanes
@@ -275,7 +275,8 @@ func (f *file) dispatch(reg string, max int) {
 	f.ins("JMP", "t1")
 }
 
-// dpbusd256 is the VEX form of VPDPBUSD (AVX-VNNI), which Go's assembler does not know: acc += u8(w) * s8(v), in groups of 4.
+// dpbusd256 is the VEX form of VPDPBUSD (AVX-VNNI), which Go's assembler does not know: acc += u8(w) * s8(v), in groups
+// of 4.
 func (f *file) dpbusd256(v, w, acc int) {
 	b1 := (^acc>>3&1)<<7 | 1<<6 | (^v>>3&1)<<5 | 2
 	b2 := (^w&15)<<3 | 1<<2 | 1

@@ -2,10 +2,10 @@ package main
 
 import "fmt"
 
-// AVX2 without VNNI takes four instructions for 32 products, and unpacking weights as many again. Where several tiles of tokens are
-// multiplied with a panel, 256 columns of it are unpacked once, into a buffer that stays in the L1 cache, and the kernels of
-// this file multiply from there; see matMulTiles in package asm. A block in the buffer is the float32 scales of 16 rows, the
-// other numbers per row that the type has, then the weights of 8 groups.
+// AVX2 without VNNI takes four instructions for 32 products, and unpacking weights as many again. Where several tiles
+// of tokens are multiplied with a panel, 256 columns of it are unpacked once, into a buffer that stays in the L1 cache,
+// and the kernels of this file multiply from there; see matMulTiles in package asm. A block in the buffer is the
+// float32 scales of 16 rows, the other numbers per row that the type has, then the weights of 8 groups.
 
 const expandParams = "w *byte, blocks int, buffer *byte" + prefetchParams
 
@@ -45,7 +45,8 @@ func (w *weights) inBuffer() *weights {
 //	AX, BX, R12, R14, R15 as in nest256  DI blocks left  R10 the buffer
 func (f *file) expand256(w *weights) {
 	p := &w.vec256
-	f.function(w.name+"ExpandAVX2", 0, expandParams, fmt.Sprintf("for b < blocks: buffer[b] = block b of w, %d bytes", w.inBuffer().blockBytes()))
+	f.function(w.name+"ExpandAVX2", 0, expandParams,
+		fmt.Sprintf("for b < blocks: buffer[b] = block b of w, %d bytes", w.inBuffer().blockBytes()))
 	f.load("w", "AX", "blocks", "DI", "buffer", "R10", "prefetch", "R15")
 	f.ins("ADDQ", "AX", "R15")
 	if w.super == 0 {
@@ -151,8 +152,8 @@ const wordsDoc = `for t < n, r < 16:
 		for p < 16: isum += (w[b][r][2*p]+x[b][t][2*p+1]) * (w[b][r][2*p+1]+x[b][t][2*p])
 		out[t*stride+r] = fma(float(isum), scales[b][r]*d[b][t], out[t*stride+r])`
 
-// words256 multiplies one block of 16-bit weights and adds the products. A product of sums, (w0+x1)*(w1+x0) = w0*x0 + w1*x1 + w0*w1 + x0*x1,
-// takes two additions of 16 bits and one VPMADDWD for two products in each of 8 rows.
+// words256 multiplies one block of 16-bit weights and adds the products. A product of sums, (w0+x1)*(w1+x0) = w0*x0 +
+// w1*x1 + w0*w1 + x0*x1, takes two additions of 16 bits and one VPMADDWD for two products in each of 8 rows.
 func (f *file) words256(u tile256) {
 	for t := range u.n {
 		f.ins("VPBROADCASTD", u.w.sumsAt(t, 0), y(12))
@@ -188,8 +189,8 @@ func (f *file) words256(u tile256) {
 	f.scale256(u, 0)
 }
 
-// widen writes the kernel that converts a tile's quants to the operands of words256: [x0 x2 x1 x3] of every 4, in 16 bits, and the
-// sum of -x0*x1 of every block.
+// widen writes the kernel that converts a tile's quants to the operands of words256: [x0 x2 x1 x3] of every 4, in 16
+// bits, and the sum of -x0*x1 of every block.
 //
 //	AX quants  BX words  CX sums  DI blocks
 func widen(f *file) {

@@ -3,11 +3,12 @@ package main
 import "fmt"
 
 // Compact panels of types with grids, turned into the panels of their table: package asm's format_grid.go has both. The
-// indices of a sub-block's entries become 16-bit numbers, in the bytes of the super-block that get u later. Then two rows at
-// a time, r and r+4: 64 bits of nibbles are loaded for each entry, those of entries 2 and 3 shifted by 4.
+// indices of a sub-block's entries become 16-bit numbers, in the bytes of the super-block that get u later. Then two
+// rows at a time, r and r+4: 64 bits of nibbles are loaded for each entry, those of entries 2 and 3 shifted by 4.
 //
 //	AX the compact panel  BX the panel  CX the entries' nibbles  DX indices, then u  SI bits 8 of IQ2_XS
-//	DI super-blocks left  R8, R11 indices  R9 scales left  R10 bytes of scales  R12 multipliers of IQ2_XS  R13 sub-blocks left
+//	DI super-blocks left  R8, R11 indices  R9 scales left  R10 bytes of scales
+//	R12 multipliers of IQ2_XS  R13 sub-blocks left
 //	Y0 … Y3 rows 0 and 4, 1 and 5, 2 and 6, 3 and 7  Y13 what a sign changes  Y14 bits of signs  Y15 signs of 8 rows
 type inflate struct {
 	name  string
@@ -42,7 +43,8 @@ func inflateKernels(f *file) {
 //	AX the compact panel  BX the panel  DI super-blocks left
 //	Y0 even bytes  Y1 odd bytes  Y2, Y3 a digit  Y4 … Y8 crumbs of digits 0 … 4  Y14 3s  Y15 low bytes
 func (f *file) inflateTernary() {
-	f.function("tq1InflateAVX2", 0, "dst *byte, panel *byte, supers int", "WeightKernels.Inflate of TQ1_0, of super-blocks")
+	f.function("tq1InflateAVX2", 0, "dst *byte, panel *byte, supers int",
+		"WeightKernels.Inflate of TQ1_0, of super-blocks")
 	f.load("dst", "BX", "panel", "AX", "supers", "DI")
 	f.ins("VMOVDQU", f.lanes256(0x00030003), y(14))
 	f.ins("VMOVDQU", f.lanes256(0x00ff00ff), y(15))
@@ -155,7 +157,8 @@ func (f *file) high3(q int) {
 	if q%2 == 0 {
 		f.ins("VBROADCASTI128", at("AX", 64+8*q), y(1))
 	}
-	f.ins("VPSHUFB", f.bytes256(fmt.Sprintf("rowWords%d", q%2), func(i int) int { return q%2*8 + i/8*2 + i%2 }), y(1), y(2))
+	f.ins("VPSHUFB", f.bytes256(fmt.Sprintf("rowWords%d", q%2), func(i int) int { return q%2*8 + i/8*2 + i%2 }), y(1),
+		y(2))
 	f.ins("VPSRLW", "$4", y(2), y(3)) // bits 12 … 14
 	f.ins("VPMULLW", f.words256of("nibbles0", [4]int{256, 16, 1, 0}), y(2), y(2))
 	f.ins("VPAND", f.words256of("bits012", [4]int{0x700, 0x700, 0x700, 0}), y(2), y(2))

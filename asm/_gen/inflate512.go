@@ -3,8 +3,8 @@ package main
 import "fmt"
 
 // Compact panels turned into those of products with AVX-512 and VBMI. VPERMI2B looks up 64 entries at once: a table of
-// bytes with 4 digits of 2 bits each lies in registers, 128 bytes in two of them, and bits 7, 8 and 9 of the index choose
-// between such pairs. VPMULTISHIFTQB then moves each digit to the byte of its weight.
+// bytes with 4 digits of 2 bits each lies in registers, 128 bytes in two of them, and bits 7, 8 and 9 of the index
+// choose between such pairs. VPMULTISHIFTQB then moves each digit to the byte of its weight.
 //
 // A nibble of IQ2 and IQ3 has 15-n for minus n. So its lower pair of bits is a digit, or the lower two bits of one,
 // xor the sign twice; the higher pair is 1 and 0, or 1 and the digit's third bit, xor the sign twice.
@@ -46,7 +46,8 @@ func inflateKernels512(f *file) {
 	f.inflateNarrow512("q2", 2, 0x33333333)
 }
 
-// inflateNarrow512 writes the kernel of Q1_0 or Q2_0: a nibble is 7 and the bits of mask, of which a weight has so many.
+// inflateNarrow512 writes the kernel of Q1_0 or Q2_0: a nibble is 7 and the bits of mask, of which a weight has so
+// many.
 //
 //	AX bits  BX nibbles  Z0, Z1 of weights 0 … 15 and 16 … 31  Z2, Z3 moved  Z4, Z5 positions  Z13 … Z15 masks and sevens
 func (f *file) inflateNarrow512(name string, bits int, mask uint32) {

@@ -9,7 +9,8 @@ import "math"
 //	AX the compact panel  BX the panel  DI parts of 16 weights left
 //	0 scales  1 … 5 weights  12 0x7f  13 2^7  14 what nibbles mean  15 low nibbles
 func (f *file) inflateNVFP4(s isa) {
-	f.function("nvfp4Inflate"+s.name, 0, "dst *byte, panel *byte, parts int", "WeightKernels.Inflate of NVFP4, of parts of 16 weights")
+	f.function("nvfp4Inflate"+s.name, 0, "dst *byte, panel *byte, parts int",
+		"WeightKernels.Inflate of NVFP4, of parts of 16 weights")
 	f.load("dst", "BX", "panel", "AX", "parts", "DI")
 	numbers := [16]int{0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}
 	f.ins("VMOVDQU", f.lanes256(0x7f7f7f7f), y(12))

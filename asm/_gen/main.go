@@ -1,6 +1,6 @@
-// Command _gen writes the assembly of package asm, and the Go files that declare it and put it into kernel sets. A product kernel
-// has code for each number of tokens in a tile, 1 to 8; loop nests and the parts of a weight type are written separately and
-// composed here.
+// Command _gen writes the assembly of package asm, and the Go files that declare it and put it into kernel sets. A
+// product kernel has code for each number of tokens in a tile, 1 to 8; loop nests and the parts of a weight type are
+// written separately and composed here.
 //
 //	go run .          # in asm/_gen: writes ../*_amd64.s, ../*_arm64.s, and their declarations ../stubs_*.go
 //	go run . -check   # exits 1 if one of them is not what this program would write
@@ -8,15 +8,18 @@
 //
 // The parts:
 //
-//   - emit.go, vector.go (amd64) and neon.go, neonvector.go (arm64): instructions, registers, constants; loops over slices.
+//   - emit.go, vector.go (amd64) and neon.go, neonvector.go (arm64): instructions, registers, constants; loops over
+//     slices.
 //   - doc.go: the Go loops that become the comments of the declarations.
-//   - weights.go and type_<type>.go: what a weight type is to the loop nests, how its weights are unpacked and its sums scaled.
-//     Start with type_q8_0.go.
-//   - nest512.go (AVX-512), matmulpair512.go (two panels), nest256.go (AVX2, AVX-VNNI), expand256.go (AVX2, several tiles): the loop
-//     nests of products with integer weights. tileamx.go (AMX, many tokens). matmulfloat.go: with float weights.
-//   - attention.go, transpose.go, norm.go, quantize.go, noise.go, scan.go, stream.go, rates.go, bench.go: the other kernels for amd64.
-//   - neonnest.go, neonplan.go, neonsums.go, neonscale.go, neonunpack.go, neontypes.go, neonq8.go: the loop nest for NEON and SDOT;
-//     neoni8mm*.go: for SMMLA; the other neon*.go files are named as those for amd64.
+//   - weights.go and type_<type>.go: what a weight type is to the loop nests, how its weights are unpacked and its sums
+//     scaled. Start with type_q8_0.go.
+//   - nest512.go (AVX-512), matmulpair512.go (two panels), nest256.go (AVX2, AVX-VNNI), expand256.go (AVX2, several
+//     tiles): the loop nests of products with integer weights. tileamx.go (AMX, many tokens). matmulfloat.go: with
+//     float weights.
+//   - attention.go, transpose.go, norm.go, quantize.go, noise.go, scan.go, stream.go, rates.go, bench.go: the other
+//     kernels for amd64.
+//   - neonnest.go, neonplan.go, neonsums.go, neonscale.go, neonunpack.go, neontypes.go, neonq8.go: the loop nest for
+//     NEON and SDOT; neoni8mm*.go: for SMMLA; the other neon*.go files are named as those for amd64.
 //
 // A kernel's comment begins with its register assignment.
 package main

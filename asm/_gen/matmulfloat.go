@@ -2,7 +2,8 @@ package main
 
 import "fmt"
 
-// matmulFloat writes the kernels for weights that are floating-point numbers. A column of the panel is one element of each row:
+// matmulFloat writes the kernels for weights that are floating-point numbers. A column of the panel is one element of
+// each row:
 //
 //	AX weights  CX activations  DI columns  R8 n  R10 out  R9 a token of it  R11 stride in bytes  R13 tokens*4
 //	R15 the next line to prefetch  R12 bytes to prefetch per column

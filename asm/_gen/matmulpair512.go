@@ -1,14 +1,16 @@
 package main
 
-// Products of two panels with 8 tokens, for prefill. A panel by itself loads an activation for each VPDPBUSD, and two loads a
-// cycle are the limit; here a load serves two. All float sums stay in registers, so that the integer sums of 4 tokens at a time
-// are what there is room for:
+// Products of two panels with 8 tokens, for prefill. A panel by itself loads an activation for each VPDPBUSD, and two
+// loads a cycle are the limit; here a load serves two. All float sums stay in registers, so that the integer sums of 4
+// tokens at a time are what there is room for:
 //
 //	Z0..3, Z4..7 the panels' integer sums  Z8, Z9 weights  Z10, Z11 activations  Z12, Z13 scales  Z14 scratch  Z15 mask
 //	Z16..23, Z24..31 float sums
 //
-// Other registers are as for one panel, but R8 is the bytes from a panel to the next, R9 what to add for the second one's scales.
-const pairParams = "w *byte, panel int, q *int8, d *float32, bias *int32, blocks int, out *float32, stride" + prefetchParams
+// Other registers are as for one panel, but R8 is the bytes from a panel to the next, R9 what to add for the second
+// one's scales.
+const pairParams = "w *byte, panel int, q *int8, d *float32, bias *int32, blocks int, out *float32, stride" +
+	prefetchParams
 
 const pairTokens = 8
 

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// instruction is one that Go's assembler lacks: a macro over WORD. Parameters are the assembler's: the destination comes last.
+// instruction is one that Go's assembler lacks: a macro over WORD. Parameters are the assembler's: the destination
+// comes last.
 type instruction struct {
 	name, params string
 	word         string // a Go and C expression of the parameters
@@ -157,8 +158,8 @@ func (f neonFile) storeVectors(base string, off, first, n int) {
 	}
 }
 
-// words loads n 32-bit numbers, one per token or row, and none more, into the lanes of registers from first on; lane tells where
-// number i went.
+// words loads n 32-bit numbers, one per token or row, and none more, into the lanes of registers from first on; lane
+// tells where number i went.
 func (f neonFile) words(base string, off, n, first int) (lane func(i int) (l, reg int), used int) {
 	at2, at1 := n&^3, n&^1
 	r := first

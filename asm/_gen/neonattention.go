@@ -2,8 +2,8 @@ package main
 
 import "fmt"
 
-// cached loads 16 numbers of the cache into four registers as float32; integers are multiplied with the registers that scale returns.
-// Of Q4 they are the low or the high nibbles.
+// cached loads 16 numbers of the cache into four registers as float32; integers are multiplied with the registers that
+// scale returns. Of Q4 they are the low or the high nibbles.
 func (f neonFile) cached(format, base string, off, reg int, scale func(i int) int, high bool) {
 	switch format {
 	case "F16":
@@ -145,7 +145,8 @@ func (f neonFile) scoresColumns(format string, bytes, n, w int, here, next strin
 	f.ins("B", here)
 }
 
-// neonValues adds count values, weighted by n rows of probabilities, to n rows of 16*blocks dimensions. A lane is a dimension.
+// neonValues adds count values, weighted by n rows of probabilities, to n rows of 16*blocks dimensions. A lane is a
+// dimension.
 //
 //	R0 values  R1 their scales  R2 probabilities  R8 out  R5 blocks left  R6 n  R9 bytes of a row of out  R11 count
 //	R7 bytes of a value  R10 bytes of its scales  R16 what to add to R1 after a single block: 0, then 2, …

@@ -2,8 +2,8 @@ package main
 
 import "fmt"
 
-// neonMatMulFloat writes the kernels for weights that are floating-point numbers. A column of the panel is one element of each
-// row:
+// neonMatMulFloat writes the kernels for weights that are floating-point numbers. A column of the panel is one element
+// of each row:
 //
 //	R0 weights  R2 activations  R5 columns  R6 n  R7 tokens*4  R8 out  R10 a token of it  R9 stride in bytes
 func neonMatMulFloat(f neonFile) {

@@ -47,13 +47,15 @@ func neonGumbel(f neonFile) {
 	for i := range uint32(16) {
 		words = append(words, i)
 	}
-	v.textf("\n// The polynomial of log, ln2lo, ln2hi, -1/2; 1; factors; room for the key; sqrt(1/2); 1/2; 2^-32; 1-sqrt(1/2); 0 to 15.\n")
+	v.textf("\n// The polynomial of log, ln2lo, ln2hi, -1/2; 1; factors; room for the key; sqrt(1/2); 1/2; 2^-32; " +
+		"1-sqrt(1/2); 0 to 15.\n")
 	for i := 0; i < len(words); i += 2 {
 		v.textf("DATA noise<>+%d(SB)/8, $0x%08x%08x\n", 4*i, words[i+1], words[i])
 	}
 	v.textf("GLOBL noise<>(SB), RODATA|NOPTR, $%d\n", 4*len(words))
 
-	v.function("maxHashNEON", 0, "first, key uint64, whole int -> most int", "most = max of hashOf(key, first+i), i < 16*whole")
+	v.function("maxHashNEON", 0, "first, key uint64, whole int -> most int",
+		"most = max of hashOf(key, first+i), i < 16*whole")
 	v.args("first", "R1", "key", "R2", "whole", "R5")
 	v.noiseConstants()
 	v.clear(12, 4)

@@ -1,10 +1,12 @@
 package main
 
-// Kernels for whole tiles of eight tokens with SMMLA, the product of two rows of 8 bytes with two columns: of two tokens with two
-// rows of the panel. ZIP makes rows of 8 weights of the panel's groups of 4, which is faster from about six tokens on. The loops
-// and registers are those of neonnest.go. Float sums are always on the stack: loads are not the limit here.
+// Kernels for whole tiles of eight tokens with SMMLA, the product of two rows of 8 bytes with two columns: of two
+// tokens with two rows of the panel. ZIP makes rows of 8 weights of the panel's groups of 4, which is faster from about
+// six tokens on. The loops and registers are those of neonnest.go. Float sums are always on the stack: loads are not
+// the limit here.
 //
-//	R23 [quad of rows][pair of tokens][2] float sums, vectors of 2 tokens x 2 rows; then, per pair: what integer sums start from,
+//	R23 [quad of rows][pair of tokens][2] float sums, vectors of 2 tokens x 2 rows;
+//	then, per pair: what integer sums start from,
 //	    scales of activations, what minimums are multiplied with
 //	V0..V15 activations [pair][8 weights]  V16..V23 integer sums [pair][2]
 const (

@@ -1,7 +1,7 @@
 package main
 
-// SMMLA for types with a scale per 16 weights. The sums of one half are scaled before those of the other half begin, so only one half's
-// activations are in registers; all are on the stack, in the order of rows of 8.
+// SMMLA for types with a scale per 16 weights. The sums of one half are scaled before those of the other half begin, so
+// only one half's activations are in registers; all are on the stack, in the order of rows of 8.
 //
 //	V0..V7 activations [pair][8 weights]  V8..V15 scaled sums [pair][2]  V16..V23 sums [pair][2]
 const (

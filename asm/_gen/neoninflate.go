@@ -2,9 +2,9 @@ package main
 
 import "fmt"
 
-// Compact panels of types with grids, turned into the panels of their table, as inflate.go does it: 4 rows at a time. A row's
-// entries 0 and 1 are a register, 2 and 3 another; signs become bytes of ones, and one instruction shifts the second register
-// into the first, whatever its high nibbles are.
+// Compact panels of types with grids, turned into the panels of their table, as inflate.go does it: 4 rows at a time. A
+// row's entries 0 and 1 are a register, 2 and 3 another; signs become bytes of ones, and one instruction shifts the
+// second register into the first, whatever its high nibbles are.
 //
 //	R0 the panel  R1 the compact panel  R2 the entries' nibbles  R3 super-blocks left  R4 bytes of scales
 //	R5 rows of a sub-block left  R6 entries of a row  R7 signs, R8 high bits, of the next rows  R9 sub-blocks left
@@ -62,7 +62,8 @@ func (f neonFile) inflateNEON(v *inflate) {
 	f.ins("VZIP1", v4reg(3), v4reg(2), v4reg(6))
 	f.ins("VZIP2", v4reg(3), v4reg(2), v4reg(7))
 	for g := range 4 {
-		f.ins([]string{"VZIP1", "VZIP2"}[g%2], fmt.Sprintf("V%d.D2", 6+g/2), fmt.Sprintf("V%d.D2", 4+g/2), fmt.Sprintf("V%d.D2", g))
+		f.ins([]string{"VZIP1", "VZIP2"}[g%2], fmt.Sprintf("V%d.D2", 6+g/2), fmt.Sprintf("V%d.D2", 4+g/2),
+			fmt.Sprintf("V%d.D2", g))
 		f.ins("FMOVQ", q(g), at("R16", 64*g))
 	}
 	f.ins("ADD", "$16", "R16")

@@ -10,10 +10,10 @@ import "fmt"
 //				for quads of rows:                     written out; where that is long, at run time and around sub-blocks
 //					sums of products of 8 groups of 4 weights; scale them; add
 //
-// "Written out" is unrolled by the generator. A type defines how its groups are unpacked (neonunpack.go) and how its sums are scaled
-// (neonscale.go); neontypes.go has the layouts of panels. A vector holds 4 rows, a quad. Where quads are written out, float sums
-// stay in registers. Where the loop over quads is a loop at run time, they are on the stack, [quad][token], and each iteration
-// loads and stores its own.
+// "Written out" is unrolled by the generator. A type defines how its groups are unpacked (neonunpack.go) and how its
+// sums are scaled (neonscale.go); neontypes.go has the layouts of panels. A vector holds 4 rows, a quad. Where quads
+// are written out, float sums stay in registers. Where the loop over quads is a loop at run time, they are on the
+// stack, [quad][token], and each iteration loads and stores its own.
 //
 //	R0 quants  R1 scales  R2 activations  R3 their scales  R4 bias, sums  R5 blocks or super-blocks  R6 n
 //	R7 tokens*4  R8 out  R9 stride in bytes  R10 tokens*32
@@ -55,7 +55,8 @@ func (k *nest) branch(op, reg, label string) { k.ins(op, reg, fmt.Sprintf("%s%d"
 // product writes a type's kernel for an instruction set.
 func (f neonFile) product(s neonISA, w *neonWeights) {
 	f.function(w.name+s.name, 0, w.params(), neonDoc(w.weights))
-	f.args("w", "R0", "q", "R2", "d", "R3", w.sums, "R4", w.count(), "R5", "n", "R6", "tokens", "R7", "out", "R8", "stride", "R9")
+	f.args("w", "R0", "q", "R2", "d", "R3", w.sums, "R4", w.count(), "R5", "n", "R6", "tokens", "R7", "out", "R8",
+		"stride", "R9")
 	f.strides()
 	if s.sdot && !w.pairs {
 		f.ins("MOVD", "$magic<>(SB)", "R13")
@@ -118,8 +119,8 @@ func (k *nest) faccRegisters() int {
 	return 4 * k.T
 }
 
-// walk writes the loop over blocks, or over super-blocks and their sub-blocks, and calls block for sub-blocks that share bytes. It
-// leaves the registers of the activations at the next ones.
+// walk writes the loop over blocks, or over super-blocks and their sub-blocks, and calls block for sub-blocks that
+// share bytes. It leaves the registers of the activations at the next ones.
 func (k *nest) walk(block func()) {
 	w := k.w
 	k.label("loop")
@@ -179,8 +180,8 @@ func (k *nest) copies(x, d, sums string) {
 	}
 }
 
-// walkQuads is walk with the loop over quads around the loop over sub-blocks, so that float sums and a super-block's scales are
-// loaded once for it.
+// walkQuads is walk with the loop over quads around the loop over sub-blocks, so that float sums and a super-block's
+// scales are loaded once for it.
 func (k *nest) walkQuads() {
 	w := k.w
 	k.label("loop")
@@ -218,8 +219,8 @@ func (k *nest) acc(move func(base string, off, first, n int)) {
 	}
 }
 
-// load24 copies the pointers to activations for one iteration of the loop over quads; store24 copies back those of the last
-// iteration.
+// load24 copies the pointers to activations for one iteration of the loop over quads; store24 copies back those of the
+// last iteration.
 func (k *nest) load24() {
 	for i := range 3 {
 		k.ins("MOVD", fmt.Sprintf("R%d", 2+i), fmt.Sprintf("R%d", 24+i))
@@ -243,8 +244,8 @@ func (k *nest) advance(x, d, sums string) {
 	}
 }
 
-// quads begins a loop over quads at run time, and returns the function that ends it. The float sums of consecutive iterations are bytes
-// apart; an iteration has advanced to the next sub-blocks that share bytes so many times.
+// quads begins a loop over quads at run time, and returns the function that ends it. The float sums of consecutive
+// iterations are bytes apart; an iteration has advanced to the next sub-blocks that share bytes so many times.
 func (k *nest) quads() (again func(bytes, steps int)) {
 	w := k.w
 	name := fmt.Sprintf("quads%d%c", k.T, 'a'+k.c)
@@ -309,8 +310,8 @@ func (f neonFile) strides() {
 // neonPrefetch is the prefetch distance in bytes: 8 blocks of 30 cycles, about the latency of memory.
 const neonPrefetch = 4096
 
-// prefetch prefetches n bytes of weights, from off on, at the distance neonPrefetch: every other line, because load slots are scarce
-// and the hardware prefetchers fetch the lines between.
+// prefetch prefetches n bytes of weights, from off on, at the distance neonPrefetch: every other line, because load
+// slots are scarce and the hardware prefetchers fetch the lines between.
 func (f neonFile) prefetch(off, n int) {
 	for i := 0; i < n; i += 128 {
 		f.ins("PRFM", at("R0", off+neonPrefetch+i), "PLDL1KEEP")

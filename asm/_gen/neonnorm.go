@@ -5,7 +5,8 @@ func neonNorms(f neonFile) {
 	v := &neonVectors{neonFile: f}
 	v.masks()
 
-	v.function("sumSquaresNEON", vectorFrame, "x []float32 -> sum float32", "for i: lane[i%16] = fma(x[i], x[i], lane[i%16])\nsum = lanes")
+	v.function("sumSquaresNEON", vectorFrame, "x []float32 -> sum float32",
+		"for i: lane[i%16] = fma(x[i], x[i], lane[i%16])\nsum = lanes")
 	v.sumSquares()
 	v.ins("FMOVS", q(0), v.arg("sum"))
 	v.done()

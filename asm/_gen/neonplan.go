@@ -11,7 +11,8 @@ type plan struct {
 	loop      bool // quads are a loop at run time
 }
 
-// plans are tried in this order until one fits into the registers. More quads at a time use a register of activations more often.
+// plans are tried in this order until one fits into the registers. More quads at a time use a register of activations
+// more often.
 func (w *neonWeights) plans(T int) (all []plan) {
 	for _, loop := range []bool{false, true} {
 		for _, Q := range []int{4, 2, 1} {
@@ -25,7 +26,8 @@ func (w *neonWeights) plans(T int) (all []plan) {
 		}
 	}
 	return slices.DeleteFunc(all, func(p plan) bool {
-		return p.loop && p.Q == 4 || !p.loop && w.long(T) || p.scales && w.super == 0 || p.starts && (w.start < 0 || w.pairs || p.loop || p.Q == 4)
+		return p.loop && p.Q == 4 || !p.loop && w.long(T) || p.scales && w.super == 0 || p.starts &&
+			(w.start < 0 || w.pairs || p.loop || p.Q == 4)
 	})
 }
 

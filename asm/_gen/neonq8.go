@@ -5,12 +5,13 @@ import (
 	"slices"
 )
 
-// q8Pairs is the nest for Q8_0 without SDOT, quads written out. |w*x| can be 128*127, so that only two products fit into 16 bits. The
-// multiplier is the bottleneck. So that it does not wait for instructions that depend on a sum, a token's sums are scaled while those
-// of the next token are computed.
+// q8Pairs is the nest for Q8_0 without SDOT, quads written out. |w*x| can be 128*127, so that only two products fit
+// into 16 bits. The multiplier is the bottleneck. So that it does not wait for instructions that depend on a sum, a
+// token's sums are scaled while those of the next token are computed.
 func (f neonFile) q8Pairs(s neonISA, w *neonWeights) {
 	f.function(w.name+s.name, 0, w.params(), neonDoc(w.weights))
-	f.args("w", "R0", "q", "R2", "d", "R3", w.sums, "R4", w.count(), "R5", "n", "R6", "tokens", "R7", "out", "R8", "stride", "R9")
+	f.args("w", "R0", "q", "R2", "d", "R3", w.sums, "R4", w.count(), "R5", "n", "R6", "tokens", "R7", "out", "R8",
+		"stride", "R9")
 	f.strides()
 	w.begin(f)
 	f.choose("R6", s.most)

@@ -16,7 +16,9 @@ return blocks`
 //
 //	R0 v  R1 q  R2 d  R3 bias  R4 dsum  R6 half  R5 blocks left  R7 tokens*4
 func neonQuantize(f neonFile) {
-	f.function("quantizeNEON", 0, "v *float32, q *int8, d *float32, bias *int32, dsum *float32, half *int32, blocks, tokens int -> done int", quantizeDoc)
+	f.function("quantizeNEON", 0,
+		"v *float32, q *int8, d *float32, bias *int32, dsum *float32, half *int32, blocks, tokens int -> done int",
+		quantizeDoc)
 	f.args("v", "R0", "q", "R1", "d", "R2", "bias", "R3", "dsum", "R4", "half", "R6", "blocks", "R5", "tokens", "R7")
 	f.ins("LSL", "$2", "R7", "R7")
 	f.ins("MOVD", "$0x42fe0000", "R11") // 127
@@ -114,7 +116,8 @@ func neonQuantize(f neonFile) {
 	f.storeVectors("R0", 0, 0, 4)
 	f.nextWhole("R0", 64, "R1", 32)
 
-	f.function("findNEON", 0, "x *float32, m float32, whole int -> at int", "return the least b < whole for which a x[16b+i] == m, i < 16; else whole")
+	f.function("findNEON", 0, "x *float32, m float32, whole int -> at int",
+		"return the least b < whole for which a x[16b+i] == m, i < 16; else whole")
 	f.args("x", "R0", "whole", "R5")
 	f.ins("FMOVS", f.arg("m"), q(4))
 	f.ins("VDUP", vlane(4, 0), v(4, "S4"))

@@ -1,10 +1,10 @@
 package main
 
-// How a sub-block's integer sums are scaled and added. Registers after those of the sums are scratch, since the weights are no longer
-// needed. Two quads are scaled at a time.
+// How a sub-block's integer sums are scaled and added. Registers after those of the sums are scratch, since the weights
+// are no longer needed. Two quads are scaled at a time.
 
-// scaleBlock: acc = fma(float(isum), dw*dx, acc), and the term of the minimum. The same instruction for several tokens and quads is
-// written in batches, so that an in-order core stalls less.
+// scaleBlock: acc = fma(float(isum), dw*dx, acc), and the term of the minimum. The same instruction for several tokens
+// and quads is written in batches, so that an in-order core stalls less.
 func (k *nest) scaleBlock() {
 	r := registers{k.chunk}
 	numbers := r.take(wordRegisters(k.T))
@@ -52,7 +52,8 @@ func (k *nest) scaleBlock() {
 	}
 }
 
-// weightScales leaves a sub-block's scales of n quads, quad from of the current ones and the next, in registers from dw on.
+// weightScales leaves a sub-block's scales of n quads, quad from of the current ones and the next, in registers from dw
+// on.
 func (k *nest) weightScales(from, n, dw, work int) {
 	switch {
 	case k.w.dBytes == 16:
@@ -70,7 +71,8 @@ func (k *nest) weightScales(from, n, dw, work int) {
 	}
 }
 
-// scaled leaves the products of a super-block's binary16 scales, at off, with bytes of the sub-block, at off bytes, signed or not.
+// scaled leaves the products of a super-block's binary16 scales, at off, with bytes of the sub-block, at off bytes,
+// signed or not.
 func (k *nest) scaled(off, bytes int, signed bool, from, n, dst, work int) {
 	d := work
 	if k.d >= 0 {
@@ -93,7 +95,8 @@ func (k *nest) scaled(off, bytes int, signed bool, from, n, dst, work int) {
 	}
 }
 
-// powers is 2^(e-128) of bytes e: the greater of (e-1)<<23 and (e+1)<<21 as the bits of a float32. It uses two scratch registers.
+// powers is 2^(e-128) of bytes e: the greater of (e-1)<<23 and (e+1)<<21 as the bits of a float32. It uses two scratch
+// registers.
 func (k *nest) powers(from, n, dw, work int) {
 	one, small := work, work+1
 	k.ins("VMOVI", "$1", v(one, "B16"))

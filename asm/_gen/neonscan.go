@@ -85,7 +85,8 @@ func (s neonScan) update(name string, next bool) {
 
 // begin loads the arguments that both recurrences have.
 func (s neonScan) begin(q, k, v, decay, beta string) {
-	s.args("state", "R1", "keys", "R6", q, "R2", k, "R3", v, "R8", decay, "R10", beta, "R11", "tokens", "R12", "out", "R9", "stride", "R13", "outStride", "R14")
+	s.args("state", "R1", "keys", "R6", q, "R2", k, "R3", v, "R8", decay, "R10", beta, "R11", "tokens", "R12", "out", "R9",
+		"stride", "R13", "outStride", "R14")
 	s.ins("SUB", "R6<<2", "R13", "R7")
 }
 

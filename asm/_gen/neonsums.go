@@ -79,8 +79,8 @@ func (k *nest) act(reg string) string {
 	return reg
 }
 
-// weights is the memory off bytes after a register that points to weights or their scales, and quad bytes more for each quad before
-// the current ones.
+// weights is the memory off bytes after a register that points to weights or their scales, and quad bytes more for each
+// quad before the current ones.
 func (k *nest) weights(reg string, off, quad int) (base string, at int) {
 	if k.loop {
 		return reg, off
@@ -164,7 +164,8 @@ func (k *nest) dot() {
 	}
 }
 
-// multiply is startSums and dot without SDOT. Products are 16-bit numbers, of which as many groups are added as cannot overflow.
+// multiply is startSums and dot without SDOT. Products are 16-bit numbers, of which as many groups are added as cannot
+// overflow.
 func (k *nest) multiply() {
 	w := k.w
 	r := k.free

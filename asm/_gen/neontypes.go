@@ -33,7 +33,8 @@ var (
 
 // neonLookup is for nibbles that a table maps to signed weights.
 func neonLookup(table string, fit int) neonType {
-	return neonType{unpack: (*nest).lookup, constants: lookupTable(table), masks: 2, order: byNibbles, raw: 1, fromZero: true, fit: fit}
+	return neonType{unpack: (*nest).lookup, constants: lookupTable(table), masks: 2, order: byNibbles, raw: 1,
+		fromZero: true, fit: fit}
 }
 
 // at is the same in super-blocks with d at an offset.
@@ -231,10 +232,12 @@ func neonSetters() []byte {
 		}
 		b.WriteString("}\n")
 	}
-	b.WriteString("\n// integerI8MM sets the products of integer weights with whole tiles.\nfunc integerI8MM(k *Kernels) {\n")
+	b.WriteString("\n// integerI8MM sets the products of integer weights with whole tiles.\nfunc integerI8MM(k " +
+		"*Kernels) {\n")
 	for _, w := range allWeights {
 		for _, format := range w.formats() {
-			fmt.Fprintf(&b, "\tk.Weights[%s].MatMul = wholeTiles(%s(%[1]s, %[3]sI8MM, tile%s, TileTokens),\n\t\tk.Weights[%[1]s].MatMul)\n",
+			fmt.Fprintf(&b, "\tk.Weights[%s].MatMul = wholeTiles(%s(%[1]s, %[3]sI8MM, tile%s, "+
+				"TileTokens),\n\t\tk.Weights[%[1]s].MatMul)\n",
 				format, w.maker(), w.name, tileSums[w.sums])
 		}
 	}

@@ -1,7 +1,7 @@
 package main
 
-// The functions that unpack the weights of 32 columns to bytes. Each writes group g, 4 weights of each of 4 rows, of Q quads to the
-// registers from out on.
+// The functions that unpack the weights of 32 columns to bytes. Each writes group g, 4 weights of each of 4 rows, of Q
+// quads to the registers from out on.
 
 func noConstants(neonFile, *unpacked) {}
 
@@ -29,8 +29,8 @@ func (k *nest) load(off, reg int) {
 	k.loadVectors(base, at, reg, k.Q)
 }
 
-// once loads vectors that serve several groups, unless the registers still hold them, and returns their first register. Vectors that
-// serve one group only are loaded to out.
+// once loads vectors that serve several groups, unless the registers still hold them, and returns their first register.
+// Vectors that serve one group only are loaded to out.
 func (k *nest) once(off, out int) int {
 	if k.shared() {
 		k.load(off, out)
@@ -117,7 +117,8 @@ func (k *nest) crumbs(_, g, out int) {
 	}
 }
 
-// threeBits is for weights of 3 bits: two groups in each of three vectors, and two more groups in the vectors' remaining bits.
+// threeBits is for weights of 3 bits: two groups in each of three vectors, and two more groups in the vectors'
+// remaining bits.
 func (k *nest) threeBits(_, g, out int) {
 	if g > 5 {
 		raw := k.once(128*(g-6), out)
@@ -143,7 +144,8 @@ func (k *nest) threeBits(_, g, out int) {
 	}
 }
 
-// sixBits is nibbles and, behind them, bits 4 and 5: crumbs of which those of a vector's first group are at their place.
+// sixBits is nibbles and, behind them, bits 4 and 5: crumbs of which those of a vector's first group are at their
+// place.
 func (k *nest) sixBits(_, g, out int) {
 	if g == 0 {
 		k.load(0, k.raw)

@@ -5,10 +5,11 @@ import (
 	"math"
 )
 
-// neonVectors is a kernel over slices of float32, 16 elements at a time: a virtual register v is V4v to V4v+3, so that element i
-// is in lane i mod 16, as sums want it. Registers from V20 on hold constants; they are named by [one].
+// neonVectors is a kernel over slices of float32, 16 elements at a time: a virtual register v is V4v to V4v+3, so that
+// element i is in lane i mod 16, as sums want it. Registers from V20 on hold constants; they are named by [one].
 //
-// The last, incomplete 16 are copied to the stack, with zeros behind, worked on there, and copied back. R11 to R17 are used.
+// The last, incomplete 16 are copied to the stack, with zeros behind, worked on there, and copied back. R11 to R17 are
+// used.
 type neonVectors struct {
 	neonFile
 	rest bool // the incomplete 16
@@ -52,7 +53,8 @@ func (v *neonVectors) constants() {
 		values = append(values, tailPolynomial[i])
 	}
 	values = append(values, 0.3, -0.5, 0, 0)
-	v.textf("\n// Limits, 3<<22 and 1, four times each; log2(e), -ln2hi, -ln2lo; the polynomial of exp; two numbers of GELU and the\n" +
+	v.textf("\n// Limits, 3<<22 and 1, four times each; log2(e), -ln2hi, -ln2lo; the polynomial of exp; two numbers of " +
+		"GELU and the\n" +
 		"// limit of normal results of exp; UpperTail32's polynomial, 0.3 and -1/2.\n")
 	for i := 0; i < len(values); i += 2 {
 		v.textf("DATA numbers<>+%d(SB)/8, $0x%08x%08x\n", 4*i,
@@ -77,7 +79,8 @@ func (v *neonVectors) loadConstants() {
 	v.loadVectors("R11", 0, int(expMin), 7)
 }
 
-// do writes an instruction for all lanes. Operands are virtual registers, single registers, or, first, the shift or lane.
+// do writes an instruction for all lanes. Operands are virtual registers, single registers, or, first, the shift or
+// lane.
 func (v *neonVectors) do(op string, operands ...any) {
 	for h := range 4 {
 		var list []int
@@ -135,9 +138,8 @@ func (v *neonVectors) only(reg, tmp int) {
 	}
 }
 
-// loop writes a loop over count elements, 16 at a time: body is one iteration, after which pointers advance by 64 bytes. The register
-// count is destroyed.
-// The first written pointers are of slices that are written.
+// loop writes a loop over count elements, 16 at a time: body is one iteration, after which pointers advance by 64
+// bytes. The register count is destroyed. The first written pointers are of slices that are written.
 func (v *neonVectors) loop(name, count string, written int, pointers []string, body func()) {
 	v.ins("SUBS", "$16", count)
 	v.ins("BLT", name+"Rest")
@@ -190,7 +192,8 @@ func (v *neonVectors) copyWords(label, from, to, count string) {
 	v.ins("BLT", label)
 }
 
-// sum adds the 16 lanes of virtual register 0 into lane 0 of V0: lane j with j+8, then 4, 2, 1. It uses virtual register 1.
+// sum adds the 16 lanes of virtual register 0 into lane 0 of V0: lane j with j+8, then 4, 2, 1. It uses virtual
+// register 1.
 func (v *neonVectors) sum() {
 	v.op("FADD4", 2, 0, 0)
 	v.op("FADD4", 3, 1, 1)
@@ -265,7 +268,8 @@ func neonExponentials(f neonFile) {
 	})
 	v.done()
 
-	v.function("siluMulNEON", vectorFrame, "dst, gate, up []float32", "for i: dst[i] = (gate[i] / (1 + Exp32(-gate[i]))) * up[i]")
+	v.function("siluMulNEON", vectorFrame, "dst, gate, up []float32",
+		"for i: dst[i] = (gate[i] / (1 + Exp32(-gate[i]))) * up[i]")
 	v.args("dst_base", "R0", "gate_base", "R1", "up_base", "R2", "gate_len", "R5")
 	v.loadConstants()
 	v.loop("loop", "R5", 1, []string{"R0", "R1", "R2"}, func() {
@@ -296,7 +300,8 @@ func neonExponentials(f neonFile) {
 	})
 	v.done()
 
-	v.function("geluNEON", vectorFrame, "dst, x []float32", "for i: dst[i] = x[i] / (1 + Exp32(x[i]*fma(x[i]*x[i], geluCubic, geluLinear)))")
+	v.function("geluNEON", vectorFrame, "dst, x []float32",
+		"for i: dst[i] = x[i] / (1 + Exp32(x[i]*fma(x[i]*x[i], geluCubic, geluLinear)))")
 	v.args("dst_base", "R0", "x_base", "R1", "x_len", "R5")
 	v.loadConstants()
 	v.loop("loop", "R5", 1, []string{"R0", "R1"}, func() {
@@ -312,7 +317,8 @@ func neonExponentials(f neonFile) {
 	})
 	v.done()
 
-	v.function("geluErfNEON", vectorFrame, "dst, x []float32", "for i: a = |x[i]|; dst[i] = fma(-a, UpperTail32(a), max(x[i], 0))")
+	v.function("geluErfNEON", vectorFrame, "dst, x []float32",
+		"for i: a = |x[i]|; dst[i] = fma(-a, UpperTail32(a), max(x[i], 0))")
 	v.args("dst_base", "R0", "x_base", "R1", "x_len", "R5")
 	v.loadConstants()
 	v.loadVectors("R11", 7*16, int(tailA), 3)

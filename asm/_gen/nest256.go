@@ -2,25 +2,26 @@ package main
 
 import "fmt"
 
-// The loop nest of AVX2 and AVX-VNNI: units > parts of the tokens > halves of the rows > blocks > groups. A unit is a block, or
-// as many blocks of a super-block as the type writes out. There is one kernel's code for each of 1 to 4 tokens; 5 to 8 are two
-// parts, each with its code, or a loop over the halves of the rows for all of them (weights.whole). 16 rows are two halves of 8:
-// where registers suffice both at once, else one after the other, as a loop.
+// The loop nest of AVX2 and AVX-VNNI: units > parts of the tokens > halves of the rows > blocks > groups. A unit is a
+// block, or as many blocks of a super-block as the type writes out. There is one kernel's code for each of 1 to 4
+// tokens; 5 to 8 are two parts, each with its code, or a loop over the halves of the rows for all of them
+// (weights.whole). 16 rows are two halves of 8: where registers suffice both at once, else one after the other, as a
+// loop.
 //
 //	Y0-7 integer sums  Y8-9 weights  Y10 activations or their scale  Y11-13 scratch, scales  Y14-15 mostly constants
 //	AX quants  BX scales: relative to AX in pairs  DI counts groups  R14 the super-block  R12 the type's
 //	R9 from one part's activations to the next one's, as many bytes of d; 0 with a single part
 //
-// There are too few registers for the float sums of 8 tokens, so they are kept in out itself, at R10 + R11 * {0, 1, 2, 4}, + R8 (3 strides) * {1, 2},
-// and in kernels for a whole tile + R9 (5 strides), + R12 (7 strides).
+// There are too few registers for the float sums of 8 tokens, so they are kept in out itself, at R10 + R11 * {0, 1, 2,
+// 4}, + R8 (3 strides) * {1, 2}, and in kernels for a whole tile + R9 (5 strides), + R12 (7 strides).
 type parts256 struct {
 	constants func(f *file, vnni bool) // fills registers once
 	super     func(f *file)            // points BX, and R12, into the super-block at AX
 	next      func(f *file)            // moves AX, BX, and R12, to the next unit of a super-block
 	before    func(f *file, vnni bool) // before the groups of a block
 
-	// unpack unpacks a group's weights, of half h of the rows, to Y(reg), from AX+64*g+32*h; with dual, of nibble v. phase is the block's place
-	// in the unit. Y13 is free, and Y11 before the activations.
+	// unpack unpacks a group's weights, of half h of the rows, to Y(reg), from AX+64*g+32*h; with dual, of nibble v. phase
+	// is the block's place in the unit. Y13 is free, and Y11 before the activations.
 	unpack func(f *file, vnni bool, phase, g, v, h, reg int)
 	phases int
 	dual   bool
@@ -166,7 +167,8 @@ func (f *file) zeroOut256() {
 	f.ins("JNZ", "zero")
 }
 
-// halveStep halves the bytes to prefetch per block: the code of each half of the rows, or of each part of the tokens, prefetches half.
+// halveStep halves the bytes to prefetch per block: the code of each half of the rows, or of each part of the tokens,
+// prefetches half.
 func (f *file) halveStep(w *weights) {
 	if w.buffer {
 		return
@@ -307,8 +309,8 @@ func (f *file) unit256(u tile256) {
 	move(-2)
 }
 
-// block256 multiplies one block of weights that have one scale, and adds the products. Without VNNI, sums of a block's products fit into 16 bits,
-// or weights are signed.
+// block256 multiplies one block of weights that have one scale, and adds the products. Without VNNI, sums of a block's
+// products fit into 16 bits, or weights are signed.
 func (f *file) block256(u tile256, phase int) {
 	w, p := u.w, &u.w.vec256
 	if p.before != nil {
@@ -402,7 +404,8 @@ func (f *file) bias256(u tile256) {
 	})
 }
 
-// dots256 multiplies the weights in Y8 and Y9 with the 4 activations of each token at offset off, and adds or starts sums.
+// dots256 multiplies the weights in Y8 and Y9 with the 4 activations of each token at offset off, and adds or starts
+// sums.
 func (f *file) dots256(u tile256, g, off int, start bool) {
 	u.each(func(t, h, sum int) {
 		switch {
@@ -457,8 +460,8 @@ func (f *file) scale256(u tile256, phase int) {
 	})
 }
 
-// wide256 multiplies one block, one half of the rows, and adds the products, without VNNI: the products of two groups are summed in 16 bits, and
-// VPMADDWD multiplies the sums with ones, or with the scale of 16 weights, on the way to 32.
+// wide256 multiplies one block, one half of the rows, and adds the products, without VNNI: the products of two groups
+// are summed in 16 bits, and VPMADDWD multiplies the sums with ones, or with the scale of 16 weights, on the way to 32.
 func (f *file) wide256(u tile256, phase int) {
 	w, p := u.w, &u.w.vec256
 	u.each(func(t, _, sum int) {
@@ -540,8 +543,8 @@ func (f *file) wide256(u tile256, phase int) {
 	f.scalePairs256(u, phase)
 }
 
-// pairs256 multiplies and adds one block of two sums of 16 weights, one half of the rows, with VNNI: out = fma(float(sc0*isum0 +
-// sc1*isum1), d*dx, out). The integer is exact as a float: below 2^24.
+// pairs256 multiplies and adds one block of two sums of 16 weights, one half of the rows, with VNNI: out =
+// fma(float(sc0*isum0 + sc1*isum1), d*dx, out). The integer is exact as a float: below 2^24.
 func (f *file) pairs256(u tile256, phase int) {
 	w, p := u.w, &u.w.vec256
 	lines := (w.lines() + 1) / 2

@@ -14,15 +14,15 @@ type parts512 struct {
 	before    func(f *file)            // before the groups of a block
 	half      func(f *file, c int)     // pairs: before the groups of a half
 
-	// unpack writes a group's weights to Z24, with dual also those of group g+4 to Z25, from AX+64*g. phase is the block's place
-	// among the phases blocks that are written out, because they differ.
+	// unpack writes a group's weights to Z24, with dual also those of group g+4 to Z25, from AX+64*g. phase is the block's
+	// place among the phases blocks that are written out, because they differ.
 	unpack func(f *file, phase, g int)
 	phases int
 	dual   bool
 	flat   bool // groups are not looped over
 
-	// scales reads the scales of a block: Z8 and the minimums in Z9, or those of pairs in Z24 and Z25. minimums reads those of
-	// pairs, as pairs of 16 bits, to Z24; their factor is Z28.
+	// scales reads the scales of a block: Z8 and the minimums in Z9, or those of pairs in Z24 and Z25. minimums reads
+	// those of pairs, as pairs of 16 bits, to Z24; their factor is Z28.
 	scales   func(f *file, phase int)
 	minimums func(f *file, phase int)
 }
@@ -185,9 +185,9 @@ func (f *file) start512(w *weights, T int) {
 	}
 }
 
-// product512 adds the products of group g's weights and token t's activations. For few tokens loads are the limit, two per cycle:
-// there one load takes the first token's first 16 activations, and shuffles broadcast them. More shuffles would be faster on Zen 5
-// and slower on cores that multiply and shuffle on the same two ports.
+// product512 adds the products of group g's weights and token t's activations. For few tokens loads are the limit, two
+// per cycle: there one load takes the first token's first 16 activations, and shuffles broadcast them. More shuffles
+// would be faster on Zen 5 and slower on cores that multiply and shuffle on the same two ports.
 func (f *file) product512(w *weights, T, t, g int) {
 	if w.super > 0 || T > 4 || t > 0 || g >= 4 {
 		f.ins("VPDPBUSD.BCST", at("CX", 32*t+4*g), z(24), z(t))
@@ -214,8 +214,8 @@ func (f *file) scale512(w *weights, T, phase int) {
 	}
 }
 
-// pairs512 adds the sums of both halves of a block: acc = fma(float(sc0*isum0 + sc1*isum1), d*dx, acc). The integer is exact as a
-// float: below 2^24.
+// pairs512 adds the sums of both halves of a block: acc = fma(float(sc0*isum0 + sc1*isum1), d*dx, acc). The integer is
+// exact as a float: below 2^24.
 func (f *file) pairs512(w *weights, T, phase int) {
 	w.vec512.scales(f, phase)
 	for t := range T {

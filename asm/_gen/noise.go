@@ -10,7 +10,8 @@ func gumbel(f *file) {
 		name string
 		v    float64
 	}{
-		{"half", 0.5}, {"minusHalf", -0.5}, {"one", 1}, {"minusOne", -1}, {"two", 2}, {"unit", 0x1p-32}, {"near", 1 - math.Sqrt2/2},
+		{"half", 0.5}, {"minusHalf", -0.5}, {"one", 1}, {"minusOne", -1}, {"two", 2}, {"unit", 0x1p-32},
+		{"near", 1 - math.Sqrt2/2},
 		{"ln2Hi", 0.693359375}, {"ln2Lo", -2.12194440e-4},
 		{"log0", 7.0376836292e-2}, {"log1", -1.1514610310e-1}, {"log2", 1.1676998740e-1}, {"log3", -1.2420140846e-1},
 		{"log4", 1.4249322787e-1}, {"log5", -1.6668057665e-1}, {"log6", 2.0000714765e-1}, {"log7", -2.4999993993e-1},
@@ -24,7 +25,8 @@ func gumbel(f *file) {
 	v.defineBits("signBit", 1<<31)
 	v.defineBits("rootHalf", 0x3f3504f3)
 
-	v.function("maxHashAVX2", 0, "n int, first, key0, key1 uint32 -> most int", "most = max of hashOf(key1<<32|key0, first+i), i < n")
+	v.function("maxHashAVX2", 0, "n int, first, key0, key1 uint32 -> most int",
+		"most = max of hashOf(key1<<32|key0, first+i), i < n")
 	v.ins("MOVQ", v.arg("n"), "DI")
 	v.ids(2)
 	v.clear(3)

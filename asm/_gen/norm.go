@@ -5,7 +5,8 @@ func norms(f *file, s isa) {
 	v := newVectors(f, s)
 	v.define("one", 1)
 
-	v.function("sumSquares"+s.name, 0, "x []float32 -> sum float32", "for i: lane[i%16] = fma(x[i], x[i], lane[i%16])\nsum = lanes")
+	v.function("sumSquares"+s.name, 0, "x []float32 -> sum float32",
+		"for i: lane[i%16] = fma(x[i], x[i], lane[i%16])\nsum = lanes")
 	v.sumSquares()
 	v.ins("VMOVSS", x(0), v.arg("sum"))
 	v.ret()
@@ -83,7 +84,8 @@ func norms(f *file, s isa) {
 	v.ret()
 
 	v.defineBits("magnitude", 1<<31-1)
-	v.function("greatest"+s.name, 0, "x []float32 -> bits int", "bits = max of the bits of |x|: those of Inf are greater than a finite number's, those of NaN greater still")
+	v.function("greatest"+s.name, 0, "x []float32 -> bits int",
+		"bits = max of the bits of |x|: those of Inf are greater than a finite number's, those of NaN greater still")
 	v.file.load("x_base", "AX", "x_len", "DI")
 	v.clear(0)
 	v.loop("loop", "DI", []string{"AX"}, func() {

@@ -2,8 +2,8 @@ package main
 
 import "math"
 
-// quantize writes the quantization of activations and the conversions of binary16, with 256-bit registers for all sets: they
-// are a small part of a pass.
+// quantize writes the quantization of activations and the conversions of binary16, with 256-bit registers for all sets:
+// they are a small part of a pass.
 func quantize(f *file) {
 	abs := f.constant("abs", 0x7fffffff)
 	small := f.constant("small", math.Float32bits(0x1p-100)-1)
@@ -11,8 +11,10 @@ func quantize(f *file) {
 	flip := f.constant("flip", 0x80808080)
 	order := f.table("order", 0, 4, 1, 5, 2, 6, 3, 7)
 
-	f.function("quantizeAVX2", 0, "v *float32, q *int8, d *float32, bias *int32, dsum *float32, half *int32, blocks, tokens int -> greatest int",
-		"for b < blocks: q[b], d[b], bias[b], dsum[b], half[b] as in quantize; all with a stride of tokens\ngreatest = max of the bits of |v|")
+	f.function("quantizeAVX2", 0,
+		"v *float32, q *int8, d *float32, bias *int32, dsum *float32, half *int32, blocks, tokens int -> greatest int",
+		"for b < blocks: q[b], d[b], bias[b], dsum[b], half[b] as in quantize; all with a stride of tokens\ngreatest = max "+
+			"of the bits of |v|")
 	f.load("v", "BX", "q", "CX", "d", "DX", "bias", "SI", "dsum", "DI", "half", "R10", "blocks", "AX", "tokens", "R11")
 	f.ins("SHLQ", "$2", "R11")
 	f.ins("VPXOR", x(15), x(15), x(15)) // the greatest so far
@@ -80,7 +82,8 @@ func quantize(f *file) {
 	f.ins("MOVQ", "AX", f.arg("greatest"))
 	f.ret()
 
-	f.function("encodeF16AVX2", 0, "dst *uint16, src *float32, n int", "for i < n: dst[i] = ToF16(src[i])  // n is a multiple of 8")
+	f.function("encodeF16AVX2", 0, "dst *uint16, src *float32, n int",
+		"for i < n: dst[i] = ToF16(src[i])  // n is a multiple of 8")
 	f.load("dst", "AX", "src", "BX", "n", "DI")
 	f.label("loop")
 	f.ins("VMOVUPS", at("BX", 0), y(0))
@@ -91,7 +94,8 @@ func quantize(f *file) {
 	f.ins("JNZ", "loop")
 	f.ret()
 
-	f.function("decodeF16AVX2", 0, "dst *float32, src *uint16, n int", "for i < n: dst[i] = FromF16(src[i])  // n is a multiple of 8")
+	f.function("decodeF16AVX2", 0, "dst *float32, src *uint16, n int",
+		"for i < n: dst[i] = FromF16(src[i])  // n is a multiple of 8")
 	f.load("dst", "AX", "src", "BX", "n", "DI")
 	f.label("loop")
 	f.ins("VCVTPH2PS", at("BX", 0), y(0))
@@ -102,7 +106,8 @@ func quantize(f *file) {
 	f.ins("JNZ", "loop")
 	f.ret()
 
-	f.function("indexAVX2", 0, "x *float32, n int, e float32 -> i int", "i = the least i < n with x[i] == e, else n  // n is a multiple of 8")
+	f.function("indexAVX2", 0, "x *float32, n int, e float32 -> i int",
+		"i = the least i < n with x[i] == e, else n  // n is a multiple of 8")
 	f.load("x", "AX", "n", "DI")
 	f.ins("VBROADCASTSS", f.arg("e"), y(1))
 	f.ins("XORQ", "BX", "BX")
@@ -124,7 +129,8 @@ func quantize(f *file) {
 
 	pairs := f.table("pairs", 0, 0, 1, 1, 2, 2, 3, 3)
 	f.function("ropeInterleavedAVX2", 0, "x, cos, sin *float32, n int",
-		"for i < n: a, b = x[2i], x[2i+1]; x[2i] = fma(a, cos[i], -(b*sin[i])); x[2i+1] = fma(b, cos[i], a*sin[i])  // n is a multiple of 4")
+		"for i < n: a, b = x[2i], x[2i+1]; x[2i] = fma(a, cos[i], -(b*sin[i])); x[2i+1] = fma(b, cos[i], a*sin[i])  // n "+
+			"is a multiple of 4")
 	f.load("x", "AX", "cos", "CX", "sin", "DX", "n", "DI")
 	f.ins("VMOVDQU", pairs, y(4))
 	f.label("loop")

@@ -78,7 +78,8 @@ func ratesAVX512(f *file) {
 func ratesAMX(f *file) {
 	const results = 4
 	f.function("rateTilesAMX", 0, "n int, a, b, out, config *byte",
-		ratesDoc(results, "r[i] = r[i] + 8 times the sums of 4 signed bytes of a (the same in each of 16 rows) times those of b"))
+		ratesDoc(results, "r[i] = r[i] + 8 times the sums of 4 signed bytes of a (the same in each of 16 rows) times those "+
+			"of b"))
 	f.load("n", "AX", "a", "BX", "b", "CX", "out", "DX", "config", "SI")
 	f.ins("XORQ", "R8", "R8")
 	f.ldtilecfg("SI")

@@ -1,8 +1,10 @@
 package main
 
 const (
-	deltaParams  = "state *float32, keys int, q, k, v *float32, stride int, decay, beta *float32, scale float32, tokens int, out *float32, outStride int"
-	mamba2Params = "state *float32, keys int, x, b, c *float32, stride int, step, decay *float32, skip float32, tokens int, out *float32, outStride int"
+	deltaParams = "state *float32, keys int, q, k, v *float32, stride int, decay, beta *float32, scale float32, tokens " +
+		"int, out *float32, outStride int"
+	mamba2Params = "state *float32, keys int, x, b, c *float32, stride int, step, decay *float32, skip float32, tokens " +
+		"int, out *float32, outStride int"
 
 	deltaDoc = `panels of state are [keys][16]; strides are bytes
 for t < tokens:
@@ -17,9 +19,10 @@ for t < tokens:
 	convDoc = "for t < tokens, c < 16*sixteens: out[t][c] = sum over i < taps of w[i][c]*x[t+i][c]; rows are rowBytes"
 )
 
-// scan writes the kernels of recurrent layers, which compute the tokens of one head for as many columns of the state as registers
-// hold: with 512 bits 4 panels, one register each; with 256 bits one panel, in two registers. A row of the state is read once for
-// each token: it is updated, added to the output's sums, and, in a delta net, to the sums of the next token's key.
+// scan writes the kernels of recurrent layers, which compute the tokens of one head for as many columns of the state as
+// registers hold: with 512 bits 4 panels, one register each; with 256 bits one panel, in two registers. A row of the
+// state is read once for each token: it is updated, added to the output's sums, and, in a delta net, to the sums of the
+// next token's key.
 //
 //	AX a row of the state, R9 the same two panels on  BX the first row  R8 bytes of a panel  DI rows left
 //	CX q or c  DX k or b  SI the next token's k  R12 v or x  R10 out  R13 decay  R14 beta or step  R11 tokens left
@@ -122,7 +125,8 @@ func (s scan) update(name string, next bool) {
 
 // begin loads the arguments that both recurrences have.
 func (s scan) begin(q, k, v, decay, beta string) {
-	s.load("state", "BX", "keys", "DI", q, "CX", k, "DX", v, "R12", decay, "R13", beta, "R14", "tokens", "R11", "out", "R10", "stride", "R15")
+	s.load("state", "BX", "keys", "DI", q, "CX", k, "DX", v, "R12", decay, "R13", beta, "R14", "tokens", "R11", "out",
+		"R10", "stride", "R15")
 	s.ins("MOVQ", "DI", "R8")
 	s.ins("SHLQ", "$2", "DI")
 	s.ins("SUBQ", "DI", "R15")

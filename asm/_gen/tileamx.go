@@ -5,24 +5,26 @@ import (
 	"strings"
 )
 
-// Products of a panel's columns with tiles of 16 tokens by the tile unit of AMX. Integer sums are exact, so the bits are
-// those of the other sets.
+// Products of a panel's columns with tiles of 16 tokens by the tile unit of AMX. Integer sums are exact, so the bits
+// are those of the other sets.
 //
-// Loops: panels > chunks of columns > tiles of tokens > groups of 4 blocks. A chunk is expanded once, to signed bytes and
-// float32 scales in a buffer that stays in the L1 cache, and multiplied with all tiles. The bytes of a block, 8 groups of 16 rows
-// x 4 weights, are the B tile as they are; the A tile is 16 tokens x 32 activations. Float sums of a tile are in registers;
-// between chunks they lie in the scratch memory.
+// Loops: panels > chunks of columns > tiles of tokens > groups of 4 blocks. A chunk is expanded once, to signed bytes
+// and float32 scales in a buffer that stays in the L1 cache, and multiplied with all tiles. The bytes of a block, 8
+// groups of 16 rows x 4 weights, are the B tile as they are; the A tile is 16 tokens x 32 activations. Float sums of a
+// tile are in registers; between chunks they lie in the scratch memory.
 //
-// The tile unit takes 16 cycles a block and leaves one multiplication of 512 bits a cycle, so scaling is the limit. Hence:
-//   - float(n) without a multiplication: the bits of 1.5*2^23 plus n are the float32 1.5*2^23 + n; its difference from 1.5*2^23
-//     is exact for |n| < 2^22.
-//   - Types with a scale per 16 weights are expanded to weight times scale: one byte, or two digits, low and 64*high, whose
-//     sums are those of two products; 1.5*2^29 takes the sum of the high digits times 64.
+// The tile unit takes 16 cycles a block and leaves one multiplication of 512 bits a cycle, so scaling is the limit.
+// Hence:
+//   - float(n) without a multiplication: the bits of 1.5*2^23 plus n are the float32 1.5*2^23 + n; its difference from
+//     1.5*2^23 is exact for |n| < 2^22.
+//   - Types with a scale per 16 weights are expanded to weight times scale: one byte, or two digits, low and 64*high,
+//     whose sums are those of two products; 1.5*2^29 takes the sum of the high digits times 64.
 //   - Minimums of 16 weights (Q2_K) are a second product, with bytes that repeat them.
 //
 // Block b is multiplied, b-late stored, b-4 scaled: the unit's latency is hidden.
 //
-//	AX buffer  CX activations  DX their scales  SI their sums  DI groups left  R8 64  R9 32  R12 0  R11 scratch  R15 prefetch  BX its step
+//	AX buffer  CX activations  DX their scales  SI their sums  DI groups left  R8 64  R9 32
+//	R12 0  R11 scratch  R15 prefetch  BX its step
 //	Z0-15 sums of 16 tokens  Z16-23 scratch  Z24, Z25 scales, minimums  Z26-31 constants of conversions
 //	TMM0-3 sums  TMM4-5 activations  TMM6-7 weights
 //
@@ -90,8 +92,8 @@ func (w *weights) offset() int {
 	return most >> w.shift
 }
 
-// Scratch memory: the configuration of the tiles, a row of the constant of conversions, the sums in flight, the buffer, and the
-// float sums of all tiles between chunks. Package asm has the same numbers.
+// Scratch memory: the configuration of the tiles, a row of the constant of conversions, the sums in flight, the buffer,
+// and the float sums of all tiles between chunks. Package asm has the same numbers.
 const (
 	constantAMX = 64
 	sumsAMX     = 1 << 10
@@ -117,7 +119,8 @@ const (
 	tokensAMX = 16 // of a tile
 )
 
-const paramsAMX = "w *byte, panelBytes, panels int, tiles *amxTile, count, last int, blocks, chunk, chunkBytes int, out *float32, stride int, scratch *byte, step, form int, table *[32]byte"
+const paramsAMX = "w *byte, panelBytes, panels int, tiles *amxTile, count, last int, blocks, chunk, chunkBytes int, " +
+	"out *float32, stride int, scratch *byte, step, form int, table *[32]byte"
 
 // Local variables.
 const (
@@ -261,7 +264,8 @@ func (f *file) constantsAMX(n *nestAMX) {
 	f.ins("MOVQ", "$32", "R9")
 }
 
-// tileAMX multiplies the chunk with a tile, of which it scales the sums of the first T tokens. R10 points to its float sums.
+// tileAMX multiplies the chunk with a tile, of which it scales the sums of the first T tokens. R10 points to its float
+// sums.
 func (f *file) tileAMX(n *nestAMX, T int) {
 	v := localAMX
 	l := func(name string) string { return fmt.Sprintf("%s%d", name, T) }
@@ -615,7 +619,8 @@ var registerNumbers = map[string]int{"AX": 0, "CX": 1, "DX": 2, "BX": 3, "SI": 6
 
 // vexTile emits VEX.128.0F38.W0 with a prefix (0 none, 1 66, 2 F3, 3 F2), an opcode, the register v, and what follows.
 func (f *file) vexTile(text string, prefix, opcode, v, index, base int, rest ...byte) {
-	code := append([]byte{0xC4, byte(1<<7 | (^index>>3&1)<<6 | (^base>>3&1)<<5 | 2), byte((^v&15)<<3 | prefix), byte(opcode)}, rest...)
+	code := append([]byte{0xC4, byte(1<<7 | (^index>>3&1)<<6 | (^base>>3&1)<<5 | 2), byte((^v&15)<<3 | prefix),
+		byte(opcode)}, rest...)
 	var b strings.Builder
 	for _, c := range code {
 		fmt.Fprintf(&b, "BYTE $0x%02X; ", c)
@@ -640,11 +645,13 @@ func (f *file) tilezero(t int) {
 
 // tileload reads rows from off(base) on, stride bytes apart.
 func (f *file) tileload(t int, base, stride string, off int) {
-	f.memoryTile(fmt.Sprintf("TILELOADD %s, TMM%d", atx(base, stride, 1, off), t), 3, 0x4B, t, base, registerNumbers[stride], off)
+	f.memoryTile(fmt.Sprintf("TILELOADD %s, TMM%d", atx(base, stride, 1, off), t), 3, 0x4B, t, base,
+		registerNumbers[stride], off)
 }
 
 func (f *file) tilestore(t int, base, stride string, off int) {
-	f.memoryTile(fmt.Sprintf("TILESTORED TMM%d, %s", t, atx(base, stride, 1, off)), 2, 0x4B, t, base, registerNumbers[stride], off)
+	f.memoryTile(fmt.Sprintf("TILESTORED TMM%d, %s", t, atx(base, stride, 1, off)), 2, 0x4B, t, base,
+		registerNumbers[stride], off)
 }
 
 // tdpbssd adds products of signed bytes: c += a*b.

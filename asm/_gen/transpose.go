@@ -1,7 +1,7 @@
 package main
 
-// transpose writes the kernel that turns 8 rows into columns, 8 columns at a time. Lanes of what is loaded are rows i and
-// i+4, so that no shuffle crosses lanes.
+// transpose writes the kernel that turns 8 rows into columns, 8 columns at a time. Lanes of what is loaded are rows i
+// and i+4, so that no shuffle crosses lanes.
 //
 //	R8 R9 R10 R11 R12 R13 AX BX rows, the last of them again where there are fewer  DX bytes of a row so far
 //	DI a column of dst  SI its stride in bytes  CX columns left

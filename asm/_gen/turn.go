@@ -2,8 +2,8 @@ package main
 
 import "math/bits"
 
-// Rows of a page of the cache, which have a number of each position, become columns: what is laid out for scores, for values. A kernel
-// takes 16 rows and 64 bytes of each at a time, a cache line.
+// Rows of a page of the cache, which have a number of each position, become columns: what is laid out for scores, for
+// values. A kernel takes 16 rows and 64 bytes of each at a time, a cache line.
 
 // turnKinds are what rows consist of. Nibbles are two rows of numbers in one of bytes; see nibblesDoc.
 var turnKinds = []struct {
@@ -17,8 +17,8 @@ var turnKinds = []struct {
 	{"Nibbles", 1, []string{"BW", "WD", "DQ"}, nibblesDoc},
 }
 
-// turned emits the stages that interleave rows, by way of as many other registers. zip puts the interleaved lower (0) or upper (1)
-// halves of a and b into dst. It returns the registers in the order of positions.
+// turned emits the stages that interleave rows, by way of as many other registers. zip puts the interleaved lower (0)
+// or upper (1) halves of a and b into dst. It returns the registers in the order of positions.
 func turned(rows, others []int, stages []string, zip func(stage string, half, a, b, dst int)) []int {
 	var groups [][]int // registers of some rows, in the order of positions
 	for _, r := range rows {
@@ -79,7 +79,8 @@ func turns(f *file) {
 			columns := turned(upFrom(0, 8), upFrom(8, 8), kind.stages, func(stage string, half, a, b, dst int) {
 				f.ins("VPUNPCK"+[]string{"L", "H"}[half]+stage, y(b), y(a), y(dst))
 			})
-			places := []string{"(DX)", atx("DX", "R8", 1, 0), atx("DX", "R8", 2, 0), atx("DX", "R9", 1, 0), atx("DX", "R8", 4, 0),
+			places := []string{"(DX)", atx("DX", "R8", 1, 0), atx("DX", "R8", 2, 0), atx("DX", "R9", 1, 0),
+				atx("DX", "R8", 4, 0),
 				atx("DX", "R10", 1, 0), atx("DX", "R9", 2, 0), atx("DX", "R11", 1, 0)}
 			for i, c := range columns {
 				if kind.bytes == 2 { // a position

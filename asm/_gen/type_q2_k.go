@@ -1,6 +1,7 @@
 package main
 
-// Q2_K: super-blocks of crumbs of 8 blocks; scales and minimums of 16 weights, nibbles of a byte, 1024; d 1280, dmin 1312.
+// Q2_K: super-blocks of crumbs of 8 blocks; scales and minimums of 16 weights, nibbles of a byte, 1024; d 1280, dmin
+// 1312.
 var q2k = weights{
 	name: "q2k", doc: `for t < n, r < 16:
 	for b < 8*blocks:                       // sc and mn are of 16 weights; half is -32*sum

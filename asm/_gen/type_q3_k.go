@@ -1,7 +1,8 @@
 package main
 
-// Q3_K: super-blocks of weights w+4 in three vectors a block: vector i has group 2i in bits 0 to 2 and 2i+1 in bits 3 to 5; group 6 has
-// bits 6 and 7 of vector 0 and bit 6 of vector 1; group 7 those of vector 2 and bit 7 of vector 1. sc 1536, d 1792.
+// Q3_K: super-blocks of weights w+4 in three vectors a block: vector i has group 2i in bits 0 to 2 and 2i+1 in bits 3
+// to 5; group 6 has bits 6 and 7 of vector 0 and bit 6 of vector 1; group 7 those of vector 2 and bit 7 of vector 1. sc
+// 1536, d 1792.
 var q3k = weights{
 	name: "q3k", doc: `for t < n, r < 16:
 	for b < 8*blocks:                       // weights are unsigned: w+4

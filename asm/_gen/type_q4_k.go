@@ -7,8 +7,8 @@ const q4kDoc = `for t < n, r < 16:
 		acc = fma(float(isum), (d[r]*float(sc[b][r])) * d[b][t], acc)
 		acc = fma(-(dmin[r]*float(mn[b][r])), dsum[b][t], acc)`
 
-// Q4_K: super-blocks of nibbles: low ones of a byte are of an even block, high ones of the next; then d 2048, dmin 2080, sc 2112,
-// mn 2240.
+// Q4_K: super-blocks of nibbles: low ones of a byte are of an even block, high ones of the next; then d 2048, dmin
+// 2080, sc 2112, mn 2240.
 var q4k = weights{
 	name:   "q4k",
 	doc:    q4kDoc,
@@ -67,8 +67,8 @@ func (f *file) nibbles512(nibble int, mem string) {
 	f.ins("VPANDD", z(31), z(24), z(24))
 }
 
-// nextNibbles512 goes on to the next block: the high nibbles after the low ones, then the next 512 bytes; its scales are some bytes
-// further.
+// nextNibbles512 goes on to the next block: the high nibbles after the low ones, then the next 512 bytes; its scales
+// are some bytes further.
 func (f *file) nextNibbles512(phase, scales int) {
 	f.ins("ADDQ", imm(scales), "BX")
 	if phase%2 == 1 {

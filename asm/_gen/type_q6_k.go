@@ -7,8 +7,8 @@ const q6kDoc = `for t < n, r < 16:
 		for k < 16: isum1 += w(b, r, 16+k) * int(q[b][t][16+k])
 		acc = fma(float(sc[b][0][r]*isum0 + sc[b][1][r]*isum1), d[r]*d[b][t], acc)`
 
-// Q6_K: super-blocks of weights w+32: nibbles, then crumbs of bits 4 and 5, of 8 blocks; sc 3072, d 3328. The crumbs of group 4c+i are
-// at bits (2i+4)%8 of vector c.
+// Q6_K: super-blocks of weights w+32: nibbles, then crumbs of bits 4 and 5, of 8 blocks; sc 3072, d 3328. The crumbs of
+// group 4c+i are at bits (2i+4)%8 of vector c.
 var q6k = weights{
 	name:   "q6k",
 	doc:    q6kDoc,
@@ -55,8 +55,8 @@ var q6k = weights{
 	},
 }
 
-// q6kUnpack512 takes the crumbs from Z26: those of an even group are at bits 4 and 5, those of the next one two bits higher, and then
-// a shift of 4 brings the next two there.
+// q6kUnpack512 takes the crumbs from Z26: those of an even group are at bits 4 and 5, those of the next one two bits
+// higher, and then a shift of 4 brings the next two there.
 func q6kUnpack512(f *file, _, g int) {
 	f.nibbles512(g/4, at("AX", 64*(g%4)))
 	crumbs := z(26)

@@ -35,5 +35,6 @@ var tq = weights{
 		flat:   true,
 		scales: func(f *file, _, h, reg int) { f.ins("VCVTPH2PS", at("R14", 1024+16*h), y(reg)) },
 	},
-	neon: neonType{dAt: 1024, alone: true, unpack: (*nest).crumbs, constants: neonMasks(3), masks: 1, order: naturally, raw: 1, fit: 8},
+	neon: neonType{dAt: 1024, alone: true, unpack: (*nest).crumbs, constants: neonMasks(3), masks: 1, order: naturally,
+		raw: 1, fit: 8},
 }

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// vectors is a kernel over slices of float32, 16 elements at a time, written once for both widths: a virtual register v is Zv,
-// or Y2v and Y2v+1. Element i is in lane i mod 16, as sums want it. The last, incomplete 16 are loaded and stored under a mask
-// (K1; Y14 and Y15); missing lanes are 0.
+// vectors is a kernel over slices of float32, 16 elements at a time, written once for both widths: a virtual register v
+// is Zv, or Y2v and Y2v+1. Element i is in lane i mod 16, as sums want it. The last, incomplete 16 are loaded and
+// stored under a mask (K1; Y14 and Y15); missing lanes are 0.
 type vectors struct {
 	*file
 	isa
@@ -22,7 +22,8 @@ const maskReg = 7 // the virtual register of the tail's mask
 func newVectors(f *file, s isa) *vectors {
 	v := &vectors{file: f, isa: s, constants: map[string]string{}}
 	on := uint32(math.MaxUint32)
-	f.table("tails", on, on, on, on, on, on, on, on, on, on, on, on, on, on, on, on, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+	f.table("tails", on, on, on, on, on, on, on, on, on, on, on, on, on, on, on, on, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+		0, 0, 0)
 	return v
 }
 
@@ -47,7 +48,8 @@ func (v *vectors) operand(o any, half int) string {
 	panic(fmt.Sprint("operand ", o))
 }
 
-// do writes an instruction for all lanes. Operands are virtual registers, constants (only as the first operand) or immediates.
+// do writes an instruction for all lanes. Operands are virtual registers, constants (only as the first operand) or
+// immediates.
 func (v *vectors) do(op string, operands ...any) {
 	if c, ok := operands[0].(string); ok && v.constants[c] != "" && v.halves == 1 {
 		if reg, ok := v.held[c]; ok {
@@ -159,8 +161,8 @@ func (v *vectors) max(e, m int) {
 	}
 }
 
-// loop writes a loop over count elements, 16 at a time: body is one iteration, after which pointers advance by 64 bytes. The register
-// count is destroyed, R13 is used.
+// loop writes a loop over count elements, 16 at a time: body is one iteration, after which pointers advance by 64
+// bytes. The register count is destroyed, R13 is used.
 func (v *vectors) loop(name, count string, pointers []string, body func()) {
 	v.ins("SUBQ", "$16", count)
 	v.ins("JLT", name+"Tail")
@@ -191,8 +193,8 @@ func (v *vectors) loop(name, count string, pointers []string, body func()) {
 	v.label(name + "Done")
 }
 
-// reduce combines the 16 lanes of register 0 with op (which takes a pair) into X0: lane j with j+8, then 4, 2, 1. It uses
-// register 1.
+// reduce combines the 16 lanes of register 0 with op (which takes a pair) into X0: lane j with j+8, then 4, 2, 1. It
+// uses register 1.
 func (v *vectors) reduce(op string) {
 	if v.halves == 1 {
 		v.ins("VEXTRACTF64X4", "$1", z(0), y(1))
@@ -308,7 +310,8 @@ func (v *vectors) expConstants() {
 	v.define("log2E", 1.44269504088896341)
 	v.define("minusLn2Hi", -0.693359375)
 	v.define("minusLn2Lo", 2.12194440e-4)
-	for i, c := range []float64{1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1} {
+	for i, c := range []float64{1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1,
+		5.0000001201e-1} {
 		v.define(fmt.Sprintf("exp%d", i), c)
 	}
 	v.define("one", 1)
@@ -368,7 +371,8 @@ func exponentials(f *file, s isa) {
 	})
 	v.ret()
 
-	v.function("gelu"+s.name, 0, "dst, x []float32", "for i: dst[i] = x[i] / (1 + Exp32(x[i]*fma(x[i]*x[i], geluCubic, geluLinear)))")
+	v.function("gelu"+s.name, 0, "dst, x []float32",
+		"for i: dst[i] = x[i] / (1 + Exp32(x[i]*fma(x[i]*x[i], geluCubic, geluLinear)))")
 	v.file.load("dst_base", "AX", "x_base", "BX", "x_len", "DI")
 	v.loop("loop", "DI", []string{"AX", "BX"}, func() {
 		v.load("BX", 4)
@@ -389,7 +393,8 @@ func exponentials(f *file, s isa) {
 		v.define(fmt.Sprintf("tail%d", i), c)
 	}
 	v.defineBits("magnitude", 1<<31-1)
-	v.function("geluErf"+s.name, 0, "dst, x []float32", "for i: a = |x[i]|; dst[i] = fma(-a, UpperTail32(a), max(x[i], 0))")
+	v.function("geluErf"+s.name, 0, "dst, x []float32",
+		"for i: a = |x[i]|; dst[i] = fma(-a, UpperTail32(a), max(x[i], 0))")
 	v.file.load("dst_base", "AX", "x_base", "BX", "x_len", "DI")
 	v.loop("loop", "DI", []string{"AX", "BX"}, func() {
 		v.load("BX", 4)
@@ -436,7 +441,8 @@ func exponentials(f *file, s isa) {
 	v.ins("DECQ", "CX")
 	v.ins("JNZ", "maxima")
 	v.file.load("m_base", "R8")
-	v.hold("expNormal", "roundMagic", "log2E", "minusLn2Hi", "minusLn2Lo", "exp0", "exp1", "exp2", "exp3", "exp4", "exp5", "one")
+	v.hold("expNormal", "roundMagic", "log2E", "minusLn2Hi", "minusLn2Lo", "exp0", "exp1", "exp2", "exp3", "exp4", "exp5",
+		"one")
 	v.label("sums")
 	v.fill(at("R8", 0), 4)
 	v.clear(5)

@@ -146,7 +146,8 @@ func setters() []byte {
 		}
 		b.WriteString("}\n")
 	}
-	b.WriteString("\n// integerAMX sets the products of many tokens with integer weights.\nfunc integerAMX(k *Kernels) {\n")
+	b.WriteString("\n// integerAMX sets the products of many tokens with integer weights.\nfunc integerAMX(k *Kernels) " +
+		"{\n")
 	for _, w := range allWeights {
 		for _, format := range w.formats() {
 			fmt.Fprintf(&b, "\tk.Weights[%s].MatMulTiles = amxMatMulTiles(%[1]s, %sAMX, %d, %d)\n",

@@ -19,12 +19,14 @@ import (
 func TestAdapterFlags(t *testing.T) {
 	want := []library.AdapterFile{{Path: "a", Scale: 1}, {Path: "b", Scale: 1}, {Path: "c:d", Scale: 0.5},
 		{Path: "e", Scale: -2}, {Path: "f", Scale: 1.5}}
-	g := options[*generate](t, "generate", "--lora", "a,b", "--lora-scaled", "c:d:0.5,e:-2", "--lora-scaled", "f", "1.5", "-p",
+	g := options[*generate](t, "generate", "--lora", "a,b", "--lora-scaled", "c:d:0.5,e:-2", "--lora-scaled", "f", "1.5",
+		"-p",
 		"x")
 	if !slices.Equal(g.adapters.adapters, want) {
 		t.Errorf("%+v", g.adapters.adapters)
 	}
-	for _, args := range []string{"--lora  x", "--lora-scaled a", "--lora-scaled a:x", "--lora-scaled a:NaN", "--lora a,"} {
+	for _, args := range []string{"--lora  x", "--lora-scaled a", "--lora-scaled a:x", "--lora-scaled a:NaN",
+		"--lora a,"} {
 		if _, _, code := spec(t, "", append([]string{"generate"}, strings.Split(args, " ")...)...); code != exitUsage {
 			t.Errorf("%s: exit %d", args, code)
 		}
@@ -81,13 +83,15 @@ func TestPlanWithAdapter(t *testing.T) {
 		t.Fatal(err)
 	}
 	acceptance := func(more ...string) float64 {
-		return decode[plan.Prediction](t, done(t, "", append([]string{"plan", "--seconds", "0.1", "-p", ring, "--temp", "0", "-n",
-			"16", "--json"}, more...)...)).Acceptance
+		return decode[plan.Prediction](t,
+			done(t, "", append([]string{"plan", "--seconds", "0.1", "-p", ring, "--temp", "0", "-n",
+				"16", "--json"}, more...)...)).Acceptance
 	}
 	if plain, adapted := acceptance(), acceptance("--lora", file); plain == adapted {
 		t.Errorf("%v of the drafts are accepted, with the adapter too", plain)
 	}
-	if _, errs, code := spec(t, "", "plan", "--fleet", "--lora", file); code != exitUsage || !strings.Contains(errs, "--lora") {
+	if _, errs, code := spec(t, "", "plan", "--fleet", "--lora", file); code != exitUsage ||
+		!strings.Contains(errs, "--lora") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 }

@@ -168,7 +168,8 @@ func TestAssistant(t *testing.T) {
 	requests, answers := filepath.Join(dir, "in.jsonl"), filepath.Join(dir, "out.jsonl")
 	var lines []string
 	for i, drafter := range []string{"mtp", "tree", "model", "none"} {
-		lines = append(lines, fmt.Sprintf(`{"custom_id":"%d","method":"POST","url":"/v1/completions","body":{"prompt":"func main","max_tokens":30,"temperature":0,"ignore_eos":true,"speculation":{"drafter":"%s","schedule":"constant"}}}`, i, drafter))
+		lines = append(lines,
+			fmt.Sprintf(`{"custom_id":"%d","method":"POST","url":"/v1/completions","body":{"prompt":"func main","max_tokens":30,"temperature":0,"ignore_eos":true,"speculation":{"drafter":"%s","schedule":"constant"}}}`, i, drafter))
 	}
 	if err := os.WriteFile(requests, []byte(strings.Join(lines, "\n")), 0o666); err != nil {
 		t.Fatal(err)

@@ -107,8 +107,8 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// A line that is no JSON is refused by its file and number; an error that wraps several is its own text, and errors that
-// were joined are one line.
+// A line that is no JSON is refused by its file and number; an error that wraps several is its own text, and errors
+// that were joined are one line.
 func TestBatchLineIsNamed(t *testing.T) {
 	dir := t.TempDir()
 	in := filepath.Join(dir, "in.jsonl")

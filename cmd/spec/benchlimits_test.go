@@ -50,7 +50,8 @@ func TestLimitsReport(t *testing.T) {
 	if err := errors.Join(r.write(&text, false, 120), r.write(&md, true, 80), results.CSV(&csv, r, r.Rows)); err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{"a CPU, avx2 kernels, 2 threads", "1: 20.0, 2: 40.0", "L1 300, L2 200", "500 of integers (VPX)",
+	for _, part := range []string{"a CPU, avx2 kernels, 2 threads", "1: 20.0, 2: 40.0", "L1 300, L2 200",
+		"500 of integers (VPX)",
 		"100 of floats (VPY)", "4.000", "25.0", "2.500", "62 %"} {
 		if !strings.Contains(text.String(), part) || !strings.Contains(md.String(), part) {
 			t.Errorf("no %q in\n%s%s", part, &text, &md)

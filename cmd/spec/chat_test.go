@@ -88,7 +88,8 @@ func TestChatBudgetShowsWhatWasHeldBack(t *testing.T) {
 	}
 	stops := with(greedyChat, "--stop", begin+"\x00")
 	for _, args := range [][]string{stops, with(stops, "--drafter", "none")} {
-		stdout, stderr, code := spec(t, "func main() {\n/save "+file+"\n/clear\n/set predict 3\nfunc main() {\n/stats\n", args...)
+		stdout, stderr, code := spec(t, "func main() {\n/save "+file+"\n/clear\n/set predict 3\nfunc main() {\n/stats\n",
+			args...)
 		if code != exitDone || !strings.HasPrefix(stdout, plain) {
 			t.Errorf("%s: exit %d, %q, without --stop %q", args, code, stdout, plain)
 		}

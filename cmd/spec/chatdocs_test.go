@@ -24,7 +24,8 @@ func TestChatCommandsAreDocumented(t *testing.T) {
 	list.WriteString("| setting | by default |\n|---|---|\n")
 	d, _, _ := newDialog("")
 	withModel(t, d, "{{ messages[0].content }}", 0)
-	d.request.Sampling, d.predict, d.whenFull, d.markdown, d.showReasoning = library.UsualSampling(), -1, fullAsk, true, true
+	d.request.Sampling, d.predict, d.whenFull, d.markdown, d.showReasoning = library.UsualSampling(), -1, fullAsk, true,
+		true
 	for _, s := range settings() {
 		value := s.show(d)
 		if s.name == "seed" {

@@ -13,12 +13,14 @@ func TestChatChangesItsModel(t *testing.T) {
 	const small = "../../testdata/go-draft.q8_0.gguf"
 	dir := t.TempDir()
 	before, after, other := filepath.Join(dir, "a"), filepath.Join(dir, "b"), filepath.Join(dir, "c")
-	_, stderr, code := spec(t, "func main() {\n/save "+before+"\n/set predict 9\n/model "+small+"\nfunc Add(\n/model\n/save "+after+"\n",
+	_, stderr, code := spec(t, "func main() {\n/save "+before+"\n/set predict 9\n/model "+small+
+		"\nfunc Add(\n/model\n/save "+after+"\n",
 		greedyChat...)
 	if code != exitDone || strings.Count(stderr, small+", 1.5 MB, a context of 1024 tokens\n") != 2 {
 		t.Fatalf("exit %d: %s", code, stderr)
 	}
-	_, stderr, code = spec(t, "func Add(\n/save "+other+"\n", with(greedyChat, "-m", small, "-n", "9", "--load", before)...)
+	_, stderr, code = spec(t, "func Add(\n/save "+other+"\n",
+		with(greedyChat, "-m", small, "-n", "9", "--load", before)...)
 	if code != exitDone {
 		t.Fatalf("exit %d: %s", code, stderr)
 	}

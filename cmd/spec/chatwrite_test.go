@@ -86,7 +86,8 @@ func TestChatCompletion(t *testing.T) {
 	os.Mkdir(dir+"open", 0o777)
 	d, _, _ := newDialog("")
 	for text, want := range map[string][]string{
-		"/sta": {"/stats"}, "/mo": {"/model "}, "/model " + dir + "on": {dir + "one.json"}, "/set see": {"seed "}, "/set when-full d": {"drop"}, "/set seed ": nil, "/set markdown ": {"show", "raw"},
+		"/sta": {"/stats"}, "/mo": {"/model "}, "/model " + dir + "on": {dir + "one.json"}, "/set see": {"seed "},
+		"/set when-full d": {"drop"}, "/set seed ": nil, "/set markdown ": {"show", "raw"},
 		"/draft suf": {"suffix"}, "/draft a": {"auto"}, "/draft te": nil, "no /sta": nil, "/nosuch x": nil,
 		"/load " + dir + "o": {dir + "one.json", dir + "open" + string(filepath.Separator)},
 	} {

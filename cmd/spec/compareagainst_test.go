@@ -14,7 +14,8 @@ func TestCompareAgainstServers(t *testing.T) {
 	defer stop()
 	other, stopOther := started(t, "--temp", "0", "-t", "1", "--weights", "q4_0", "-a", "small")
 	defer stopOther()
-	args := []string{"compare", "--against", same, "--against", other + "/v1", "-p", "func (r *Ring) Push(", "-p", "// A b",
+	args := []string{"compare", "--against", same, "--against", other + "/v1", "-p", "func (r *Ring) Push(", "-p",
+		"// A b",
 		"-n", "24", "-r", "2", "--warmup", "0", "--drafter", "ngram", "--against-field", "cache_prompt=false"}
 	var r struct {
 		CPU      string

@@ -51,7 +51,8 @@ func TestCompareSeeds(t *testing.T) {
 	differ := false
 	for i, row := range both.Rows {
 		a, b := first.Rows[i], second.Rows[i]
-		if row.NTokens != a.NTokens+b.NTokens || row.Drafted != a.Drafted+b.Drafted || row.Accepted != a.Accepted+b.Accepted ||
+		if row.NTokens != a.NTokens+b.NTokens || row.Drafted != a.Drafted+b.Drafted ||
+			row.Accepted != a.Accepted+b.Accepted ||
 			row.Target != a.Target+b.Target || row.NRuns != a.NRuns+b.NRuns || !row.Same {
 			t.Errorf("%s %s: %+v, alone %+v and %+v", row.Drafter, row.Schedule, row, a, b)
 		}
@@ -71,7 +72,8 @@ func TestCompareFixed(t *testing.T) {
 	dir := t.TempDir()
 	ends, text := filepath.Join(dir, "ends.jsonl"), filepath.Join(dir, "text.jsonl")
 	write(t, ends, `{"prompt":"x"}`+"\n")
-	args := []string{"--prompts", ends, "-n", "250", "-r", "1", "--drafter", "ngram", "--schedule", "constant", "--temp", "1",
+	args := []string{"--prompts", ends, "-n", "250", "-r", "1", "--drafter", "ngram", "--schedule", "constant", "--temp",
+		"1",
 		"-s", "4", "--top-k", "40", "--top-p", "0.95", "--min-p", "0.05"}
 	short := comparedModes(t, args...).Rows[0].NTokens
 	if short >= 250 {
@@ -96,7 +98,8 @@ func TestCompareFixed(t *testing.T) {
 			t.Errorf("a model that was trained on Go drafts this text: %+v", row)
 		}
 	}
-	for says, bad := range map[string]string{"exclude": "--fixed-text --fixed-length", "--verify": "--fixed-text --verify match",
+	for says, bad := range map[string]string{"exclude": "--fixed-text --fixed-length",
+		"--verify":        "--fixed-text --verify match",
 		"context is full": "--fixed-length -c 20 -n 18 -p a,b,c,d,e,f"} {
 		if _, errs, code := spec(t, "", append([]string{"compare"}, strings.Fields(bad)...)...); code == exitDone ||
 			!strings.Contains(errs, says) || strings.Count(errs, "\n") != 1 {

@@ -158,8 +158,8 @@ func TestServeModelsOfSections(t *testing.T) {
 	}
 }
 
-// A model of a section that is not there is told with the section, when the server starts and when it reads its settings
-// again.
+// A model of a section that is not there is told with the section, when the server starts and when it reads its
+// settings again.
 func TestMissingModelsOfSections(t *testing.T) {
 	file := configFile(t, "[there]\nmodel = "+embedded(t)+"\n[gone]\nmodel = no-such.gguf\n")
 	_, errs, code := spec(t, "", "serve", "--port", "0", "--config", file)

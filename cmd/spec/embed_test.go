@@ -100,7 +100,8 @@ func TestEmbedPlansForItsTexts(t *testing.T) {
 		if got := e.sessions(1).Bytes(d); got != c.pages*256*one {
 			t.Errorf("%.20q: %d bytes, want %d pages of %d", c.text, got, c.pages, 256*one)
 		}
-		_, _, stderr := runWith(t, t.TempDir(), "embed", "-m", servedTarget, "--memory", "1M", "-p", strings.Join(texts, "\n"))
+		_, _, stderr := runWith(t, t.TempDir(), "embed", "-m", servedTarget, "--memory", "1M", "-p",
+			strings.Join(texts, "\n"))
 		if !strings.Contains(stderr, c.says) || strings.Contains(stderr, "-np") {
 			t.Errorf("%.20q: %s", c.text, stderr)
 		}
@@ -115,10 +116,12 @@ func TestEmbedPlansForItsTexts(t *testing.T) {
 // TestContextAboveTheModels: a server, and what is like one, says that a model has less context than -c asks for.
 func TestContextAboveTheModels(t *testing.T) {
 	code, _, stderr := runWith(t, t.TempDir(), "embed", "-m", servedTarget, "-p", "a", "-c", "5000", "-t", "1")
-	if code != exitDone || !strings.Contains(stderr, "-c 5000: ") || !strings.Contains(stderr, "a context of 1024 tokens") {
+	if code != exitDone || !strings.Contains(stderr, "-c 5000: ") ||
+		!strings.Contains(stderr, "a context of 1024 tokens") {
 		t.Errorf("%d: %s", code, stderr)
 	}
-	if code, _, stderr := runWith(t, t.TempDir(), "embed", "-m", servedTarget, "-p", "a", "-c", "1024", "-t", "1"); stderr != "" {
+	if code, _, stderr := runWith(t, t.TempDir(), "embed", "-m", servedTarget, "-p", "a", "-c", "1024", "-t",
+		"1"); stderr != "" {
 		t.Errorf("%d: %s", code, stderr)
 	}
 }

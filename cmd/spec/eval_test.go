@@ -27,7 +27,8 @@ func TestEvalRunsCases(t *testing.T) {
 	write(t, cases, lines)
 	run := func(code int, args ...string) string {
 		t.Helper()
-		out, errs, got := spec(t, "", append([]string{"eval", "--chat-template", "chatml", "--junit", junit, cases}, args...)...)
+		out, errs, got := spec(t, "",
+			append([]string{"eval", "--chat-template", "chatml", "--junit", junit, cases}, args...)...)
 		if got != code {
 			t.Fatalf("%q: exit code %d\n%s%s", args, got, out, errs)
 		}
@@ -43,10 +44,12 @@ func TestEvalRunsCases(t *testing.T) {
 			t.Errorf("%q: %s", more, out)
 		}
 	}
-	if out := run(exitFailed, "--override-kv", "llama.rope.freq_base=float:300"); !strings.Contains(out, "differs: model") {
+	if out := run(exitFailed, "--override-kv", "llama.rope.freq_base=float:300"); !strings.Contains(out,
+		"differs: model") {
 		t.Errorf("other keys of the file: %s", out)
 	}
-	write(t, cases, strings.Replace(strings.Replace(lines, "Push(", "Pop(", 1), `"contains": "int"`, `"contains": "@@"`, 1))
+	write(t, cases, strings.Replace(strings.Replace(lines, "Push(", "Pop(", 1), `"contains": "int"`, `"contains": "@@"`,
+		1))
 	out := run(exitFailed)
 	for _, want := range []string{"FAIL push", "because this differs: prompt", `does not contain "@@"`, "ok   drawn",
 		"1 of 3 cases failed"} {
@@ -71,7 +74,8 @@ func TestEvalRunsCases(t *testing.T) {
 			t.Errorf("property %s: %+v", name, suite.Properties)
 		}
 	}
-	write(t, cases, lines+`{"name": "wrong", "body": {"messages": [{"role": "user", "content": "x"}], "no_such": 1}, "checks": [{"contains": "x"}]}`)
+	write(t, cases, lines+
+		`{"name": "wrong", "body": {"messages": [{"role": "user", "content": "x"}], "no_such": 1}, "checks": [{"contains": "x"}]}`)
 	if out := run(exitFailed); !strings.Contains(out, "FAIL wrong") || !strings.Contains(out, "no_such") {
 		t.Errorf("a field that there is not: %s", out)
 	}
@@ -89,10 +93,14 @@ func TestEvalNamesWhatIsWrong(t *testing.T) {
 		`{"name": "a", "bodies": {}}`:             `unknown name "bodies"`,
 		`{"name": "a", "golden": true}`:           "body: missing",
 		strings.Replace(good, "contains", "x", 1): `unknown name "x"`,
-		strings.Replace(good, `"contains": "x"`, `"contains": "x", "json_schema": {}`, 1):                         "checks[0]: 2 of contains",
-		strings.Replace(good, `"contains": "x"`, `"similar": {"to": "x", "at_least": 2}`, 1):                      "similar.at_least: 2",
-		strings.Replace(good, `"contains": "x"`, `"called": {}`, 1):                                               "called.name: missing",
-		strings.Replace(good, `"contains": "x"`, `"judged": {"choices": ["a"], "want": "b"}`, 1):                  `judged.want: "b"`,
+		strings.Replace(good, `"contains": "x"`, `"contains": "x", "json_schema": {}`,
+			1): "checks[0]: 2 of contains",
+		strings.Replace(good, `"contains": "x"`, `"similar": {"to": "x", "at_least": 2}`,
+			1): "similar.at_least: 2",
+		strings.Replace(good, `"contains": "x"`, `"called": {}`,
+			1): "called.name: missing",
+		strings.Replace(good, `"contains": "x"`, `"judged": {"choices": ["a"], "want": "b"}`,
+			1): `judged.want: "b"`,
 		strings.Replace(good, `"contains": "x"`, `"judged": {"choices": ["a"], "want": "a", "question": "x"}`, 1): "{answer}",
 	} {
 		write(t, cases, text)

@@ -52,7 +52,8 @@ func TestInspect(t *testing.T) {
 		t.Errorf("schema %d, metadata %v", j.Schema, len(j.Metadata))
 	}
 	for _, x := range j.Tensors {
-		if x.Name == "blk.5.ffn_down.weight" && (x.Type != "Q8_0" || len(x.Dims) != 2 || x.Dims[0] != 768 || x.Bytes != 768*256/32*34) {
+		if x.Name == "blk.5.ffn_down.weight" &&
+			(x.Type != "Q8_0" || len(x.Dims) != 2 || x.Dims[0] != 768 || x.Bytes != 768*256/32*34) {
 			t.Errorf("%+v", x)
 		}
 	}

@@ -337,7 +337,8 @@ func TestMemoryOfWeights(t *testing.T) {
 	if q8, err := tensor.ParseType("q8_0"); err != nil || packedBytes(q8, 64, 17) != 2*packedBytes(q8, 64, 16) {
 		t.Error("a panel that is not full takes less than a full one")
 	}
-	for bound, names := range map[float64]string{1.1: "iq1_s iq1_m iq2_xxs iq2_xs iq2_s tq1_0 tq2_0", 1.35: "iq3_xxs iq3_s"} {
+	for bound, names := range map[float64]string{1.1: "iq1_s iq1_m iq2_xxs iq2_xs iq2_s tq1_0 tq2_0",
+		1.35: "iq3_xxs iq3_s"} {
 		for _, name := range strings.Fields(names) {
 			typ, err := tensor.ParseType(name)
 			if err != nil {
@@ -349,7 +350,8 @@ func TestMemoryOfWeights(t *testing.T) {
 			}
 		}
 	}
-	if got := fmt.Sprint(size(999), size(1500), size(2500000), size(math.MaxInt32*2)); got != "999 bytes1.5 kB2.5 MB4.29 GB" {
+	if got := fmt.Sprint(size(999), size(1500), size(2500000),
+		size(math.MaxInt32*2)); got != "999 bytes1.5 kB2.5 MB4.29 GB" {
 		t.Errorf("sizes %s", got)
 	}
 }

@@ -41,8 +41,8 @@ func needInterrupts(t *testing.T) {
 	}
 }
 
-// heard are the signals that end a command here: one that is ignored, as under nohup, stays ignored. Asked at once: tests
-// of the server listen to signals, and then none counts as ignored.
+// heard are the signals that end a command here: one that is ignored, as under nohup, stays ignored. Asked at once:
+// tests of the server listen to signals, and then none counts as ignored.
 var heard = slices.DeleteFunc(slices.Clone(endSignals), signal.Ignored)
 
 // Ctrl-C, SIGTERM and SIGHUP end the text with its figures.

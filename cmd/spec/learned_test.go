@@ -33,7 +33,8 @@ func TestLearned(t *testing.T) {
 		"damaged":         {"{", "", "saved state"},
 		"another version": {`{"version":99}`, "", "version 99"},
 		"of another tree": {strings.ReplaceAll(readFile(t, file), `"drafter":[[`, `"drafter":[[[2,1],`), "", "saved state"},
-		"twice the same":  {strings.Replace(readFile(t, file), `"choices":[`, `"choices":[{"of":["tree","auto"]},`, 1), "", "order"},
+		"twice the same": {strings.Replace(readFile(t, file), `"choices":[`, `"choices":[{"of":["tree","auto"]},`, 1), "",
+			"order"},
 	} {
 		write(t, file, x.state)
 		_, errs, code := spec(t, "", append(append([]string{"generate"}, args...), strings.Fields(x.flags)...)...)
@@ -76,14 +77,16 @@ func TestLearnedKeepsWhatOthersLearned(t *testing.T) {
 func TestLearnedIsKeptWhenARunEndsEarly(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "learned")
 	const part = `{"of":["model","auto"],"schedule":`
-	_, stderr, code := spec(t, "func main() {\nfunc main() {\nfunc main() {\n", "chat", "--chat-template", "plain", "-n", "60",
+	_, stderr, code := spec(t, "func main() {\nfunc main() {\nfunc main() {\n", "chat", "--chat-template", "plain", "-n",
+		"60",
 		"-c", "100", "--schedule", "auto", "--learned", file)
 	if state := readFile(t, file); code != exitFailed || !strings.Contains(state, part) {
 		t.Errorf("a full context: exit %d: %s: %s", code, stderr, state)
 	}
 	needInterrupts(t)
 	write(t, file, `{"version":1}`)
-	cmd, stdout, errs := start(t, strings.NewReader(ring), "generate", "--ignore-eos", "--no-kv-cache", "--schedule", "auto",
+	cmd, stdout, errs := start(t, strings.NewReader(ring), "generate", "--ignore-eos", "--no-kv-cache", "--schedule",
+		"auto",
 		"--learned", file)
 	text := &firstByte{Writer: stdout, given: make(chan struct{})}
 	cmd.Stdout = text

@@ -18,7 +18,8 @@ import (
 // BenchmarkLookupBuild measures an index of the files and folders SPEC_LOOKUP_PATHS (separated as in PATH) with the
 // vocabulary of SPEC_LOOKUP_MODEL: megabytes of text per second, of reading and tokenizing alone and of all, and on
 // Linux the most memory: of the process itself (anonymous), and with the pages of files that it has mapped. The latter
-// are the tokens, which the system may drop. SPEC_LOOKUP_INDEX keeps the index, SPEC_LOOKUP_MEMORY is --memory in bytes.
+// are the tokens, which the system may drop. SPEC_LOOKUP_INDEX keeps the index, SPEC_LOOKUP_MEMORY is --memory in
+// bytes.
 //
 //	SPEC_LOOKUP_PATHS=… SPEC_LOOKUP_MODEL=… go test ./cmd/spec -run '^$' -bench LookupBuild -benchtime 1x
 func BenchmarkLookupBuild(b *testing.B) {

@@ -58,7 +58,8 @@ func TestLookup(t *testing.T) {
 		}
 	}
 	write("other.txt", "something else")
-	now, old := filepath.Join(dir, "lookup", ".texts-1"+lookupEnd+"-1"), filepath.Join(dir, "lookup", ".texts-2"+lookupEnd+"-2-3")
+	now, old := filepath.Join(dir, "lookup", ".texts-1"+lookupEnd+"-1"),
+		filepath.Join(dir, "lookup", ".texts-2"+lookupEnd+"-2-3")
 	for file, age := range map[string]time.Duration{now: time.Hour, old: 25 * time.Hour} { // of programs that were killed
 		at := time.Now().Add(-age)
 		if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Chtimes(file, at, at)); err != nil {
@@ -90,7 +91,8 @@ func TestLookup(t *testing.T) {
 		} `json:"files"`
 	}
 	stdout, _, code := spec(t, "", "lookup", "--json")
-	if err := json.Unmarshal([]byte(stdout), &list); err != nil || code != 0 || len(list.Files) != 3 || list.Files[0].Tokens < 20 {
+	if err := json.Unmarshal([]byte(stdout), &list); err != nil || code != 0 || len(list.Files) != 3 ||
+		list.Files[0].Tokens < 20 {
 		t.Errorf("list: exit %d, %v, %s", code, err, stdout)
 	}
 	if stdout, _, code := spec(t, "", "lookup", "check", filepath.Base(list.Files[0].File), index); code != 0 ||

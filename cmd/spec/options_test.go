@@ -300,7 +300,8 @@ func TestOptions(t *testing.T) {
 	bench := newBenchmark()
 	check("bench", bench)
 	bench = newBenchmark()
-	bench.o.Prefill, bench.o.Decode, bench.o.Contexts, bench.o.Verify, bench.o.Batches, bench.o.Sampled, bench.o.Repeats = []int{5, 6}, 7, []int{0, 8}, nil, []int{9}, 10, 11
+	bench.o.Prefill, bench.o.Decode, bench.o.Contexts, bench.o.Verify, bench.o.Batches, bench.o.Sampled,
+		bench.o.Repeats = []int{5, 6}, 7, []int{0, 8}, nil, []int{9}, 10, 11
 	bench.deep, bench.results.format, bench.cache.kv, bench.o.KV = true, "md", "f32", "f32"
 	check("bench -p 5,6 -n 7 -d 0,8 --verify 0 --batch 9 --sample 10 -r 11 -o MD --kv F32", bench)
 	bench = newBenchmark()

@@ -34,7 +34,8 @@ func TestPlanOfAModelByItself(t *testing.T) {
 	if !strings.Contains(out, "draft form") || !strings.Contains(out, "more memory") || strings.Contains(out, "Warning") {
 		t.Error(out)
 	}
-	r := decode[plan.Prediction](t, done(t, "", "plan", "-m", file, "--seconds", "0.2", "-p", ring, "--temp", "0", "--json"))
+	r := decode[plan.Prediction](t,
+		done(t, "", "plan", "-m", file, "--seconds", "0.2", "-p", ring, "--temp", "0", "--json"))
 	if !r.Self || r.SizeRatio < 1.8 || r.SizeRatio > 1.95 || r.Acceptance < 0.8 {
 		t.Errorf("%+v", r)
 	}

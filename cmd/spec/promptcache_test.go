@@ -77,7 +77,8 @@ func TestPromptCacheFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{{"--prompt-cache", file, "--kv", "q8_0"}, {"--prompt-cache", junk},
-		{"--prompt-cache", file, "--no-kv-cache"}, {"--prompt-cache-all"}, {"--prompt-cache", filepath.Join(dir, "no", "x")}} {
+		{"--prompt-cache", file, "--no-kv-cache"}, {"--prompt-cache-all"},
+		{"--prompt-cache", filepath.Join(dir, "no", "x")}} {
 		args = append([]string{"generate", "-n", "1", "-p", prompt}, args...)
 		if code, _, stderr := runWith(t, cache, args...); code == 0 || !strings.Contains(stderr, "--prompt-cache") {
 			t.Errorf("%q: %d, %s", args[5:], code, stderr)

@@ -42,8 +42,10 @@ func TestFileChangeFlags(t *testing.T) {
 		}
 	}
 	for _, line := range []string{"--rope-scaling ntk", "--rope-freq-scale 0", "--yarn-ext-factor 0.5", "--override-kv a",
-		"--override-kv a=b", "--override-kv a=int:x", "--override-kv a=float:inf", "--override-kv a=byte:1", "--override-kv =int:1"} {
-		if _, _, code := spec(t, "", append([]string{"generate", "-p", "x", "-n", "1"}, strings.Fields(line)...)...); code != exitUsage {
+		"--override-kv a=b", "--override-kv a=int:x", "--override-kv a=float:inf", "--override-kv a=byte:1",
+		"--override-kv =int:1"} {
+		if _, _, code := spec(t, "",
+			append([]string{"generate", "-p", "x", "-n", "1"}, strings.Fields(line)...)...); code != exitUsage {
 			t.Errorf("%s: exit %d", line, code)
 		}
 	}

@@ -111,7 +111,8 @@ func TestRunRefuses(t *testing.T) {
 	dir := t.TempDir()
 	bad := filepath.Join(dir, "bad.gguf")
 	write(t, bad, "no model")
-	const template, target = "../../testdata/go-target.q8_0.gguf --chat-template plain", "../../testdata/go-target.q8_0.gguf"
+	const template, target = "../../testdata/go-target.q8_0.gguf --chat-template plain",
+		"../../testdata/go-target.q8_0.gguf"
 	t5 := t5File(t, nil)
 	for i := range 7 {
 		write(t, filepath.Join(dir, "many", fmt.Sprintf("m-%05d-of-00003.gguf", i+1)), "")
@@ -151,7 +152,8 @@ func TestRunRefuses(t *testing.T) {
 func TestChooseOffer(t *testing.T) {
 	list := []offer{{"a/b", 5e8}, {"c/d:Q4_K_M", 1050e6}}
 	for in, want := range map[string]string{
-		"\nhello": "a/b", "2\nhello": "c/d:Q4_K_M", "3\nx\n-1\n" + strings.Repeat("1", 200) + "\n1\nhello": "a/b", " 2 \nhello": "c/d:Q4_K_M",
+		"\nhello": "a/b", "2\nhello": "c/d:Q4_K_M", "3\nx\n-1\n" + strings.Repeat("1", 200) + "\n1\nhello": "a/b",
+		" 2 \nhello": "c/d:Q4_K_M",
 	} {
 		var errs bytes.Buffer
 		r := strings.NewReader(in)

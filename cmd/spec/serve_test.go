@@ -26,9 +26,12 @@ import (
 // Each flag changes its own option and nothing else.
 func TestServeOptions(t *testing.T) {
 	for line, change := range map[string]func(s *serving){
-		"-m a.gguf":                       func(s *serving) { s.models = []servedFile{{target: "a.gguf"}} },
-		"-m a -md b -m c --model-draft d": func(s *serving) { s.models = []servedFile{{target: "a", draft: "b"}, {target: "c", draft: "d"}} },
-		"-md b -m a -m c":                 func(s *serving) { s.models = []servedFile{{target: "a", draft: "b"}, {target: "c"}} },
+		"-m a.gguf": func(s *serving) { s.models = []servedFile{{target: "a.gguf"}} },
+		"-m a -md b -m c --model-draft d": func(s *serving) {
+			s.models = []servedFile{{target: "a", draft: "b"},
+				{target: "c", draft: "d"}}
+		},
+		"-md b -m a -m c": func(s *serving) { s.models = []servedFile{{target: "a", draft: "b"}, {target: "c"}} },
 		"-m a -a x,y --tags t,u": func(s *serving) {
 			s.models, s.aliases, s.tags = []servedFile{{target: "a"}}, [][]string{{"x", "y"}}, [][]string{{"t", "u"}}
 		},

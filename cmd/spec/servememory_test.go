@@ -108,7 +108,8 @@ func TestServeMemory(t *testing.T) {
 	all := m.Target.Bytes() + m.Draft.Bytes() + m.Memory.KV + m.Memory.DraftKV + sessions.Logits(m.Target.Describe())
 	for _, limit := range []int64{all, all - 1} {
 		s.weightMemory = limit
-		if err := s.bound(servedFile{target: servedTarget, draft: servedDraft}, m, sessions); errors.Is(err, errNotEnough) != (limit < all) ||
+		if err := s.bound(servedFile{target: servedTarget, draft: servedDraft}, m, sessions); errors.Is(err,
+			errNotEnough) != (limit < all) ||
 			(err == nil) != (limit == all) {
 			t.Errorf("%d bytes of %d: %v", limit, all, err)
 		}

@@ -94,7 +94,8 @@ func TestServeReloads(t *testing.T) {
 			InsecureSkipVerify: true,
 			VerifyConnection:   func(c tls.ConnectionState) error { serial = c.PeerCertificates[0].SerialNumber; return nil },
 		}}}
-		r, err := http.NewRequest(map[bool]string{true: "GET", false: "POST"}[body == ""], address+path, strings.NewReader(body))
+		r, err := http.NewRequest(map[bool]string{true: "GET", false: "POST"}[body == ""], address+path,
+			strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -53,8 +53,9 @@ func TestServeManagesModels(t *testing.T) {
 	}
 	ask := func(model string) string {
 		t.Helper()
-		_, text := askAs(t, key, "POST", url+"/api/generate", `{"model":"`+model+`","prompt":"func (x","raw":true,"stream":false,`+
-			`"options":{"temperature":0}}`)
+		_, text := askAs(t, key, "POST", url+"/api/generate",
+			`{"model":"`+model+`","prompt":"func (x","raw":true,"stream":false,`+
+				`"options":{"temperature":0}}`)
 		_, text, _ = strings.Cut(text, `"response":`)
 		text, _, _ = strings.Cut(text, `"done"`)
 		return text
@@ -65,7 +66,8 @@ func TestServeManagesModels(t *testing.T) {
 	want("POST", "/api/copy", `{"source":"short","destination":"shorter:latest"}`, 200, "")
 	want("POST", "/api/show", `{"model":"shorter"}`, 200, `"parameters":"num_predict                    3\nstop`)
 	for _, name := range []string{"short", "shorter"} {
-		_, text := askAs(t, key, "POST", url+"/api/generate", `{"model":"`+name+`","prompt":"func (x","raw":true,"stream":false}`)
+		_, text := askAs(t, key, "POST", url+"/api/generate",
+			`{"model":"`+name+`","prompt":"func (x","raw":true,"stream":false}`)
 		if !strings.Contains(text, `"eval_count":3`) {
 			t.Errorf("%s: %s", name, text)
 		}
@@ -85,7 +87,8 @@ func TestServeManagesModels(t *testing.T) {
 	want("DELETE", "/api/delete", `{"model":"go/pair-GGUF"}`, 200, "")
 	want("DELETE", "/api/delete", `{"model":"go/pair-GGUF"}`, 404, "no model")
 	want("DELETE", "/api/delete", `{"name":"short"}`, 200, "")
-	want("POST", "/api/generate", `{"model":"shorter","prompt":"func (x","raw":true,"stream":false}`, 200, `"eval_count":3`)
+	want("POST", "/api/generate", `{"model":"shorter","prompt":"func (x","raw":true,"stream":false}`, 200,
+		`"eval_count":3`)
 	want("DELETE", "/api/delete", `{"model":"shorter"}`, 200, "")
 	left, err := os.ReadDir(dir)
 	if names := func() (list []string) {

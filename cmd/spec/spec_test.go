@@ -81,15 +81,16 @@ func launch(t *testing.T, cmd *exec.Cmd) {
 func spec(t *testing.T, stdin string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	p := &program{stdin: strings.NewReader(stdin), stdout: &out, stderr: &errs, measured: 4 << 20, env: func(key string) string {
-		switch key {
-		case "SPEC_SIMD", "SPEC_CACHE":
-			return os.Getenv(key)
-		case "LLAMA_ARG_THREADS":
-			return "1"
-		}
-		return ""
-	}}
+	p := &program{stdin: strings.NewReader(stdin), stdout: &out, stderr: &errs, measured: 4 << 20,
+		env: func(key string) string {
+			switch key {
+			case "SPEC_SIMD", "SPEC_CACHE":
+				return os.Getenv(key)
+			case "LLAMA_ARG_THREADS":
+				return "1"
+			}
+			return ""
+		}}
 	code = p.main(t.Context(), args)
 	return out.String(), errs.String(), code
 }

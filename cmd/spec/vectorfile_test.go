@@ -78,7 +78,8 @@ func TestEmbedDocuments(t *testing.T) {
 
 {"body": "for", "key": "k"}`)
 	got = lines("-f", records, "--text-field", "body")
-	for i, want := range []string{`{"id":"a<b","embedding":` + alone(texts[1]), `{"id":-1.50,"embedding":` + alone(texts[0]),
+	for i, want := range []string{`{"id":"a<b","embedding":` + alone(texts[1]),
+		`{"id":-1.50,"embedding":` + alone(texts[0]),
 		`{"embedding":` + alone(texts[3])} {
 		if len(got) != 3 || got[i] != want {
 			t.Fatalf("record %d of %d: %.80s, want %.80s", i, len(got), got[i], want)
@@ -92,7 +93,8 @@ func TestEmbedDocuments(t *testing.T) {
 	for _, name := range []string{"c", "a/z.md", "a/b/c.go"} {
 		put(t, filepath.Join(folder, name), "")
 	}
-	if got = lines("-f", folder, "--text-field", "t"); len(got) != 1 || got[0] != `{"id":3,"embedding":`+alone("return nil") {
+	if got = lines("-f", folder, "--text-field", "t"); len(got) != 1 ||
+		got[0] != `{"id":3,"embedding":`+alone("return nil") {
 		t.Errorf("records of a folder: %.80s", got)
 	}
 }
@@ -105,7 +107,8 @@ func TestEmbedResume(t *testing.T) {
 		_, want, _ := embeds(t, "-f", folder, "--dimensions", "5", "--embd-output-format", format)
 		name := filepath.Join(dir, format)
 		args := []string{"-f", folder, "--dimensions", "5", "--embd-output-format", format, "-o", name}
-		if code, out, errs := embeds(t, args...); code != exitDone || !strings.HasPrefix(out, "4 texts, 0 embedded before, 4 now") {
+		if code, out, errs := embeds(t, args...); code != exitDone ||
+			!strings.HasPrefix(out, "4 texts, 0 embedded before, 4 now") {
 			t.Fatalf("%s: %d %s %s", format, code, out, errs)
 		}
 		end := len(want)
@@ -151,22 +154,27 @@ func TestEmbedResumeRefused(t *testing.T) {
 		args []string
 		says string
 	}{
-		"another text":      {two("float32"), []string{"-f", other, "--embd-output-format", "float32"}, "vector 2 is not that of " + other + ": line 2"},
-		"another first":     {two("text"), []string{"-p", `x\nb b\nc`}, "vector 1 is not that of -p: line 1"},
-		"other pooling":     {two("npy"), []string{"-f", text, "--embd-output-format", "npy", "--pooling", "last"}, "vector 1"},
+		"another text": {two("float32"), []string{"-f", other, "--embd-output-format", "float32"},
+			"vector 2 is not that of " + other + ": line 2"},
+		"another first": {two("text"), []string{"-p", `x\nb b\nc`}, "vector 1 is not that of -p: line 1"},
+		"other pooling": {two("npy"), []string{"-f", text, "--embd-output-format", "npy", "--pooling", "last"},
+			"vector 1"},
 		"other lengths":     {two("text", "--embd-normalize", "-1"), []string{"-f", text}, "vector 1"},
 		"fewer texts":       {two("binary"), []string{"-p", "a", "--embd-output-format", "binary"}, "more than 1 vectors"},
 		"fewer lines":       {two("text"), []string{"-p", "a"}, "more than 1 vectors"},
 		"half more":         {two("int8")[:300], []string{"-p", "a", "--embd-output-format", "int8"}, "more than 1 vectors"},
 		"npy of other rows": {two("npy"), []string{"-p", "a", "--embd-output-format", "npy"}, "1 vectors of 256 numbers"},
-		"npy of other size": {two("npy"), []string{"-f", text, "--embd-output-format", "npy", "--dimensions", "8"}, "3 vectors of 8 numbers"},
-		"no npy":            {"\x93NUMPX", []string{"-f", text, "--embd-output-format", "npy"}, "begins in another way"},
-		"other size":        {two("text"), []string{"-f", text, "--dimensions", "8"}, "line 1: not the vectors of these texts: 256 numbers, not 8"},
-		"other form":        {two("text"), []string{"-f", text, "--embd-output-format", "jsonl"}, "line 1: "},
-		"no ids":            {two("jsonl"), []string{"-f", ids, "--text-field", "t", "--embd-output-format", "jsonl"}, "its id is '', the text's 1"},
-		"unknown field":     {`{"embeddin":[]}` + "\n", []string{"-f", text, "--embd-output-format", "jsonl"}, "embeddin"},
-		"a long line":       {strings.Repeat("1 ", 1<<15), []string{"-f", text}, "line 1: "},
-		"without --resume":  {"x", nil, "--resume adds"},
+		"npy of other size": {two("npy"), []string{"-f", text, "--embd-output-format", "npy", "--dimensions", "8"},
+			"3 vectors of 8 numbers"},
+		"no npy": {"\x93NUMPX", []string{"-f", text, "--embd-output-format", "npy"}, "begins in another way"},
+		"other size": {two("text"), []string{"-f", text, "--dimensions", "8"},
+			"line 1: not the vectors of these texts: 256 numbers, not 8"},
+		"other form": {two("text"), []string{"-f", text, "--embd-output-format", "jsonl"}, "line 1: "},
+		"no ids": {two("jsonl"), []string{"-f", ids, "--text-field", "t", "--embd-output-format", "jsonl"},
+			"its id is '', the text's 1"},
+		"unknown field":    {`{"embeddin":[]}` + "\n", []string{"-f", text, "--embd-output-format", "jsonl"}, "embeddin"},
+		"a long line":      {strings.Repeat("1 ", 1<<15), []string{"-f", text}, "line 1: "},
+		"without --resume": {"x", nil, "--resume adds"},
 	} {
 		out := put(t, filepath.Join(dir, "out"), c.has)
 		if c.args != nil {
@@ -191,7 +199,8 @@ func TestEmbedResumeRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer unlock()
-		if code, _, errs := embeds(t, "-p", "a", "-o", f.Name()); code != exitFailed || !strings.Contains(errs, "another program") {
+		if code, _, errs := embeds(t, "-p", "a", "-o", f.Name()); code != exitFailed ||
+			!strings.Contains(errs, "another program") {
 			t.Errorf("a file that is written: %d %s", code, errs)
 		}
 	}
@@ -210,19 +219,24 @@ func TestEmbedDocumentsRefused(t *testing.T) {
 		code int
 		says string
 	}{
-		"no JSON":         {[]string{"-f", file("1", "{\"t\":\"a\"}\n{t}\n"), "--text-field", "t"}, exitFailed, "1: line 2: "},
-		"no object":       {[]string{"-f", file("2", "\n[1]\n"), "--text-field", "t"}, exitFailed, "2: line 2: "},
-		"two of a name":   {[]string{"-f", file("3", `{"t":"a","t":"b"}`), "--text-field", "t"}, exitFailed, "3: line 1: "},
-		"no field":        {[]string{"-f", good, "--text-field", "x"}, exitFailed, "good.jsonl: line 1: x: missing"},
-		"no text":         {[]string{"-f", good, "--text-field", "n"}, exitFailed, "line 1: n: not a text"},
-		"empty":           {[]string{"-f", file("4", `{"t":" "}`), "--text-field", "t"}, exitFailed, "4: line 1: t: empty"},
-		"half a pair":     {[]string{"-f", file("5", `{"t":"\ud800"}`), "--text-field", "t"}, exitFailed, "5: line 1: t: "},
-		"no UTF-8":        {[]string{"-f", file("6", "{\"t\":\"\xff\"}"), "--text-field", "t"}, exitFailed, "6: line 1: "},
-		"no id":           {[]string{"-f", good, "--text-field", "t", "--id-field", "key"}, exitFailed, "line 1: key: missing"},
-		"id of a kind":    {[]string{"-f", file("7", `{"t":"a","id":null}`), "--text-field", "t"}, exitFailed, "7: line 1: id: neither"},
-		"a long line":     {[]string{"-m", servedTarget, "-f", file("8", "a\n\n"+strings.Repeat("x y ", 2000))}, exitFailed, "8: line 3: too large: "},
-		"no texts":        {[]string{"-f", empty}, exitFailed, "no text"},
-		"output inside":   {[]string{"-f", empty + "/../in", "-o", filepath.Join(dir, "in", "out")}, exitFailed, "inside the folder"},
+		"no JSON": {[]string{"-f", file("1", "{\"t\":\"a\"}\n{t}\n"), "--text-field", "t"}, exitFailed,
+			"1: line 2: "},
+		"no object":     {[]string{"-f", file("2", "\n[1]\n"), "--text-field", "t"}, exitFailed, "2: line 2: "},
+		"two of a name": {[]string{"-f", file("3", `{"t":"a","t":"b"}`), "--text-field", "t"}, exitFailed, "3: line 1: "},
+		"no field":      {[]string{"-f", good, "--text-field", "x"}, exitFailed, "good.jsonl: line 1: x: missing"},
+		"no text":       {[]string{"-f", good, "--text-field", "n"}, exitFailed, "line 1: n: not a text"},
+		"empty":         {[]string{"-f", file("4", `{"t":" "}`), "--text-field", "t"}, exitFailed, "4: line 1: t: empty"},
+		"half a pair":   {[]string{"-f", file("5", `{"t":"\ud800"}`), "--text-field", "t"}, exitFailed, "5: line 1: t: "},
+		"no UTF-8":      {[]string{"-f", file("6", "{\"t\":\"\xff\"}"), "--text-field", "t"}, exitFailed, "6: line 1: "},
+		"no id": {[]string{"-f", good, "--text-field", "t", "--id-field", "key"}, exitFailed,
+			"line 1: key: missing"},
+		"id of a kind": {[]string{"-f", file("7", `{"t":"a","id":null}`), "--text-field", "t"}, exitFailed,
+			"7: line 1: id: neither"},
+		"a long line": {[]string{"-m", servedTarget, "-f", file("8", "a\n\n"+strings.Repeat("x y ", 2000))}, exitFailed,
+			"8: line 3: too large: "},
+		"no texts": {[]string{"-f", empty}, exitFailed, "no text"},
+		"output inside": {[]string{"-f", empty + "/../in", "-o", filepath.Join(dir, "in", "out")}, exitFailed,
+			"inside the folder"},
 		"output is input": {[]string{"-f", good, "-o", good, "--resume"}, exitFailed, "it is the input"},
 		"no folder":       {[]string{"-p", "a", "-o", filepath.Join(dir, "x", "y")}, exitFailed, "x"},
 		"a folder":        {[]string{"-p", "a", "-o", dir}, exitFailed, dir},
@@ -232,7 +246,8 @@ func TestEmbedDocumentsRefused(t *testing.T) {
 		"two ways":        {[]string{"-p", "a", "--text-field", "x", "--embd-separator", "x"}, exitUsage, "exclude"},
 	} {
 		code, out, errs := embeds(t, c.args...)
-		if code != c.code || out != "" || !strings.Contains(errs, c.says) || c.code == exitFailed && strings.Count(errs, "\n") != 1 {
+		if code != c.code || out != "" || !strings.Contains(errs, c.says) || c.code == exitFailed &&
+			strings.Count(errs, "\n") != 1 {
 			t.Errorf("%s: %d %q %s", name, code, out, errs)
 		}
 	}
@@ -264,7 +279,8 @@ func TestEmbedInterrupted(t *testing.T) {
 		t.Errorf("%d, %d bytes, %s %s", code, len(got), out, errs)
 	}
 	put(t, in, strings.Repeat("a\n", embedBatch)+"b")
-	if code, out, errs = embeds(t, append(args, "--resume")...); !strings.Contains(out, "256 embedded before, 1 now, of ") {
+	if code, out, errs = embeds(t, append(args, "--resume")...); !strings.Contains(out,
+		"256 embedded before, 1 now, of ") {
 		t.Errorf("%d %s %s", code, out, errs)
 	}
 	var report embeddingReport

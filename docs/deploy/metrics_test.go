@@ -51,7 +51,8 @@ func TestMetricsPassPromtoolsLinter(t *testing.T) {
 		t.Fatalf("the server says where neither: %q, %q", metrics, answers)
 	}
 	client := http.Client{Timeout: time.Minute}
-	for _, body := range []string{`{"prompt":"func","max_tokens":8}`, `{"prompt":"func","max_tokens":8,"stream":true}`, `{}`} {
+	for _, body := range []string{`{"prompt":"func","max_tokens":8}`, `{"prompt":"func","max_tokens":8,"stream":true}`,
+		`{}`} {
 		got, err := client.Post(answers+"/v1/completions", "application/json", strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
@@ -78,7 +79,8 @@ func TestMetricsPassPromtoolsLinter(t *testing.T) {
 			t.Errorf("%s: %s", p.Metric, p.Text)
 		}
 	}
-	for _, name := range []string{"spec_build_info{", "spec_requests_total{", "vllm:num_requests_running{", "process_cpu_seconds_total "} {
+	for _, name := range []string{"spec_build_info{", "spec_requests_total{", "vllm:num_requests_running{",
+		"process_cpu_seconds_total "} {
 		if !bytes.Contains(text, []byte("\n"+name)) {
 			t.Errorf("no %s", name)
 		}

@@ -49,7 +49,8 @@ func twice(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	prompt := m.Tokenizer().Encode(string(bytes.Repeat([]byte("func main() { return nil }\n"), 12)), bpe.EncodeOptions{})[:90]
+	prompt := m.Tokenizer().Encode(string(bytes.Repeat([]byte("func main() { return nil }\n"), 12)),
+		bpe.EncodeOptions{})[:90]
 	s, err := m.NewSession(engine.SessionOptions{})
 	if err != nil {
 		return err

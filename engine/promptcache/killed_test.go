@@ -191,8 +191,8 @@ func TestKilledWritersLeaveWholeEntries(t *testing.T) {
 	}
 }
 
-// Beyond TestKilledWritersLeaveWholeEntries: each write of all entries, and two writers of one folder that are killed at
-// any time, again and again, between which files are cut or have a bit flipped.
+// Beyond TestKilledWritersLeaveWholeEntries: each write of all entries, and two writers of one folder that are killed
+// at any time, again and again, between which files are cut or have a bit flipped.
 func TestLongKilledWritersLeaveWholeEntries(t *testing.T) {
 	testkit.Long(t)
 	TestKilledWritersLeaveWholeEntries(t)

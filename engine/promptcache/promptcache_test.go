@@ -365,8 +365,8 @@ func TestFullDisksAndKilledWriters(t *testing.T) {
 	}
 }
 
-// The folder stays within its bound, and what was used longest ago goes, the end of a text before its beginning, however
-// many processes write to it. Names that are not entries' stay.
+// The folder stays within its bound, and what was used longest ago goes, the end of a text before its beginning,
+// however many processes write to it. Names that are not entries' stay.
 func TestFoldersAreBounded(t *testing.T) {
 	dir := t.TempDir()
 	keep := filepath.Join(dir, "aa", "notes.txt")
@@ -418,7 +418,8 @@ func TestFoldersAreBounded(t *testing.T) {
 	for _, e := range list {
 		times[e.path] = e.used
 	}
-	if a, b, c := times[folders[0].path(used[0])], times[folders[0].path(used[1])], times[folders[0].path(used[2])]; !a.After(b) || !b.After(c) {
+	if a, b, c := times[folders[0].path(used[0])], times[folders[0].path(used[1])],
+		times[folders[0].path(used[2])]; !a.After(b) || !b.After(c) {
 		t.Errorf("the first of what is used is not the last to go: %v, %v, %v", a, b, c)
 	}
 	if err := folders[0].Put(t.Context(), key(99), make([]byte, limit)); err == nil {
@@ -521,7 +522,8 @@ func TestFilesKeepOneSequence(t *testing.T) {
 		}
 		full := bufio.NewWriterSize(&failing{f.next, 10 * i}, 16)
 		if f.w = full; i == 0 {
-			if _, err := Save(t.Context(), f, l, computed(t, m, engine.SessionOptions{}, text[1:]), Unread{}); !errors.Is(err, errFull) {
+			if _, err := Save(t.Context(), f, l, computed(t, m, engine.SessionOptions{}, text[1:]), Unread{}); !errors.Is(err,
+				errFull) {
 				t.Errorf("put on a full disk: %v", err)
 			}
 		}
@@ -542,7 +544,9 @@ func TestFilesKeepOneSequence(t *testing.T) {
 	if n := goesOn(t, "copied", to, l, m, text); n != 150 {
 		t.Errorf("%d tokens of a copy", n)
 	}
-	if err := os.WriteFile(path, []byte("GGUF, or something else that is no cache at all, of more than a head's bytes …………………………"), 0o600); err != nil {
+	if err := os.WriteFile(path,
+		[]byte("GGUF, or something else that is no cache at all, of more than a head's bytes …………………………"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := OpenFile(path); !errors.Is(err, ErrNotCache) {
@@ -679,7 +683,8 @@ func TestPointsComeBack(t *testing.T) {
 			t.Fatalf("%s: %v, %v", name, got, err)
 		}
 		defer got.Session.Close()
-		if had, has := s.StatesSaved(), got.Session.StatesSaved(); !slices.Equal(had, has) || name == "qwen35" && len(has) < 3 {
+		if had, has := s.StatesSaved(), got.Session.StatesSaved(); !slices.Equal(had, has) || name == "qwen35" &&
+			len(has) < 3 {
 			t.Errorf("%s: states after %d tokens, want %d", name, has, had)
 		}
 		for i, c := range s.SavedCaches() {

@@ -23,7 +23,8 @@ func TestBreakers(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, expected %v", got, want)
 	}
-	if got := Breakers(len(pieces), func(id int32) string { return pieces[id] }, encode, []string{"aba"}); !reflect.DeepEqual(got,
+	if got := Breakers(len(pieces), func(id int32) string { return pieces[id] }, encode,
+		[]string{"aba"}); !reflect.DeepEqual(got,
 		[][]int32{{0, 1, 0}, {2, 0}, {4, 1, 0}, {8, 1, 0}}) {
 		t.Errorf("of three characters: %v", got)
 	}

@@ -27,12 +27,15 @@ func TestStepsByHand(t *testing.T) {
 		{"3 sigma", []float32{0.1, 0.2, 0.3, 0.4}, Options{TopNSigma: 3}, []Prob{{0, .1}, {1, .2}, {2, .3}, {3, .4}}},
 		{"xtc, one left", []float32{0.4, 0.3, 0.2, 0.1}, Options{XTC: XTC{1, 0.09}}, []Prob{{3, 1}}},
 		{"xtc, two left", []float32{0.4, 0.3, 0.2, 0.1}, Options{XTC: XTC{1, 0.19}}, []Prob{{2, 2. / 3}, {3, 1. / 3}}},
-		{"xtc, three left", []float32{0.4, 0.3, 0.2, 0.1}, Options{XTC: XTC{1, 0.29}}, []Prob{{1, .5}, {2, 1. / 3}, {3, 1. / 6}}},
-		{"xtc, one reaches", []float32{0.4, 0.3, 0.2, 0.1}, Options{XTC: XTC{1, 0.39}}, []Prob{{0, .4}, {1, .3}, {2, .2}, {3, .1}}},
+		{"xtc, three left", []float32{0.4, 0.3, 0.2, 0.1}, Options{XTC: XTC{1, 0.29}},
+			[]Prob{{1, .5}, {2, 1. / 3}, {3, 1. / 6}}},
+		{"xtc, one reaches", []float32{0.4, 0.3, 0.2, 0.1}, Options{XTC: XTC{1, 0.39}},
+			[]Prob{{0, .4}, {1, .3}, {2, .2}, {3, .1}}},
 		{"xtc, 0.1 by itself", []float32{0.75, 0.2, 0.05}, Options{XTC: XTC{Probability: 1}}, []Prob{{1, .8}, {2, .2}}},
 		{"xtc, none can", []float32{0.5, 0.5}, Options{XTC: XTC{1, 0.51}}, []Prob{{0, .5}, {1, .5}}},
 		// all are as probable: the entropy is the greatest, the temperature 1.5
-		{"dynatemp, even", even, Options{Dynatemp: Dynatemp{Range: 0.5}}, []Prob{{0, .2}, {1, .2}, {2, .2}, {3, .2}, {4, .2}}},
+		{"dynatemp, even", even, Options{Dynatemp: Dynatemp{Range: 0.5}},
+			[]Prob{{0, .2}, {1, .2}, {2, .2}, {3, .2}, {4, .2}}},
 		// 0.5, 0.25, 0.25 has 1.5 bits of log2(3): temperature 2 * 0.9464 = 1.8928, weights 1, 0.6934, 0.6934
 		{"dynatemp from 0", []float32{0.5, 0.25, 0.25}, Options{Dynatemp: Dynatemp{Range: 1}},
 			[]Prob{{0, 1 / 2.38672}, {1, 0.69336 / 2.38672}, {2, 0.69336 / 2.38672}}},
@@ -105,7 +108,8 @@ func TestStepsAgainstDefinitions(t *testing.T) {
 		for _, set := range []func(){
 			func() { o.TopK = 1 + r.IntN(vocab) }, func() { o.TopP = r.Float32() }, func() { o.MinP = r.Float32() / 4 },
 			func() { o.TypicalP = r.Float32() }, func() { o.TopNSigma = 3 * r.Float32() },
-			func() { o.XTC = XTC{r.Float32(), 0.001 + r.Float32()/2} }, func() { o.Dynatemp = Dynatemp{r.Float32(), 2 * r.Float32()} },
+			func() { o.XTC = XTC{r.Float32(), 0.001 + r.Float32()/2} },
+			func() { o.Dynatemp = Dynatemp{r.Float32(), 2 * r.Float32()} },
 		} {
 			if r.IntN(2) == 0 {
 				set()
@@ -263,7 +267,8 @@ func TestParseOrder(t *testing.T) {
 	}{
 		{nil, []Step{}},
 		{[]string{"top_k", "temperature"}, []Step{StepTopK, StepTemperature}},
-		{[]string{"top-n-sigma", "typical_p", "temp", "min-p"}, []Step{StepTopNSigma, StepTypicalP, StepTemperature, StepMinP}},
+		{[]string{"top-n-sigma", "typical_p", "temp", "min-p"},
+			[]Step{StepTopNSigma, StepTypicalP, StepTemperature, StepMinP}},
 		{[]string{"edskypmxt"}, DefaultOrder()},
 		{[]string{"kt"}, []Step{StepTopK, StepTemperature}},
 		{[]string{"ki"}, []Step{StepTopK, StepInfill}},

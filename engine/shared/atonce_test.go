@@ -40,7 +40,8 @@ func TestSessionsAreAskedWhileOthersCompute(t *testing.T) {
 	follow, last := &follows{}, sessions[2]
 	// Each alone in its goroutine: a lock that one takes would order the next.
 	ask := []func(){
-		spends(sessions[0]), spends(sessions[1]), func() { c.Stats() }, func() { last.Load() }, func() { last.Costs().Each(2) },
+		spends(sessions[0]), spends(sessions[1]), func() { c.Stats() }, func() { last.Load() },
+		func() { last.Costs().Each(2) },
 		func() { last.PassCosts(make([]float64, 4)) }, func() { sessions[0].Spent() }, func() { sessions[0].Reused() },
 		func() { sessions[0].Follow(follow) }, func() { last.Announce(false) },
 	}

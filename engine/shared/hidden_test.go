@@ -19,65 +19,69 @@ func TestSchedulerGathersStates(t *testing.T) {
 	ids := randomTokens(601, 70, 9)
 	layers := []int{2, 0, engine.FinalNorm}
 	alone := newSession(t, smallLlama(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 2048), engine.SessionOptions{})
-	r, err := alone.EvalSegment(context.Background(), engine.Segment{Tokens: ids[:600], Logits: engine.Last, Hidden: engine.All, Layers: layers})
+	r, err := alone.EvalSegment(context.Background(),
+		engine.Segment{Tokens: ids[:600], Logits: engine.Last, Hidden: engine.All, Layers: layers})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := append(slices.Clone(r.Hidden.Data), r.Logits.Data...)
 	for _, small := range []bool{false, true} {
-		inTime(t, Options{CacheBytes: 1 << 30}, 20*time.Millisecond, time.Millisecond, func(t *testing.T, c *Scheduler, passes *[]engine.Batch) {
-			old := sharedSession(t, c)
-			feed(t, old, 246, engine.Last)
-			if small {
-				c.budget = 3 * old.session.Bytes() // of 256 tokens each
-			}
-			before := sharedSession(t, c) // begins alike
-			if _, err := before.Eval(context.Background(), ids[:100], nil, engine.Last); err != nil {
-				t.Fatal(err)
-			}
-			before.Close()
-			s := sharedSession(t, c)
-			var wait sync.WaitGroup
-			wait.Go(func() {
-				for range 100 { // into a second page
-					feed(t, old, 1, engine.Last)
+		inTime(t, Options{CacheBytes: 1 << 30}, 20*time.Millisecond, time.Millisecond,
+			func(t *testing.T, c *Scheduler, passes *[]engine.Batch) {
+				old := sharedSession(t, c)
+				feed(t, old, 246, engine.Last)
+				if small {
+					c.budget = 3 * old.session.Bytes() // of 256 tokens each
 				}
-				old.Announce(false)
-			})
-			feed(t, s, 0, engine.None)
-			from := len(*passes)
-			r, err := s.EvalSegment(context.Background(), engine.Segment{Tokens: ids[:600], Logits: engine.Last, Hidden: engine.All, Layers: layers})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if r.Hidden.Rows() != 600 || r.Logits.Rows() != 1 {
-				t.Fatalf("%d rows of states, %d of logits", r.Hidden.Rows(), r.Logits.Rows())
-			}
-			sameBits(t, "gathered", append(slices.Clone(r.Hidden.Data), r.Logits.Data...), want)
-			chunks := 0
-			for _, b := range (*passes)[from:] {
-				for _, g := range b {
-					if len(g.Layers) > 0 {
-						chunks++
+				before := sharedSession(t, c) // begins alike
+				if _, err := before.Eval(context.Background(), ids[:100], nil, engine.Last); err != nil {
+					t.Fatal(err)
+				}
+				before.Close()
+				s := sharedSession(t, c)
+				var wait sync.WaitGroup
+				wait.Go(func() {
+					for range 100 { // into a second page
+						feed(t, old, 1, engine.Last)
+					}
+					old.Announce(false)
+				})
+				feed(t, s, 0, engine.None)
+				from := len(*passes)
+				r, err := s.EvalSegment(context.Background(),
+					engine.Segment{Tokens: ids[:600], Logits: engine.Last, Hidden: engine.All, Layers: layers})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if r.Hidden.Rows() != 600 || r.Logits.Rows() != 1 {
+					t.Fatalf("%d rows of states, %d of logits", r.Hidden.Rows(), r.Logits.Rows())
+				}
+				sameBits(t, "gathered", append(slices.Clone(r.Hidden.Data), r.Logits.Data...), want)
+				chunks := 0
+				for _, b := range (*passes)[from:] {
+					for _, g := range b {
+						if len(g.Layers) > 0 {
+							chunks++
+						}
 					}
 				}
-			}
-			if chunks < 3 {
-				t.Errorf("%d chunks", chunks)
-			}
-			// The next one is short.
-			next, err := s.EvalSegment(context.Background(), engine.Segment{Tokens: ids[600:], Logits: engine.Last, Hidden: engine.All, Layers: layers})
-			if err != nil || next.Hidden.Rows() != 1 {
-				t.Errorf("%d rows of states, %v", next.Hidden.Rows(), err)
-			}
-			wait.Wait()
-			if n := c.Stats().Preemptions; small != (n > 0) {
-				t.Errorf("memory for few %v: %d sequences gave up theirs", small, n)
-			}
-			if n := s.Reused(); n > 0 {
-				t.Errorf("%d tokens were not computed", n)
-			}
-		})
+				if chunks < 3 {
+					t.Errorf("%d chunks", chunks)
+				}
+				// The next one is short.
+				next, err := s.EvalSegment(context.Background(),
+					engine.Segment{Tokens: ids[600:], Logits: engine.Last, Hidden: engine.All, Layers: layers})
+				if err != nil || next.Hidden.Rows() != 1 {
+					t.Errorf("%d rows of states, %v", next.Hidden.Rows(), err)
+				}
+				wait.Wait()
+				if n := c.Stats().Preemptions; small != (n > 0) {
+					t.Errorf("memory for few %v: %d sequences gave up theirs", small, n)
+				}
+				if n := s.Reused(); n > 0 {
+					t.Errorf("%d tokens were not computed", n)
+				}
+			})
 	}
 }
 
@@ -89,7 +93,8 @@ func TestSchedulerHeads(t *testing.T) {
 	head := openFile(t, rt, randommodel.Eagle{}.File(t), engine.Options{Target: target})
 	ids := randomTokens(401, 70, 9)
 	states := statesFor(t, target, head, ids[:400])
-	g := engine.Segment{Tokens: ids[1:], States: states, FromTarget: true, Logits: engine.Last, Hidden: engine.Last, Layers: []int{1}}
+	g := engine.Segment{Tokens: ids[1:], States: states, FromTarget: true, Logits: engine.Last, Hidden: engine.Last,
+		Layers: []int{1}}
 	row := func(r engine.Result) []float32 { return append(slices.Clone(r.Logits.Data), r.Hidden.Data...) }
 	alone, err := newSession(t, head, engine.SessionOptions{}).EvalSegment(context.Background(), g)
 	if err != nil {
@@ -136,32 +141,33 @@ func TestStatesOfTheEndAreGathered(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := append(slices.Clone(r.Hidden.Data), r.Logits.Data...)
-		inTime(t, Options{CacheBytes: 1 << 30}, 20*time.Millisecond, time.Millisecond, func(t *testing.T, c *Scheduler, passes *[]engine.Batch) {
-			before, other, s := sharedSession(t, c), sharedSession(t, c), sharedSession(t, c)
-			if _, err := before.Eval(context.Background(), ids[:100], nil, engine.Last); err != nil {
-				t.Fatal(err)
-			}
-			before.Close()
-			var wait sync.WaitGroup
-			wait.Go(func() {
-				for range 100 {
-					feed(t, other, 1, engine.Last)
+		inTime(t, Options{CacheBytes: 1 << 30}, 20*time.Millisecond, time.Millisecond,
+			func(t *testing.T, c *Scheduler, passes *[]engine.Batch) {
+				before, other, s := sharedSession(t, c), sharedSession(t, c), sharedSession(t, c)
+				if _, err := before.Eval(context.Background(), ids[:100], nil, engine.Last); err != nil {
+					t.Fatal(err)
 				}
-				other.Close()
+				before.Close()
+				var wait sync.WaitGroup
+				wait.Go(func() {
+					for range 100 {
+						feed(t, other, 1, engine.Last)
+					}
+					other.Close()
+				})
+				feed(t, s, 0, engine.None)
+				from := passesOf(c, passes)
+				r, err := s.EvalSegment(context.Background(), g)
+				if err != nil {
+					t.Fatal(err)
+				}
+				sameBits(t, "states and logits", append(slices.Clone(r.Hidden.Data), r.Logits.Data...), want)
+				reused, passed := s.Reused(), passesOf(c, passes)-from
+				if wanted := min(100, 600-max(2, rowsOf(n, 600))); reused != wanted && wanted >= leastShared || passed < 3 {
+					t.Errorf("states of %d: %d tokens were not computed, of at most %d; %d passes", n, reused, wanted, passed)
+				}
+				wait.Wait()
 			})
-			feed(t, s, 0, engine.None)
-			from := passesOf(c, passes)
-			r, err := s.EvalSegment(context.Background(), g)
-			if err != nil {
-				t.Fatal(err)
-			}
-			sameBits(t, "states and logits", append(slices.Clone(r.Hidden.Data), r.Logits.Data...), want)
-			reused, passed := s.Reused(), passesOf(c, passes)-from
-			if wanted := min(100, 600-max(2, rowsOf(n, 600))); reused != wanted && wanted >= leastShared || passed < 3 {
-				t.Errorf("states of %d: %d tokens were not computed, of at most %d; %d passes", n, reused, wanted, passed)
-			}
-			wait.Wait()
-		})
 	}
 	for _, n := range []engine.Rows{-2, 601} {
 		c := New(m, Options{})

@@ -22,7 +22,8 @@ type drafting struct {
 }
 
 func inDrafts(t *testing.T, n int, test func(d *drafting)) {
-	m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 2048) // without workers, which do not belong to the bubble
+	m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}),
+		2048) // without workers, which do not belong to the bubble
 	synctest.Test(t, func(t *testing.T) {
 		d := &drafting{T: t, c: New(m, Options{Wait: 20 * time.Millisecond})}
 		defer d.c.Close()

@@ -15,7 +15,9 @@ import (
 func lentChain(tb testing.TB, s *LentSession, token int32, h []float32, steps int) (logits [][]float32) {
 	tb.Helper()
 	for range steps {
-		r, err := s.EvalSegment(context.Background(), engine.Segment{Tokens: []int32{token}, States: h, Logits: engine.Last, Hidden: engine.Last, Layers: []int{engine.FinalNorm}})
+		r, err := s.EvalSegment(context.Background(),
+			engine.Segment{Tokens: []int32{token}, States: h, Logits: engine.Last, Hidden: engine.Last,
+				Layers: []int{engine.FinalNorm}})
 		if err != nil {
 			tb.Fatal(err)
 		}
@@ -57,14 +59,17 @@ func TestLentSessions(t *testing.T) {
 				ids := append(randomTokens(40, recipeVocab, 1), randomTokens(60, recipeVocab, uint64(u))...)
 				lost := 0
 				for n := 40; n < len(ids)-1; n += 5 {
-					r, err := s.EvalSegment(ctx, engine.Segment{Tokens: ids[s.Len():n], Hidden: engine.Last, Layers: []int{engine.FinalNorm}})
+					r, err := s.EvalSegment(ctx,
+						engine.Segment{Tokens: ids[s.Len():n], Hidden: engine.Last, Layers: []int{engine.FinalNorm}})
 					if err != nil {
 						t.Error(err)
 						return
 					}
 					h, token := slices.Clone(r.Hidden.Row(0)), ids[n]
 					for range steps {
-						r, err := d.EvalSegment(ctx, engine.Segment{Tokens: []int32{token}, States: h, Logits: engine.Last, Hidden: engine.Last, Layers: []int{engine.FinalNorm}})
+						r, err := d.EvalSegment(ctx,
+							engine.Segment{Tokens: []int32{token}, States: h, Logits: engine.Last, Hidden: engine.Last,
+								Layers: []int{engine.FinalNorm}})
 						if errors.Is(err, engine.ErrKVBudget) && budget > 0 {
 							lost++
 							break
@@ -135,7 +140,8 @@ func TestLoans(t *testing.T) {
 	if err := d.head.SetTarget(newSession(t, smallLlama(t, rt, 100), engine.SessionOptions{})); err == nil {
 		t.Error("a head looks at the cache of another model")
 	}
-	r, err := s[1].EvalSegment(ctx, engine.Segment{Tokens: randomTokens(20, recipeVocab, 3), Hidden: engine.Last, Layers: []int{engine.FinalNorm}})
+	r, err := s[1].EvalSegment(ctx,
+		engine.Segment{Tokens: randomTokens(20, recipeVocab, 3), Hidden: engine.Last, Layers: []int{engine.FinalNorm}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,9 +204,12 @@ func TestLoans(t *testing.T) {
 
 	// Sessions that cannot be.
 	for what, f := range map[string]func() (*LentSession, error){
-		"no session":     func() (*LentSession, error) { return NewLentSession(head, nil, engine.SessionOptions{}) },
-		"no head":        func() (*LentSession, error) { return NewLentSession(target, s[0], engine.SessionOptions{}) },
-		"a long context": func() (*LentSession, error) { return NewLentSession(head, s[0], engine.SessionOptions{Context: 2001}) },
+		"no session": func() (*LentSession, error) { return NewLentSession(head, nil, engine.SessionOptions{}) },
+		"no head":    func() (*LentSession, error) { return NewLentSession(target, s[0], engine.SessionOptions{}) },
+		"a long context": func() (*LentSession,
+			error) {
+			return NewLentSession(head, s[0], engine.SessionOptions{Context: 2001})
+		},
 	} {
 		if _, err := f(); !errors.Is(err, engine.ErrUsage) {
 			t.Errorf("%s: %v", what, err)

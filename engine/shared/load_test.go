@@ -52,8 +52,12 @@ func TestAutoUnderLoad(t *testing.T) {
 	target, draft := open(testdata.Target()), open(testdata.Draft())
 	var prompts [][]int32
 	for _, text := range []string{
-		"package main\n\nimport (\n\t\"fmt\"\n", "// ReadAll reads from r until an error or EOF and returns the data it read.\nfunc ReadAll(", "func (s *Server) Close() error {\n",
-		"type Reader struct {\n", "for i := 0; i < len(s); i++ {\n", "// A Time represents an instant in time with nanosecond precision.\n", "if err != nil {\n\treturn", "func TestParse(t *testing.T) {\n",
+		"package main\n\nimport (\n\t\"fmt\"\n",
+		"// ReadAll reads from r until an error or EOF and returns the data it read.\nfunc ReadAll(",
+		"func (s *Server) Close() error {\n",
+		"type Reader struct {\n", "for i := 0; i < len(s); i++ {\n",
+		"// A Time represents an instant in time with nanosecond precision.\n", "if err != nil {\n\treturn",
+		"func TestParse(t *testing.T) {\n",
 	} {
 		prompts = append(prompts, target.Tokenizer().Encode(text, bpe.EncodeOptions{AddSpecial: true}))
 	}
@@ -68,10 +72,13 @@ func TestAutoUnderLoad(t *testing.T) {
 		gain          float64 // at least, alone
 		least         float64 // share of the tokens per second without drafts, at any load
 	}{
-		{"fast memory", passTimes{{1, 18}, {8, 20.2}, {9, 23.1}, {12, 26.2}, {16, 31.2}, {24, 46.3}, {32, 61.1}, {512, 900}}, cheap, 1.3, 0.97},
-		{"slow memory", passTimes{{1, 26.2}, {8, 28.3}, {12, 28.5}, {16, 29.5}, {24, 42.4}, {32, 55.6}, {512, 900}}, cheap, 1.5, 0.97},
+		{"fast memory", passTimes{{1, 18}, {8, 20.2}, {9, 23.1}, {12, 26.2}, {16, 31.2}, {24, 46.3}, {32, 61.1}, {512, 900}},
+			cheap, 1.3, 0.97},
+		{"slow memory", passTimes{{1, 26.2}, {8, 28.3}, {12, 28.5}, {16, 29.5}, {24, 42.4}, {32, 55.6}, {512, 900}}, cheap,
+			1.5, 0.97},
 		{"expensive rows", passTimes{{1, 10}, {256, 2000}}, cheap, 0.97, 0.97},
-		{"expensive drafts", passTimes{{1, 18}, {8, 20.2}, {16, 31.2}, {32, 61.1}, {512, 900}}, passTimes{{1, 9}, {8, 10}, {256, 200}}, 1.1, 0.97},
+		{"expensive drafts", passTimes{{1, 18}, {8, 20.2}, {16, 31.2}, {32, 61.1}, {512, 900}},
+			passTimes{{1, 9}, {8, 10}, {256, 200}}, 1.1, 0.97},
 	} {
 		var want [8][]int32
 		run := func(n int, drafts bool) (rate, rows float64) {
@@ -114,7 +121,8 @@ func TestAutoUnderLoad(t *testing.T) {
 							d = speculative.Model(two)
 						}
 						var got []int32
-						for tok, err := range speculative.New(one, d, speculative.Options{Experience: &experience}).Generate(ctx, prompts[i], engine.Sampling{}) {
+						for tok, err := range speculative.New(one, d, speculative.Options{Experience: &experience}).Generate(ctx,
+							prompts[i], engine.Sampling{}) {
 							if err != nil {
 								break // the time is over
 							}

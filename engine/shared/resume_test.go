@@ -25,7 +25,8 @@ func TestHeadsGoOnFromTheSameText(t *testing.T) {
 	read := func(s *Session, to int) []float32 { // the positions that it lacks of the text's first
 		t.Helper()
 		from := s.Len()
-		g := engine.Segment{Tokens: text[from+1 : to+1], States: states[from*width : to*width], FromTarget: true, Logits: engine.Last, Hidden: engine.Last, Layers: []int{1}}
+		g := engine.Segment{Tokens: text[from+1 : to+1], States: states[from*width : to*width], FromTarget: true,
+			Logits: engine.Last, Hidden: engine.Last, Layers: []int{1}}
 		r, err := s.EvalSegment(context.Background(), g)
 		if err != nil {
 			t.Fatal(err)
@@ -82,7 +83,8 @@ func TestHeadsGoOnFromTheSameText(t *testing.T) {
 		} {
 			s, next, rest := begin(x.salt, x.before, x.tokens)
 			if s.Len() != x.n || s.Reused() != x.n || (len(next) > 0) != x.next || !slices.Equal(s.Tokens(), x.tokens[:x.n]) {
-				t.Errorf("%s, kept %v: %d tokens of the other sequence, want %d; what it had beyond: %v", what, kept, s.Len(), x.n, next)
+				t.Errorf("%s, kept %v: %d tokens of the other sequence, want %d; what it had beyond: %v", what, kept, s.Len(), x.n,
+					next)
 			}
 			if x.next && (!slices.Equal(next, text[40:43]) || !slices.Equal(rest, states[40*width:43*width])) {
 				t.Errorf("%s: other states were handed on", what)
@@ -102,7 +104,8 @@ func TestHeadsGoOnFromTheSameText(t *testing.T) {
 		for i := range parents {
 			parents[i] = int32(i) - 1
 		}
-		g := engine.Segment{Tokens: randomTokens(45, 70, 5), Parents: parents, States: make([]float32, 45*64), Logits: engine.Last}
+		g := engine.Segment{Tokens: randomTokens(45, 70, 5), Parents: parents, States: make([]float32, 45*64),
+			Logits: engine.Last}
 		if _, err := used.EvalSegment(context.Background(), g); err != nil {
 			t.Fatal(err)
 		}

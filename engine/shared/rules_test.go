@@ -155,13 +155,14 @@ func TestSchedulerClosedSession(t *testing.T) {
 func inPages(t *testing.T, pages int64, test func(t *testing.T, c *Scheduler, held func(s *Session) bool)) {
 	m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 512)
 	page := newSession(t, m, engine.SessionOptions{}).Need(1, 1)
-	inTime(t, Options{KVBytes: pages * page, CacheBytes: -1}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, _ *[]engine.Batch) {
-		test(t, c, func(s *Session) bool {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			return s.session != nil
+	inTime(t, Options{KVBytes: pages * page, CacheBytes: -1}, 20*time.Millisecond, 0,
+		func(t *testing.T, c *Scheduler, _ *[]engine.Batch) {
+			test(t, c, func(s *Session) bool {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				return s.session != nil
+			})
 		})
-	})
 }
 
 // Of several that could give up their memory it is the youngest: among those that nobody waits for, and among those
@@ -176,7 +177,8 @@ func TestSchedulerVictims(t *testing.T) {
 		}
 		feed(t, s[0], 100, engine.Last) // a second page
 		if !held(s[0]) || !held(s[1]) || held(s[2]) {
-			t.Errorf("idle ones: the sessions have their memory: %v %v %v, want that of the youngest gone", held(s[0]), held(s[1]), held(s[2]))
+			t.Errorf("idle ones: the sessions have their memory: %v %v %v, want that of the youngest gone", held(s[0]),
+				held(s[1]), held(s[2]))
 		}
 	})
 	inPages(t, 3, func(t *testing.T, c *Scheduler, held func(*Session) bool) {
@@ -210,7 +212,8 @@ func TestSchedulerVictims(t *testing.T) {
 		}
 		wait.Wait()
 		if seen != [3]bool{true, true, false} || gone != 1 {
-			t.Errorf("busy ones: in the pass the sessions have their memory: %v, %d gave it up; want that of the youngest gone", seen, gone)
+			t.Errorf("busy ones: in the pass the sessions have their memory: %v, %d gave it up; want that of the youngest gone",
+				seen, gone)
 		}
 	})
 }
@@ -414,7 +417,8 @@ func TestSchedulerHiddenOfEach(t *testing.T) {
 	m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 512)
 	var want [3][]float32
 	segment := func(i int) engine.Segment {
-		return engine.Segment{Tokens: randomTokens(5+i, 70, uint64(i)), Logits: engine.Last, Hidden: engine.All, Layers: []int{engine.FinalNorm}}
+		return engine.Segment{Tokens: randomTokens(5+i, 70, uint64(i)), Logits: engine.Last, Hidden: engine.All,
+			Layers: []int{engine.FinalNorm}}
 	}
 	for i := range want {
 		r, err := newSession(t, m, engine.SessionOptions{}).EvalSegment(context.Background(), segment(i))
@@ -454,7 +458,8 @@ func TestSchedulerOfClosedModel(t *testing.T) {
 	if _, err := open.c.NewSession(context.Background(), SessionOptions{}); !errors.Is(err, engine.ErrClosed) {
 		t.Errorf("a new session: %v", err)
 	}
-	if _, err := open.Eval(context.Background(), []int32{1}, nil, engine.Last); !errors.Is(err, engine.ErrClosed) || open.Len() != 3 {
+	if _, err := open.Eval(context.Background(), []int32{1}, nil, engine.Last); !errors.Is(err, engine.ErrClosed) ||
+		open.Len() != 3 {
 		t.Errorf("an open session: %v, %d tokens", err, open.Len())
 	}
 }

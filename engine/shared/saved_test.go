@@ -52,7 +52,8 @@ func saveText(t *testing.T, c *Scheduler, o SessionOptions, path string, text []
 
 // What one Scheduler has saved another one loads, with every kind of layer and every storage of keys and values, and
 // goes on from with the same bits: from the end of it, and from every length from which the first one would have gone
-// on, windows and recurrent layers included (those from the nearest point). Without the file, and under another salt, all is computed.
+// on, windows and recurrent layers included (those from the nearest point). Without the file, and under another salt,
+// all is computed.
 func TestSavedSequencesAreLoaded(t *testing.T) {
 	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	windows := randommodel.Llama()

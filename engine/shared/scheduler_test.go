@@ -35,7 +35,8 @@ var (
 
 // walk feeds a sequence in a random way, which the seed decides: a prompt that may begin as others' do, then chains,
 // trees, and cuts of all sizes. It returns all logits. eval computes; tests give one that fails at times.
-func walk(s sequence, vocab, steps int, seed uint64, eval func(s sequence, tokens, parents []int32, want engine.Rows) ([]float32, error)) (out []float32, err error) {
+func walk(s sequence, vocab, steps int, seed uint64,
+	eval func(s sequence, tokens, parents []int32, want engine.Rows) ([]float32, error)) (out []float32, err error) {
 	rng := rand.New(rand.NewPCG(seed, 9))
 	more := func(tokens, parents []int32, want engine.Rows) {
 		if err == nil {
@@ -91,7 +92,8 @@ func once(s sequence, tokens, parents []int32, want engine.Rows) ([]float32, err
 }
 
 // walkTogether walks in sessions of a scheduler side by side, one for each of want, the logits of these walks alone.
-func walkTogether(t *testing.T, what string, c *Scheduler, steps int, want [][]float32, eval func(s sequence, tokens, parents []int32, want engine.Rows) ([]float32, error)) {
+func walkTogether(t *testing.T, what string, c *Scheduler, steps int, want [][]float32,
+	eval func(s sequence, tokens, parents []int32, want engine.Rows) ([]float32, error)) {
 	t.Helper()
 	var wait sync.WaitGroup
 	for i := range want {
@@ -230,7 +232,8 @@ func TestSchedulerRefused(t *testing.T) {
 	m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 512)
 	c := New(m, Options{})
 	ctx := context.Background()
-	for name, o := range map[string]engine.SessionOptions{"context": {Context: 513}, "negative context": {Context: -1}, "layers": {Layers: 3}, "kv": {KV: "q3"}} {
+	for name, o := range map[string]engine.SessionOptions{"context": {Context: 513}, "negative context": {Context: -1},
+		"layers": {Layers: 3}, "kv": {KV: "q3"}} {
 		if s, err := c.NewSession(ctx, SessionOptions{SessionOptions: o}); err == nil {
 			t.Errorf("%s: a session of %d tokens", name, s.Context())
 		}
@@ -239,7 +242,8 @@ func TestSchedulerRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Context() != 10 || s.Vocab() != 70 || s.MaxTree() != engine.PassRows || s.Layers() != 2 || s.Model() != m || c.Model() != m {
+	if s.Context() != 10 || s.Vocab() != 70 || s.MaxTree() != engine.PassRows || s.Layers() != 2 || s.Model() != m ||
+		c.Model() != m {
 		t.Errorf("context %d, vocabulary %d, trees of %d, %d layers", s.Context(), s.Vocab(), s.MaxTree(), s.Layers())
 	}
 	want, err := once(s, []int32{1, 2, 3}, nil, engine.Last)
@@ -319,7 +323,8 @@ func TestSchedulerRefused(t *testing.T) {
 		t.Errorf("no model: %v", err)
 	}
 	t5 := New(openFile(t, m.Runtime(), randommodel.SmallT5().File(t), engine.Options{}), Options{Stored: &Stored{}})
-	if _, err := t5.NewSession(ctx, SessionOptions{}); !errors.Is(err, engine.ErrUnsupported) || !strings.Contains(err.Error(), "t5") {
+	if _, err := t5.NewSession(ctx, SessionOptions{}); !errors.Is(err, engine.ErrUnsupported) ||
+		!strings.Contains(err.Error(), "t5") {
 		t.Errorf("an encoder-decoder model: %v", err)
 	}
 	target, head := openAssistant(t, m.Runtime())

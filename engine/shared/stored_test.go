@@ -161,7 +161,8 @@ func TestHeadsGoOnFromWhatIsStored(t *testing.T) {
 		if run == 0 {
 			read(s, 40)
 		} else {
-			if s.Len() != had || run == 1 && (!slices.Equal(next, text[40:43]) || !slices.Equal(rest, states[40*width:43*width])) {
+			if s.Len() != had || run == 1 &&
+				(!slices.Equal(next, text[40:43]) || !slices.Equal(rest, states[40*width:43*width])) {
 				t.Errorf("run %d: %d tokens, and %d with %d numbers", run, s.Len(), next, len(rest))
 			}
 			sameBits(t, "head", read(s, 60), want)

@@ -15,8 +15,10 @@ import (
 
 // inTime runs a test in virtual time: the passes of its Scheduler take fixed and row for each token, and nothing else
 // takes any.
-func inTime(t *testing.T, o Options, fixed, row time.Duration, test func(t *testing.T, c *Scheduler, passes *[]engine.Batch)) {
-	m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 2048) // without workers, which do not belong to the bubble
+func inTime(t *testing.T, o Options, fixed, row time.Duration,
+	test func(t *testing.T, c *Scheduler, passes *[]engine.Batch)) {
+	m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}),
+		2048) // without workers, which do not belong to the bubble
 	synctest.Test(t, func(t *testing.T) {
 		c := New(m, o)
 		defer c.Close()
@@ -373,31 +375,33 @@ func TestSchedulerSharesPrompts(t *testing.T) {
 func TestSchedulerYoungestYields(t *testing.T) {
 	m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 512)
 	page := newSession(t, m, engine.SessionOptions{}).Need(1, 1)
-	inTime(t, Options{KVBytes: 5 * page, CacheBytes: -1}, 20*time.Millisecond, 0, func(t *testing.T, c *Scheduler, passes *[]engine.Batch) {
-		var wait sync.WaitGroup
-		var ended [3]time.Duration
-		begin := time.Now()
-		for i := range ended {
-			s := sharedSession(t, c)
-			wait.Go(func() {
-				for range 900 / 50 {
-					feed(t, s, 50, engine.All)
-				}
-				ended[i] = time.Since(begin)
-				s.Close()
-			})
-		}
-		wait.Wait()
-		if !(ended[0] < ended[1] && ended[1] < ended[2]) {
-			t.Errorf("ended after %v", ended)
-		}
-		if limit := (900/50 + 1) * 20 * time.Millisecond; ended[0] > limit { // one pass may have begun before its first
-			t.Errorf("the oldest took %v, at most %v expected", ended[0], limit)
-		}
-		if n := c.Stats().Preemptions; n == 0 || n > 8 { // 3 or 4, seldom 5, by the order in which they begin; taking turns would make dozens
-			t.Errorf("%d preemptions", n)
-		}
-	})
+	inTime(t, Options{KVBytes: 5 * page, CacheBytes: -1}, 20*time.Millisecond, 0,
+		func(t *testing.T, c *Scheduler, passes *[]engine.Batch) {
+			var wait sync.WaitGroup
+			var ended [3]time.Duration
+			begin := time.Now()
+			for i := range ended {
+				s := sharedSession(t, c)
+				wait.Go(func() {
+					for range 900 / 50 {
+						feed(t, s, 50, engine.All)
+					}
+					ended[i] = time.Since(begin)
+					s.Close()
+				})
+			}
+			wait.Wait()
+			if !(ended[0] < ended[1] && ended[1] < ended[2]) {
+				t.Errorf("ended after %v", ended)
+			}
+			if limit := (900/50 + 1) * 20 * time.Millisecond; ended[0] > limit { // one pass may have begun before its first
+				t.Errorf("the oldest took %v, at most %v expected", ended[0], limit)
+			}
+			if n := c.Stats().Preemptions; n == 0 ||
+				n > 8 { // 3 or 4, seldom 5, by the order in which they begin; taking turns would make dozens
+				t.Errorf("%d preemptions", n)
+			}
+		})
 }
 
 // What passes cost is divided among their sessions without rest, and a plain session pays less than one that drafts.

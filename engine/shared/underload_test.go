@@ -152,8 +152,10 @@ func (l loaded) run(t *testing.T) (r told) {
 		for i := range l.decoders {
 			wait.Go(func() {
 				time.Sleep(time.Duration(i + 1))
-				a, err1 := targets.NewSession(context.Background(), shared.SessionOptions{SessionOptions: engine.SessionOptions{Layers: 1}})
-				b, err2 := drafts.NewSession(context.Background(), shared.SessionOptions{SessionOptions: engine.SessionOptions{Layers: 1}})
+				a, err1 := targets.NewSession(context.Background(),
+					shared.SessionOptions{SessionOptions: engine.SessionOptions{Layers: 1}})
+				b, err2 := drafts.NewSession(context.Background(),
+					shared.SessionOptions{SessionOptions: engine.SessionOptions{Layers: 1}})
 				if err1 != nil || err2 != nil {
 					t.Error(err1, err2)
 					ready.Done()
@@ -174,7 +176,8 @@ func (l loaded) run(t *testing.T) (r told) {
 					prompt[at] = written(i, at)
 				}
 				if l.prompt > 0 {
-					for range speculative.New(scripted{a, i}, nil, speculative.Options{Verifier: known(i), MaxTokens: 1}).Generate(ctx, prompt, engine.Sampling{}) {
+					for range speculative.New(scripted{a, i}, nil, speculative.Options{Verifier: known(i), MaxTokens: 1}).Generate(ctx,
+						prompt, engine.Sampling{}) {
 					}
 				}
 				ready.Done()
@@ -205,9 +208,11 @@ func (l loaded) run(t *testing.T) (r told) {
 		close(start)
 		wait.Wait()
 		st := targets.Stats()
-		st.Passes, st.Tokens, st.PromptTokens, st.Segments = st.Passes-before.Passes, st.Tokens-before.Tokens, st.PromptTokens-before.PromptTokens, st.Segments-before.Segments
+		st.Passes, st.Tokens, st.PromptTokens, st.Segments = st.Passes-before.Passes, st.Tokens-before.Tokens,
+			st.PromptTokens-before.PromptTokens, st.Segments-before.Segments
 		r = told{float64(all) / l.length.Seconds(), float64(late) / (l.length * 3 / 4).Seconds(),
-			float64(st.Tokens-st.PromptTokens) / float64(st.Passes), float64(st.Segments) / float64(st.Passes), drafts.Stats().PassTime.Seconds() / l.length.Seconds()}
+			float64(st.Tokens-st.PromptTokens) / float64(st.Passes), float64(st.Segments) / float64(st.Passes),
+			drafts.Stats().PassTime.Seconds() / l.length.Seconds()}
 	})
 	return r
 }
@@ -224,9 +229,11 @@ func TestAutoUnderScriptedLoad(t *testing.T) {
 	defer rt.Close()
 	l := loaded{draft: shared.SmallModel(t, rt, 2)}
 	large, double := shared.SmallModel(t, rt, 100), shared.SmallModel(t, rt, 4)
-	steps, flat, linear := passTimes{{1, 18}, {8, 20.2}, {9, 23.1}, {12, 26.2}, {16, 31.2}, {24, 46.3}, {32, 61.1}, {512, 900}}, passTimes{{1, 18}, {512, 36}}, passTimes{{1, 10}, {256, 2000}}
+	steps, flat, linear := passTimes{{1, 18}, {8, 20.2}, {9, 23.1}, {12, 26.2}, {16, 31.2}, {24, 46.3}, {32, 61.1},
+		{512, 900}}, passTimes{{1, 18}, {512, 36}}, passTimes{{1, 10}, {256, 2000}}
 	cheap, expensive := passTimes{{1, 0.4}, {8, 0.5}, {256, 5}}, passTimes{{1, 9}, {8, 10}, {256, 200}}
-	loads, chances, lengths := []int{1, 2, 4, 8, 16, 32}, []float64{0.1, 0.3, 0.5, 0.8, 0.95}, []int{-1, 1, 2, 3, 4, 5, 7, 11, 15, 23, 31}
+	loads, chances, lengths := []int{1, 2, 4, 8, 16, 32}, []float64{0.1, 0.3, 0.5, 0.8, 0.95},
+		[]int{-1, 1, 2, 3, 4, 5, 7, 11, 15, 23, 31}
 	if !testkit.IsLong(t) {
 		loads, chances, lengths = []int{1, 8}, []float64{0.1, 0.5, 0.95}, []int{-1, 2, 5, 11}
 	}
@@ -237,7 +244,8 @@ func TestAutoUnderScriptedLoad(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		cost, step passTimes
-		best       [2]float64 // least share of the best constant length's tokens per second, of 1 and 2 decoders, in the mean over acceptances
+		// least share of the best constant length's tokens per second, of 1 and 2 decoders, in the mean over acceptances
+		best [2]float64
 	}{
 		{"steps, cheap drafts", steps, cheap, [2]float64{0.98, 0.97}},
 		{"flat, cheap drafts", flat, cheap, [2]float64{0.98, 0.97}},
@@ -263,7 +271,8 @@ func TestAutoUnderScriptedLoad(t *testing.T) {
 				r := l.run(t)
 				fmt.Fprintf(&line, "  %.2f: %.3f", l.accepted, r.all/plain.all)
 				if r.all < 0.97*plain.all || r.late < 0.97*plain.late {
-					t.Errorf("%s, %d decoders, acceptance %.2f: %.3f of the tokens per second without drafts, %.3f after the first quarter (%+v)", c.name, l.decoders, l.accepted, r.all/plain.all, r.late/plain.late, r)
+					t.Errorf("%s, %d decoders, acceptance %.2f: %.3f of the tokens per second without drafts, %.3f after the first "+
+						"quarter (%+v)", c.name, l.decoders, l.accepted, r.all/plain.all, r.late/plain.late, r)
 				}
 				if l.decoders > 2 {
 					continue

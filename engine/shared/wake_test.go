@@ -46,12 +46,13 @@ func TestWhoWaitsIsWoken(t *testing.T) {
 		waits func(w *world) (change func())
 		want  int64
 	}{
-		"a submission, where the one that is missing takes back its announcement": {Options{Wait: time.Hour}, 0, func(w *world) func() {
-			a, b := sharedSession(w.T, w.c), sharedSession(w.T, w.c)
-			b.Announce(true)
-			eval(w, a, 1)
-			return func() { b.Announce(false) }
-		}, 1},
+		"a submission, where the one that is missing takes back its announcement": {Options{Wait: time.Hour}, 0,
+			func(w *world) func() {
+				a, b := sharedSession(w.T, w.c), sharedSession(w.T, w.c)
+				b.Announce(true)
+				eval(w, a, 1)
+				return func() { b.Announce(false) }
+			}, 1},
 		"a submission, where the one that is missing is closed": {Options{Wait: time.Hour}, 0, func(w *world) func() {
 			a, b := sharedSession(w.T, w.c), sharedSession(w.T, w.c)
 			b.Announce(true)
@@ -82,18 +83,19 @@ func TestWhoWaitsIsWoken(t *testing.T) {
 				w.c.mu.Unlock()
 			}
 		}, 2},
-		"a submission, where memory that was lent is given back": {Options{Wait: -1, CacheBytes: -1}, 2, func(w *world) func() {
-			a, b := sharedSession(w.T, w.c), sharedSession(w.T, w.c)
-			feed(w.T, a, 200, engine.Last)
-			feed(w.T, b, 200, engine.Last)
-			b.Announce(false)
-			if _, err := b.lend(); err != nil {
-				w.Fatal(err)
-			}
-			eval(w, a, 100) // a second page
-			time.Sleep(10 * pass)
-			return b.giveBack
-		}, 1},
+		"a submission, where memory that was lent is given back": {Options{Wait: -1, CacheBytes: -1}, 2,
+			func(w *world) func() {
+				a, b := sharedSession(w.T, w.c), sharedSession(w.T, w.c)
+				feed(w.T, a, 200, engine.Last)
+				feed(w.T, b, 200, engine.Last)
+				b.Announce(false)
+				if _, err := b.lend(); err != nil {
+					w.Fatal(err)
+				}
+				eval(w, a, 100) // a second page
+				time.Sleep(10 * pass)
+				return b.giveBack
+			}, 1},
 		"a new session, where another one is closed": {Options{Sessions: 1}, 0, func(w *world) func() {
 			a := sharedSession(w.T, w.c)
 			admission(w, context.Background())
@@ -110,13 +112,14 @@ func TestWhoWaitsIsWoken(t *testing.T) {
 			w.c.mu.Unlock()
 			return cancel
 		}, 2},
-		"a new session, where those who were there first have had their pass": {Options{Wait: time.Hour}, 3, func(w *world) func() {
-			a, b := sharedSession(w.T, w.c), sharedSession(w.T, w.c)
-			b.Announce(true)
-			eval(w, a, 1) // without memory as yet
-			admission(w, context.Background())
-			return func() { b.Announce(false) }
-		}, 2},
+		"a new session, where those who were there first have had their pass": {Options{Wait: time.Hour}, 3,
+			func(w *world) func() {
+				a, b := sharedSession(w.T, w.c), sharedSession(w.T, w.c)
+				b.Announce(true)
+				eval(w, a, 1) // without memory as yet
+				admission(w, context.Background())
+				return func() { b.Announce(false) }
+			}, 2},
 		"a new session, where the scheduler is closed": {Options{Sessions: 1}, 0, func(w *world) func() {
 			sharedSession(w.T, w.c)
 			admission(w, context.Background())

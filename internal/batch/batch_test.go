@@ -39,7 +39,8 @@ func echo(_ context.Context, r Request) (int, []byte) {
 	if b.N%5 == 4 {
 		return 400, []byte(`{"error": {"message": "wrong"}}`)
 	}
-	return 200, fmt.Appendf(nil, `{"n": %d, "usage": {"prompt_tokens": 2, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 1}}, "timings": {"draft_n": 5, "draft_n_accepted": 4}}`, b.N)
+	return 200, fmt.Appendf(nil,
+		`{"n": %d, "usage": {"prompt_tokens": 2, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 1}}, "timings": {"draft_n": 5, "draft_n_accepted": 4}}`, b.N)
 }
 
 func files(t *testing.T, input string) Options {

@@ -35,7 +35,8 @@ func TestInTurn(t *testing.T) {
 			t.Errorf("%s of %s took %v", x.Kind, x.Kernels, x.Seconds)
 		}
 	}
-	if want := []string{"decode1a", "decode1b", "verify5a", "verify5b", "prefill9a", "prefill9b"}; !slices.Equal(got, want) {
+	if want := []string{"decode1a", "decode1b", "verify5a", "verify5b", "prefill9a", "prefill9b"}; !slices.Equal(got,
+		want) {
 		t.Errorf("%v, expected %v", got, want)
 	}
 }

@@ -44,7 +44,8 @@ func TestAgainstByHand(t *testing.T) {
 		t.Errorf("%+v", x)
 	}
 	// Rates 4 and 2, beside plain decoding's 2 and 1; prompt b has one token and so no rate.
-	if row.Rate.Value != 3 || row.Ratio.Value != 2 || row.Rate.N != 1 || row.First.Value != 2 || row.FirstCold.Value != 1.5 {
+	if row.Rate.Value != 3 || row.Ratio.Value != 2 || row.Rate.N != 1 || row.First.Value != 2 ||
+		row.FirstCold.Value != 1.5 {
 		t.Errorf("rate %v, ratio %v, first %v, %v", row.Rate, row.Ratio, row.First, row.FirstCold)
 	}
 	// A text that ends before plain decoding's differs there.

@@ -53,7 +53,8 @@ func TestPageDoesNotContradictItself(t *testing.T) {
 				t.Errorf("%s: %+v", row.Setting, row.Speedups)
 			}
 			capped += row.NCapped
-			if row.Drafter != Plain && !slices.Equal(row.DraftedAt, []int{350, 280, 28}) || row.Drafter == Plain && row.NCapped > 0 {
+			if row.Drafter != Plain && !slices.Equal(row.DraftedAt, []int{350, 280, 28}) || row.Drafter == Plain &&
+				row.NCapped > 0 {
 				t.Errorf("%s: drafted %v, %d capped", row.Setting, row.DraftedAt, row.NCapped)
 			}
 		}

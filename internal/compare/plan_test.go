@@ -8,7 +8,8 @@ import (
 func TestPrompts(t *testing.T) {
 	list, err := ReadPrompts(strings.NewReader(
 		"{\"id\":\"a\",\"prompt\":\"x\",\"source\":\"ignored\"}\n\n{\"prompt\":\"y\"}\n{\"id\":7,\"prompt\":\"z\"}"), "F")
-	if err != nil || len(list) != 3 || list[0] != (Prompt{ID: "a", Text: "x"}) || list[1] != (Prompt{ID: "3", Text: "y"}) ||
+	if err != nil || len(list) != 3 || list[0] != (Prompt{ID: "a", Text: "x"}) ||
+		list[1] != (Prompt{ID: "3", Text: "y"}) ||
 		list[2] != (Prompt{ID: "7", Text: "z"}) {
 		t.Errorf("prompts %v, %v", list, err)
 	}

@@ -124,7 +124,8 @@ func TestFixedText(t *testing.T) {
 	if err := free.Round(t.Context(), "x :=", nil, func(_ Setting, r *Timed) { plain = r.IDs }); err != nil {
 		t.Fatal(err)
 	}
-	if ids, err := pair.continuation(t.Context(), Prompt{Text: "x :="}, b.base, Plan{Tokens: 8, Mode: FixedText}); err != nil ||
+	if ids, err := pair.continuation(t.Context(), Prompt{Text: "x :="}, b.base,
+		Plan{Tokens: 8, Mode: FixedText}); err != nil ||
 		!slices.Equal(ids, plain) || len(ids) != 8 {
 		t.Errorf("%v: %v, plain decoding's is %v", err, ids, plain)
 	}

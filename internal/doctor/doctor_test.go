@@ -45,7 +45,8 @@ func TestNothingToChange(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 	}
-	if f := find(nil, program)["memory bandwidth"]; !strings.Contains(f.Found, "400 GB/s") || !strings.Contains(f.Found, "461 GB/s") {
+	if f := find(nil, program)["memory bandwidth"]; !strings.Contains(f.Found, "400 GB/s") ||
+		!strings.Contains(f.Found, "461 GB/s") {
 		t.Errorf("%+v", f)
 	}
 }
@@ -69,7 +70,8 @@ func TestWhatToChange(t *testing.T) {
 			"processors of the control group", "one core more"},
 		"memory held back": {map[string]string{"sys/fs/cgroup/a/memory.max": "2147483648",
 			"sys/fs/cgroup/a/memory.high": "1073741824"}, nil, "memory of the control group", "memory.high"},
-		"two nodes":            {map[string]string{"sys/devices/system/node/node1/cpulist": "32-63"}, nil, "memory nodes", "--numa"},
+		"two nodes": {map[string]string{"sys/devices/system/node/node1/cpulist": "32-63"}, nil, "memory nodes",
+			"--numa"},
 		"others":               {map[string]string{"proc/loadavg": "17.00 1 1 1/1 1"}, nil, "load", "other programs"},
 		"half of the channels": {nil, func(m *Machine) { m.Bandwidth = 200 }, "memory bandwidth", "channel"},
 		"hidden features":      {nil, func(m *Machine) { m.Kernels = "avx2" }, "kernels", "avx512_vnni"},

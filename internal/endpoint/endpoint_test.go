@@ -145,11 +145,13 @@ func TestOpenRefuses(t *testing.T) {
 		"http://127.0.0.1:1":                     "refused",
 	} {
 		_, err := Open(t.Context(), url, Options{Key: "k"})
-		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "secret") && url != "http://127.0.0.1?key=secret" {
+		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "secret") &&
+			url != "http://127.0.0.1?key=secret" {
 			t.Errorf("%s: %v, want %q", url, err, says)
 		}
 	}
-	for _, good := range []string{"http://127.0.0.1:1", "http://[::1]:1/", "http://localhost:1/v1", "https://a.example/v1/completions",
+	for _, good := range []string{"http://127.0.0.1:1", "http://[::1]:1/", "http://localhost:1/v1",
+		"https://a.example/v1/completions",
 		"https://a.example/openai"} {
 		e, err := Open(t.Context(), good, Options{Key: "k", Model: "m"})
 		if err != nil || !strings.HasSuffix(e.URL(), "/v1/completions") || strings.Count(e.URL(), "/v1") != 1 {

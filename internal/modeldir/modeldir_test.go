@@ -55,7 +55,8 @@ func tree(t *testing.T, dir string) map[string]string {
 
 // badNames are names that lead elsewhere, or that another reader could take for something else.
 var badNames = []string{"", ".", "..", "../secret", "..\\secret", "/etc/passwd", "/tmp/x", "a/b", "a/../../secret",
-	"./../secret", "a\x00b", "a\nb", "a b", "ä", "a:b", "a:latest:latest", ".hub", ".hidden", "a.", "-a", "a*", "C:x", "~a",
+	"./../secret", "a\x00b", "a\nb", "a b", "ä", "a:b", "a:latest:latest", ".hub", ".hidden", "a.", "-a", "a*", "C:x",
+	"~a",
 	"x.draft", "x.gguf", "x.GGUF", "x-00001-of-00002", "%2e%2e%2fsecret", "$HOME", strings.Repeat("a", 129)}
 
 // No name that a caller gives leads out of the folder: as what is made, as what is copied, and as what is deleted.
@@ -75,7 +76,8 @@ func TestNamesStayInside(t *testing.T) {
 		if name == "a/b" { // which the Hub may have
 			continue
 		}
-		if _, err := d.Pull(t.Context(), hub.Client{Endpoint: "http://127.0.0.1:1"}, "hf.co/"+name); !errors.Is(err, ErrName) {
+		if _, err := d.Pull(t.Context(), hub.Client{Endpoint: "http://127.0.0.1:1"}, "hf.co/"+name); !errors.Is(err,
+			ErrName) {
 			t.Errorf("pulled %q: %v", name, err)
 		}
 	}
@@ -142,7 +144,8 @@ func TestCopiesAreModelsOfTheirOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, err := d.Create("c", "m", Settings{System: "C", Template: "T"})
-	if err != nil || c.Settings.System != "C" || c.Settings.Template != "T" || string(c.Settings.Parameters) != `{"top_k":1}` {
+	if err != nil || c.Settings.System != "C" || c.Settings.Template != "T" ||
+		string(c.Settings.Parameters) != `{"top_k":1}` {
 		t.Errorf("%+v, %v", c, err)
 	}
 	if _, err := d.Copy("m", "other"); !errors.Is(err, ErrExists) {
@@ -151,8 +154,9 @@ func TestCopiesAreModelsOfTheirOwn(t *testing.T) {
 	if err := d.Delete("m:latest"); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]string{"c-00001-of-00002.gguf": "m-00001-of-00002.gguf", "c-00002-of-00002.gguf": "m-00002-of-00002.gguf",
-		"c.draft.gguf": "m.draft.gguf", "other.gguf": "other.gguf", "c.settings.json": ""}
+	want := map[string]string{"c-00001-of-00002.gguf": "m-00001-of-00002.gguf",
+		"c-00002-of-00002.gguf": "m-00002-of-00002.gguf",
+		"c.draft.gguf":          "m.draft.gguf", "other.gguf": "other.gguf", "c.settings.json": ""}
 	got := tree(t, d.path)
 	for name, content := range want {
 		if have, ok := got[name]; !ok || content != "" && have != content {

@@ -41,7 +41,8 @@ func TestCSVSaysWhatJSONSays(t *testing.T) {
 	x, load := 7, 0.25
 	c := common{Schema: 1, Origin: Origin{CPU: `a "b", c`, Load: &load, Models: []File{{"m.gguf", "ab"}, {"r", ""}}},
 		Tokens: 64, Broken: []string{"one", "two, three"}}
-	c.Rows = []row{{Name: "é\n", inner: inner{1.23456789012, 1e-9}, Nested: inner{2, 1.25}, Tokens: 3, Oracle: &x, At: []int{3, 2, 1},
+	c.Rows = []row{{Name: "é\n", inner: inner{1.23456789012, 1e-9}, Nested: inner{2, 1.25}, Tokens: 3, Oracle: &x,
+		At:    []int{3, 2, 1},
 		Float: 0.2}, {}}
 	var b strings.Builder
 	if err := CSV(&b, c, c.Rows); err != nil {

@@ -100,7 +100,8 @@ func TestSockets(t *testing.T) {
 		t.Fatal(err)
 	}
 	for env, says := range map[string]string{
-		"LISTEN_PID=1 LISTEN_FDS=1": "", "LISTEN_PID=own LISTEN_FDS=1": "socket 0", "LISTEN_PID=own LISTEN_FDS=x": "LISTEN_FDS",
+		"LISTEN_PID=1 LISTEN_FDS=1": "", "LISTEN_PID=own LISTEN_FDS=1": "socket 0",
+		"LISTEN_PID=own LISTEN_FDS=x":  "LISTEN_FDS",
 		"LISTEN_PID=own LISTEN_FDS=65": "64",
 	} {
 		output, wait := serviceWith(t, []*os.File{plain}, strings.Fields(env)...)

@@ -14,14 +14,10 @@ import (
 // longestLine is how many characters a line of Go may have; a tab counts as one.
 const longestLine = 120
 
-// No line of code or of a comment is longer, but for raw texts, directives, tests, and generated files with their
-// generator, which is a module of its own.
+// No line of code or of a comment is longer, but for raw texts, directives and generated files.
 func TestLinesAreShort(t *testing.T) {
 	root := checkout(t)
 	eachGoFile(t, root, func(name string) {
-		if strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "asm/_gen/") {
-			return
-		}
 		source, err := os.ReadFile(filepath.Join(root, name))
 		if err != nil {
 			t.Fatal(err)

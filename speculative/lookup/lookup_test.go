@@ -91,7 +91,8 @@ func TestIndexFindsWhatIsThere(t *testing.T) {
 			texts = append(texts, s)
 		}
 		vocab := []int{256, 257, 70000, 1 << 20}[round]
-		x := build(t, Options{Encode: byBytes, Vocab: vocab, Memory: []int64{3000, 20000, 30000, 1 << 20}[round], Threads: 1 + round%3}, dir)
+		x := build(t, Options{Encode: byBytes, Vocab: vocab, Memory: []int64{3000, 20000, 30000, 1 << 20}[round],
+			Threads: 1 + round%3}, dir)
 		if a := x.About(); a.Texts != 6 || a.Bytes != int64(len(strings.Join(texts, ""))) || a.Sources[0].Files != 6 {
 			t.Errorf("%+v", a)
 		}
@@ -341,8 +342,9 @@ func TestTextsOfFiles(t *testing.T) {
 	write(t, dir, "folder/one.txt", "one text")
 	write(t, dir, "folder/.hidden/two.txt", "hidden text")
 	write(t, dir, "folder/binary", "a\x00b")
-	lines := write(t, dir, "answers.jsonl", `{"id":"no","response":{"body":{"choices":[{"message":{"content":"an answer"}}]}}}`+
-		"\n\n"+`{"text":"a text","other":"not this"}`+"\n")
+	lines := write(t, dir, "answers.jsonl",
+		`{"id":"no","response":{"body":{"choices":[{"message":{"content":"an answer"}}]}}}`+
+			"\n\n"+`{"text":"a text","other":"not this"}`+"\n")
 	long := write(t, dir, "long.txt", strings.Repeat("ä", pieceBytes)+"\nend")
 	var got []string
 	list, about, err := find(t.Context(), []string{filepath.Join(dir, "folder"), lines, long})
@@ -378,12 +380,14 @@ func TestTextsOfFiles(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := Build(ctx, filepath.Join(dir, "index"), []string{lines}, Options{Encode: byBytes, Vocab: 256}); !errors.Is(err,
+	if err := Build(ctx, filepath.Join(dir, "index"), []string{lines},
+		Options{Encode: byBytes, Vocab: 256}); !errors.Is(err,
 		context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 	over := func(string) []int32 { return []int32{256} }
-	if err := Build(t.Context(), filepath.Join(dir, "index"), []string{lines}, Options{Encode: over, Vocab: 256}); err == nil {
+	if err := Build(t.Context(), filepath.Join(dir, "index"), []string{lines},
+		Options{Encode: over, Vocab: 256}); err == nil {
 		t.Error("a token beyond the vocabulary")
 	}
 }

@@ -15,8 +15,8 @@ func tokens(rng *rand.Rand, n int, vocab int32) (ids []int32) {
 	return ids
 }
 
-// What a key wrote is found, up to the memory, the latest first to be found and the oldest first to go; what another key
-// wrote never is.
+// What a key wrote is found, up to the memory, the latest first to be found and the oldest first to go; what another
+// key wrote never is.
 func TestRecentTextsOfAKey(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	const bytes = 1 << 20
@@ -36,7 +36,8 @@ func TestRecentTextsOfAKey(t *testing.T) {
 			for n := 0; n < min(10, len(ids)-at); n++ {
 				id, ok := r.Next(&p, n)
 				if p.Length() < leastMatch || ok && id != ids[at+n] || !ok && n == 0 {
-					t.Fatalf("text %d, token %d + %d: %d, %v after a match of %d, want %d", i-back, at, n, id, ok, p.Length(), ids[at+n])
+					t.Fatalf("text %d, token %d + %d: %d, %v after a match of %d, want %d", i-back, at, n, id, ok, p.Length(),
+						ids[at+n])
 				}
 				if ok != r.Follows(&p, ids[at:at+n+1]) {
 					t.Fatalf("text %d: follows %v", i-back, !ok)

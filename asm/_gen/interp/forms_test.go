@@ -54,10 +54,12 @@ func forms(p *Program) (all []form, err error) {
 // vex marks what Go's assembler does not know.
 const vex = "VEX "
 
-// canonical is an instruction's form, or "" for what has no semantics to compare. Constants of integer arithmetic do not matter.
+// canonical is an instruction's form, or "" for what has no semantics to compare. Constants of integer arithmetic do
+// not matter.
 func canonical(in *Instruction) string {
 	switch {
-	case in.Name == "RET" || in.Name == "JMP" || strings.HasPrefix(in.Name, "PREFETCH") || strings.HasPrefix(in.Name, "LEA"),
+	case in.Name == "RET" || in.Name == "JMP" || strings.HasPrefix(in.Name, "PREFETCH") ||
+		strings.HasPrefix(in.Name, "LEA"),
 		strings.Contains(in.Name, "TILE"), strings.HasPrefix(in.Name, "TDP"):
 		return "" // LEA is the address of a memory operand: TestAddresses
 	case in.Name[0] == 'J':
@@ -80,7 +82,8 @@ func canonical(in *Instruction) string {
 			}
 			operands = append(operands, fmt.Sprintf("$%d", v))
 		case vector:
-			operands = append(operands, fmt.Sprintf("%s%d", map[int]string{16: "X", 32: "Y", 64: "Z"}[o.width], 1+place(vectors, o.reg)))
+			operands = append(operands,
+				fmt.Sprintf("%s%d", map[int]string{16: "X", 32: "Y", 64: "Z"}[o.width], 1+place(vectors, o.reg)))
 		case mask:
 			operands = append(operands, fmt.Sprintf("K%d", 1+place(masks, o.reg)))
 		case general:

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// Instructions of general registers, and jumps. Go writes the destination last; CMP and TEST compare in the order written.
+// Instructions of general registers, and jumps. Go writes the destination last; CMP and TEST compare in the order
+// written.
 
 // get reads a general operand of size bytes, extended with zeros.
 func (m *machine) get(o *operand, size int) uint64 {

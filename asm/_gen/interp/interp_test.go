@@ -61,7 +61,8 @@ func panics(p *Program, frame unsafe.Pointer, size uintptr) (text string) {
 	return ""
 }
 
-// A byte outside of a watched slice, of a table or of local memory is an error that names the instruction; prefetching is none.
+// A byte outside of a watched slice, of a table or of local memory is an error that names the instruction; prefetching
+// is none.
 func TestBounds(t *testing.T) {
 	mem := make([]byte, 256)
 	base := uintptr(unsafe.Pointer(&mem[0]))
@@ -70,14 +71,18 @@ func TestBounds(t *testing.T) {
 		code string
 		bad  bool
 	}{
-		{"VMOVUPS (AX), Y0", false}, {"VMOVUPS 32(AX), Y0", false}, {"VMOVUPS 33(AX), Y0", true}, {"VMOVUPS -1(AX), X0", true},
+		{"VMOVUPS (AX), Y0", false}, {"VMOVUPS 32(AX), Y0", false}, {"VMOVUPS 33(AX), Y0", true},
+		{"VMOVUPS -1(AX), X0", true},
 		{"VMOVUPS Y0, 33(AX)", true}, {"VPBROADCASTD 60(AX), Z1", false}, {"VPBROADCASTD 61(AX), Z1", true},
-		{"VPMOVSXBD 56(AX), Y1", false}, {"VPMOVSXBD 57(AX), Y1", true}, {"VPADDD.BCST 60(AX), Z1, Z2", false}, {"VPADDD.BCST 64(AX), Z1, Z2", true},
+		{"VPMOVSXBD 56(AX), Y1", false}, {"VPMOVSXBD 57(AX), Y1", true}, {"VPADDD.BCST 60(AX), Z1, Z2", false},
+		{"VPADDD.BCST 64(AX), Z1, Z2", true},
 		{"PREFETCHT0 1000(AX)", false}, {"MOVL 61(AX), BX", true}, {"ADDQ BX, 57(AX)", true}, {"LEAQ 1000(AX), BX", false},
-		{"VPADDD table<>(SB), Y1, Y2", false}, {"VPADDD table<>+1(SB), Y1, Y2", true}, {"MOVQ 0(SP), BX", false}, {"MOVQ 1(SP), BX", true}, {"MOVQ x-9(SP), BX", true},
+		{"VPADDD table<>(SB), Y1, Y2", false}, {"VPADDD table<>+1(SB), Y1, Y2", true}, {"MOVQ 0(SP), BX", false},
+		{"MOVQ 1(SP), BX", true}, {"MOVQ x-9(SP), BX", true},
 	} {
 		p := program(t, "8-8", "\tMOVQ p+0(FP), AX\n\t"+c.code+"\n\tRET\n"+
-			"DATA table<>+0(SB)/8, $1\nDATA table<>+8(SB)/8, $1\nDATA table<>+16(SB)/8, $1\nDATA table<>+24(SB)/8, $1\nGLOBL table<>(SB), RODATA|NOPTR, $32\n")
+			"DATA table<>+0(SB)/8, $1\nDATA table<>+8(SB)/8, $1\nDATA table<>+16(SB)/8, $1\nDATA table<>+24(SB)/8, $1\nGLOBL "+
+			"table<>(SB), RODATA|NOPTR, $32\n")
 		frame := struct{ p *byte }{&mem[64]}
 		text := panics(p, unsafe.Pointer(&frame), unsafe.Sizeof(frame))
 		if (text != "") != c.bad {
@@ -112,9 +117,11 @@ func TestMaskedBounds(t *testing.T) {
 	}
 }
 
-// What cannot be interpreted is refused when it is read, and a flag that an instruction leaves undefined when it is asked.
+// What cannot be interpreted is refused when it is read, and a flag that an instruction leaves undefined when it is
+// asked.
 func TestRefused(t *testing.T) {
-	for _, code := range []string{"VPFOO Y1, Y2, Y3", "MOVQ (AX), (BX)", "VPADDD Y1, Y2", "VPADDD Y1, (AX), Y2", "JLT nowhere", "ADDQ Y1, AX", "BYTE $0xC4; BYTE $0xE2",
+	for _, code := range []string{"VPFOO Y1, Y2, Y3", "MOVQ (AX), (BX)", "VPADDD Y1, Y2", "VPADDD Y1, (AX), Y2",
+		"JLT nowhere", "ADDQ Y1, AX", "BYTE $0xC4; BYTE $0xE2",
 		"VMOVUPS Y0, Q1", "VPADDD Y32, Y1, Y1", "SHLQ AX, BX", "MOVQ foo(SB), AX", "VSHUFPS $1, Y1, Y2, Y3"} {
 		p := &Program{Functions: map[string]*Function{}}
 		err := p.Parse("test.s", "TEXT ·f(SB), NOSPLIT, $0-8\n\t"+code+"\n\tRET\n")
@@ -185,7 +192,8 @@ func TestTiles(t *testing.T) {
 	}
 	frame := call{tileConfiguration(), &in[0], (*byte)(unsafe.Pointer(&out[0]))}
 	for name, signed := range map[string][2]bool{"ss": {true, true}, "su": {true, false}, "us": {false, true}, "uu": {}} {
-		p := tileProgram(t, "ldtilecfg (%r8)", "tileloadd 64(%rax,%rcx), %tmm0", "tileloadd 96(%rax,%rcx), %tmm7", "tilezero %tmm2",
+		p := tileProgram(t, "ldtilecfg (%r8)", "tileloadd 64(%rax,%rcx), %tmm0", "tileloadd 96(%rax,%rcx), %tmm7",
+			"tilezero %tmm2",
 			"tdpb"+name+"d %tmm7, %tmm0, %tmm2", "tilestored %tmm2, (%rbx,%rcx)", "tilerelease")
 		clear(out)
 		p.Call("f", unsafe.Pointer(&frame), unsafe.Sizeof(frame))
@@ -215,7 +223,8 @@ func TestTiles(t *testing.T) {
 		{"has no rows", []string{"ldtilecfg (%r8)", "tilezero %tmm5", "tilerelease"}},
 		{"tiles 0, 0 and 7", []string{"ldtilecfg (%r8)", load, "tdpbssd %tmm7, %tmm0, %tmm0", "tilerelease"}},
 	} {
-		if text := panics(tileProgram(t, c.instructions...), unsafe.Pointer(&frame), unsafe.Sizeof(frame)); !strings.Contains(text, c.want) {
+		if text := panics(tileProgram(t, c.instructions...), unsafe.Pointer(&frame),
+			unsafe.Sizeof(frame)); !strings.Contains(text, c.want) {
 			t.Errorf("%v: %q, want %s", c.instructions, text, c.want)
 		}
 	}
@@ -244,7 +253,8 @@ func TestTiles(t *testing.T) {
 
 // Tile instructions in forms that kernels do not use are refused.
 func TestTileForms(t *testing.T) {
-	for _, b := range []string{"C4 E2 7B 4B 44 08 40", "C4 E2 79 4B 84 08 40 00 00 00", "C4 E2 FB 49 D0", "C4 E2 7B 4B 84 20 40 00 00 00", "C4 62 7B 49 D0",
+	for _, b := range []string{"C4 E2 7B 4B 44 08 40", "C4 E2 79 4B 84 08 40 00 00 00", "C4 E2 FB 49 D0",
+		"C4 E2 7B 4B 84 20 40 00 00 00", "C4 62 7B 49 D0",
 		"C4 E2 78 49 C8", "C4 E2 7B 5E 84 08 40 00 00 00", "C4 E2 03 5E D0"} {
 		if in, err := ParseInstruction("BYTE $0x" + strings.ReplaceAll(b, " ", "; BYTE $0x")); err == nil {
 			t.Errorf("%s is %s", b, in.Name)

@@ -16,7 +16,8 @@ func lanes[T number](v *vec, width int) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(v)), width/int(unsafe.Sizeof(e)))
 }
 
-// operation computes d from sources in Intel's order, the destination's old content first where it is read. No source is d.
+// operation computes d from sources in Intel's order, the destination's old content first where it is read. No source
+// is d.
 type operation func(d *vec, s []*vec, width, imm int)
 
 func each1[T, U number](f func(a T) U) operation {
@@ -84,7 +85,8 @@ func part128[T number](b []byte) []T {
 
 func saturate(v, low, high int) int { return min(max(v, low), high) }
 
-// fma is a*b+c with one rounding: the product is exact in binary64; the sum is rounded to odd there, and then to nearest.
+// fma is a*b+c with one rounding: the product is exact in binary64; the sum is rounded to odd there, and then to
+// nearest.
 func fma(a, b, c float32) float32 {
 	p, q := float64(a)*float64(b), float64(c)
 	s := p + q

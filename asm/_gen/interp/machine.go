@@ -84,7 +84,8 @@ func (m *machine) check(at uintptr, n int) {
 	}
 }
 
-// bytesAt is not inlined: with a copy of a constant length that follows, Go 1.26's compiler stops with an internal error.
+// bytesAt is not inlined: with a copy of a constant length that follows, Go 1.26's compiler stops with an internal
+// error.
 //
 //go:noinline
 func bytesAt(at uintptr, n int) []byte {
@@ -130,8 +131,8 @@ func (m *machine) address(o *operand) uintptr {
 // calls run one at a time.
 var calls sync.Mutex
 
-// Call executes a function. args points at its parameters and results, size bytes, as ABI0 lays them out. A panic names the
-// instruction.
+// Call executes a function. args points at its parameters and results, size bytes, as ABI0 lays them out. A panic names
+// the instruction.
 func (p *Program) Call(name string, args unsafe.Pointer, size uintptr) {
 	f := p.Functions[name]
 	if f == nil {

@@ -20,15 +20,18 @@ import (
 	_ "embed"
 )
 
-// Every form of an instruction that a kernel uses is executed with the same inputs by this package and by this machine's
-// processor, as far as it has the instruction; and what a processor with AVX-512 answered is committed, as a hash per form.
+// Every form of an instruction that a kernel uses is executed with the same inputs by this package and by this
+// machine's processor, as far as it has the instruction; and what a processor with AVX-512 answered is committed, as a
+// hash per form.
 
-var record = flag.Bool("record", false, "write testdata/instructions.txt from this machine, which needs AVX-512 and AVX-VNNI")
+var record = flag.Bool("record", false,
+	"write testdata/instructions.txt from this machine, which needs AVX-512 and AVX-VNNI")
 
 const (
 	recorded = "testdata/instructions.txt"
-	header   = "# What a processor answers for rounds of inputs that native_test.go makes: form, kernel set, hash. Written by go test -record.\n"
-	rounds   = 64
+	header   = "# What a processor answers for rounds of inputs that native_test.go makes: form, kernel set, hash. " +
+		"Written by go test -record.\n"
+	rounds = 64
 )
 
 // state is what an instruction reads and writes. The native code knows the offsets.
@@ -74,8 +77,10 @@ func (f form) inputs() []state {
 		case 2:
 			return math.Float32bits(float32(r.NormFloat64() * math.Ldexp(1, r.IntN(280)-150)))
 		case 3:
-			special := []uint32{0, 1 << 31, 1, 0x80000001, 0x007fffff, 0x00800000, 0x7f7fffff, 0xff7fffff, 0x7f800000, 0xff800000, 0x7fc00001,
-				0xffffffff, 0x7f800001, 0x3f800000, 0xbf800000, 0x4b000001, 0x47800000, 0x477ff000, 0x33000000, 0x4f000000, 0xcf000000, 0x80808080, 0x7f7f7f7f}
+			special := []uint32{0, 1 << 31, 1, 0x80000001, 0x007fffff, 0x00800000, 0x7f7fffff, 0xff7fffff, 0x7f800000,
+				0xff800000, 0x7fc00001,
+				0xffffffff, 0x7f800001, 0x3f800000, 0xbf800000, 0x4b000001, 0x47800000, 0x477ff000, 0x33000000, 0x4f000000,
+				0xcf000000, 0x80808080, 0x7f7f7f7f}
 			return special[r.IntN(len(special))]
 		case 4:
 			return uint32(int32(r.IntN(512) - 256))
@@ -152,7 +157,8 @@ func (f form) run(s *state) (err error) {
 		s.g[i] = m.g[r]
 	}
 	s.flags = 0
-	for bit, set := range map[uint64]bool{carryBit: m.flags.carry, zeroBit: m.flags.zero, signBit: m.flags.sign, overflowBit: m.flags.overflow} {
+	for bit, set := range map[uint64]bool{carryBit: m.flags.carry, zeroBit: m.flags.zero, signBit: m.flags.sign,
+		overflowBit: m.flags.overflow} {
 		if set {
 			s.flags |= bit
 		}
@@ -362,7 +368,8 @@ func natively(t *testing.T, all []form, answers map[string][]state) map[string]b
 			f.plain(&s)
 			if d := difference(&answers[f.text][r], &s, width); d != "" {
 				in := f.inputs()[r]
-				t.Errorf("%s, round %d: %s\nv1 % x\nv2 % x\nv3 % x\nmemory % x", f.text, r, d, in.v[1], in.v[2], in.v[3], in.mem[operandAt:][:64])
+				t.Errorf("%s, round %d: %s\nv1 % x\nv2 % x\nv3 % x\nmemory % x", f.text, r, d, in.v[1], in.v[2], in.v[3],
+					in.mem[operandAt:][:64])
 				break
 			}
 		}
@@ -404,7 +411,8 @@ func (f form) native(i int, wide bool) string {
 		fmt.Fprintln(&b, "end:")
 	} else if strings.HasPrefix(f.text, vex) {
 		o := f.in.operands
-		w("BYTE $0xC4; BYTE $0x%02X; BYTE $0x%02X; BYTE $0x50; BYTE $0x%02X", 0xE2, ^o[1].reg&15<<3|5, 0xC0|o[2].reg<<3|o[0].reg)
+		w("BYTE $0xC4; BYTE $0x%02X; BYTE $0x%02X; BYTE $0x50; BYTE $0x%02X", 0xE2, ^o[1].reg&15<<3|5,
+			0xC0|o[2].reg<<3|o[0].reg)
 	} else {
 		w("%s", f.text)
 	}

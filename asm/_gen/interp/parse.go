@@ -1,5 +1,5 @@
-// Package interp executes the generated amd64 assembly of package asm on any little-endian machine: it reads the committed
-// *_amd64.s files, not what the generator holds in memory, so that what is checked is what is built.
+// Package interp executes the generated amd64 assembly of package asm on any little-endian machine: it reads the
+// committed *_amd64.s files, not what the generator holds in memory, so that what is checked is what is built.
 package interp
 
 import (

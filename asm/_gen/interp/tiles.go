@@ -7,7 +7,8 @@ import (
 	"strconv"
 )
 
-// tiles is the state of the tile unit (AMX). A kernel configures it before it uses it and releases it before it returns.
+// tiles is the state of the tile unit (AMX). A kernel configures it before it uses it and releases it before it
+// returns.
 type tiles struct {
 	configured    bool
 	rows, rowSize [8]int // of each tile; bytes of a row
@@ -85,7 +86,8 @@ func tileProduct(signedA, signedB bool) func(m *machine, in *Instruction) {
 		rowsB, sizeB := m.shape(b)
 		rowsC, sizeC := m.shape(c)
 		if a == b || a == c || b == c || rowsA != rowsC || sizeB != sizeC || sizeA != 4*rowsB {
-			panic(fmt.Sprintf("tiles %d, %d and %d of %d x %d, %d x %d and %d x %d bytes", c, a, b, rowsC, sizeC, rowsA, sizeA, rowsB, sizeB))
+			panic(fmt.Sprintf("tiles %d, %d and %d of %d x %d, %d x %d and %d x %d bytes", c, a, b, rowsC, sizeC, rowsA, sizeA,
+				rowsB, sizeB))
 		}
 		for r := range rowsC {
 			x, sums := m.tiles.data[a][64*r:][:sizeA], m.tiles.data[c][64*r:][:sizeC]
@@ -132,8 +134,8 @@ var tileOperations = map[string]func(m *machine, in *Instruction){
 
 var errTile = errors.New("not a tile instruction that is known here")
 
-// decodeTile reads a tile instruction from its bytes: C4, R X B mmmmm, W vvvv L pp, opcode, ModRM and, with memory, SIB and
-// a displacement of 32 bits.
+// decodeTile reads a tile instruction from its bytes: C4, R X B mmmmm, W vvvv L pp, opcode, ModRM and, with memory, SIB
+// and a displacement of 32 bits.
 func (in *Instruction) decodeTile(b []byte) error {
 	if len(b) < 5 || b[0] != 0xC4 || b[1]&0x9f != 0x82 || b[2]&0x84 != 0 {
 		return errTile

@@ -1,14 +1,15 @@
-// Command interpret runs the tests of package asm with the generated amd64 assembly interpreted, on any little-endian machine:
-// every kernel of every amd64 set against its scalar twin.
+// Command interpret runs the tests of package asm with the generated amd64 assembly interpreted, on any little-endian
+// machine: every kernel of every amd64 set against its scalar twin.
 //
 //	go run ./interpret            # in asm/_gen
 //	go run ./interpret -run X     # some tests only; then what was not executed is no failure
 //
-// It prints, per set, whether this machine runs it natively and how much of it was interpreted, and fails if an instruction of a
-// kernel was not executed. Assembly is read from ../*_amd64.s, so what is committed is what is run.
+// It prints, per set, whether this machine runs it natively and how much of it was interpreted, and fails if an
+// instruction of a kernel was not executed. Assembly is read from ../*_amd64.s, so what is committed is what is run.
 //
-// Package asm is built with an overlay: its dispatch for amd64 and everything around it is the real one; only the functions that
-// assembly implements call package interp instead, and the tests' slices are watched, so that touching a byte beside one fails.
+// Package asm is built with an overlay: its dispatch for amd64 and everything around it is the real one; only the
+// functions that assembly implements call package interp instead, and the tests' slices are watched, so that touching a
+// byte beside one fails.
 package main
 
 import (
@@ -185,8 +186,8 @@ func (o *overlay) source(name string, amd64 bool) error {
 	return o.put("interpreted_"+strings.Replace(name, "_amd64", "", 1), text)
 }
 
-// stubs writes bodies for functions without one: the parameters as ABI0 lays them out are a struct of them, the results begin at
-// a multiple of 8.
+// stubs writes bodies for functions without one: the parameters as ABI0 lays them out are a struct of them, the results
+// begin at a multiple of 8.
 func stubs(text []byte) ([]byte, error) {
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, "", text, 0)
@@ -203,7 +204,8 @@ func stubs(text []byte) ([]byte, error) {
 		if !ok || f.Body != nil {
 			continue
 		}
-		fmt.Fprintf(&b, "\nfunc %s%s {\n\tvar frame struct {\n", f.Name.Name, strings.TrimPrefix(source(f.Type), "func "+f.Name.Name))
+		fmt.Fprintf(&b, "\nfunc %s%s {\n\tvar frame struct {\n", f.Name.Name,
+			strings.TrimPrefix(source(f.Type), "func "+f.Name.Name))
 		var set, get []string
 		for _, p := range f.Type.Params.List {
 			for _, n := range p.Names {

@@ -1,11 +1,11 @@
-// Command mca estimates the speed of the arm64 kernels on processors one does not have: it disassembles their loops, writes one turn
-// of the outermost loop out as a straight line (inner loops as often as they turn) and gives it to llvm-mca, and prints cycles
-// per block of 16 rows x 32 weights.
+// Command mca estimates the speed of the arm64 kernels on processors one does not have: it disassembles their loops,
+// writes one turn of the outermost loop out as a straight line (inner loops as often as they turn) and gives it to
+// llvm-mca, and prints cycles per block of 16 rows x 32 weights.
 //
 //	go run ./mca -cpu neoverse-n1 -set Dotprod     # in asm/_gen
 //
-// It needs LLVM's tools in a recent version (suffix -llvm, 19 unless told). Older ones know cortex-a72 and cortex-a76 only as a
-// Cortex-A57; docs/ARM.md says which model stands for which core.
+// It needs LLVM's tools in a recent version (suffix -llvm, 19 unless told). Older ones know cortex-a72 and cortex-a76
+// only as a Cortex-A57; docs/ARM.md says which model stands for which core.
 package main
 
 import (
@@ -25,7 +25,8 @@ var kernels = []struct {
 	name   string
 	blocks float64
 }{
-	{"q8", 1}, {"q6k", 8}, {"q51", 1}, {"q5k", 8}, {"q50", 1}, {"q41", 1}, {"q4k", 8}, {"iq4nl", 1}, {"q4", 1}, {"iq4xs", 8}, {"mxfp4", 1}, {"q3k", 8}, {"q2k", 8},
+	{"q8", 1}, {"q6k", 8}, {"q51", 1}, {"q5k", 8}, {"q50", 1}, {"q41", 1}, {"q4k", 8}, {"iq4nl", 1}, {"q4", 1},
+	{"iq4xs", 8}, {"mxfp4", 1}, {"q3k", 8}, {"q2k", 8},
 	{"f32", 1. / 32}, {"f16", 1. / 32}, {"bf16", 1. / 32},
 }
 
@@ -91,7 +92,8 @@ var counter = regexp.MustCompile(`^cbnz\t(x\d+),`)
 
 // outerLoops returns one turn of each outermost loop of a function.
 func outerLoops(llvm, binary, symbol string) ([]string, error) {
-	out, err := exec.Command("llvm-objdump-"+llvm, "-d", "--no-show-raw-insn", "--mattr=+dotprod,+i8mm", "--disassemble-symbols="+symbol, binary).Output()
+	out, err := exec.Command("llvm-objdump-"+llvm, "-d", "--no-show-raw-insn", "--mattr=+dotprod,+i8mm",
+		"--disassemble-symbols="+symbol, binary).Output()
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +176,8 @@ var total = regexp.MustCompile(`Total Cycles: +(\d+)`)
 // analyze returns the cycles of one turn of a loop, out of many.
 func analyze(llvm, cpu, loop string) (float64, string, error) {
 	turns := max(10, 30000/strings.Count(loop, "\n"))
-	c := exec.Command("llvm-mca-"+llvm, "-mtriple=aarch64", "-mcpu="+cpu, "-mattr=+dotprod,+i8mm", "-iterations="+strconv.Itoa(turns))
+	c := exec.Command("llvm-mca-"+llvm, "-mtriple=aarch64", "-mcpu="+cpu, "-mattr=+dotprod,+i8mm",
+		"-iterations="+strconv.Itoa(turns))
 	c.Stdin = strings.NewReader(loop)
 	var errs bytes.Buffer
 	c.Stderr = &errs

@@ -59,9 +59,11 @@ func wantRendered(t *testing.T, source, want string) {
 // The width of a % format is filled with zeros before numbers alone, and with blanks on the side that it says.
 func TestPercentFormatsAreFilledAsInPython(t *testing.T) {
 	for source, want := range map[string]string{
-		"{{ '%5s|%-5s|%05s' % ('a', 'b', 'c') }}": "    a|b    |    c", "{{ '%05d|%5d|%-5d|%+05d' % (1, 2, 3, 4) }}": "00001|    2|3    |+0004",
-		"{{ '%-05d|%-05s|' % (-1, 'a') }}": "-1   |a    |", "{{ '%05.1f|%.2s|%5.1s' % (1.25, 'abc', 'xyz') }}": "001.2|ab|    x",
-		"{{ '%5r|%05r' % ('a', 'b') }}": "  'a'|  'b'",
+		"{{ '%5s|%-5s|%05s' % ('a', 'b', 'c') }}":          "    a|b    |    c",
+		"{{ '%05d|%5d|%-5d|%+05d' % (1, 2, 3, 4) }}":       "00001|    2|3    |+0004",
+		"{{ '%-05d|%-05s|' % (-1, 'a') }}":                 "-1   |a    |",
+		"{{ '%05.1f|%.2s|%5.1s' % (1.25, 'abc', 'xyz') }}": "001.2|ab|    x",
+		"{{ '%5r|%05r' % ('a', 'b') }}":                    "  'a'|  'b'",
 	} {
 		wantRendered(t, source, want)
 	}
@@ -92,7 +94,8 @@ func TestSubscriptsAreIndicesOrSlices(t *testing.T) {
 func TestTestsAreNotChained(t *testing.T) {
 	wantRendered(t, "{{ (1 is odd) is true }} {{ 1 is odd and 2 is even }} {{ 1 is not even }}", "True True True")
 	wantRendered(t, "{{ 'is' is eq 'is' }} {{ [1] is eq [1] }}", "True True")
-	for _, source := range []string{"{{ 1 is odd is even }}", "{{ 1 is odd is not even }}", "{% if false %}{{ 1 is odd is }}{% endif %}"} {
+	for _, source := range []string{"{{ 1 is odd is even }}", "{{ 1 is odd is not even }}",
+		"{% if false %}{{ 1 is odd is }}{% endif %}"} {
 		if got, err := render(source, Context{}); !errors.Is(err, ErrSyntax) {
 			t.Errorf("%s: %q, %v", source, got.String(), err)
 		}
@@ -105,21 +108,25 @@ func TestErrorsNameTypesAsPython(t *testing.T) {
 		"none": "NoneType", "true": "bool", "1": "int", "1.5": "float", "'a'": "str", "(1, 2)": "tuple", "[1]": "list",
 		"{}": "dict", "namespace()": "Namespace",
 	} {
-		if got, err := render("{{ "+value+" < {} }}", Context{}); err == nil || !strings.Contains(err.Error(), name+" and dict cannot") {
+		if got, err := render("{{ "+value+" < {} }}", Context{}); err == nil ||
+			!strings.Contains(err.Error(), name+" and dict cannot") {
 			t.Errorf("%s: %q, %v, want %s", value, got.String(), err, name)
 		}
 	}
 }
 
-// What a macro takes beside its parameters is what it asks for itself, not what the macro around it, or within it, does.
+// What a macro takes beside its parameters is what it asks for itself, not what the macro around it, or within it,
+// does.
 func TestMacrosTakeWhatTheyAskForThemselves(t *testing.T) {
 	for inner, outer := range map[string]string{"{{ a }}": "{{ varargs }}", "{{ a }} ": "{{ kwargs }}"} {
 		for call, fails := range map[string]bool{"i(1)": false, "i(1, 2)": true, "i(1, b=2)": true} {
-			source := "{% macro o() %}" + outer + "{% macro i(a) %}" + inner + "{% endmacro %}{{ " + call + " }}{% endmacro %}{{ o() }}"
+			source := "{% macro o() %}" + outer + "{% macro i(a) %}" + inner + "{% endmacro %}{{ " + call +
+				" }}{% endmacro %}{{ o() }}"
 			if got, err := render(source, Context{}); (err != nil) != fails {
 				t.Errorf("%s: %q, %v", source, got.String(), err)
 			}
 		}
 	}
-	wantRendered(t, "{% macro o() %}{% macro i() %}{{ varargs }}{% endmacro %}{{ i(1) }}{{ varargs }}{% endmacro %}{{ o(2) }}", "(1,)(2,)")
+	wantRendered(t, "{% macro o() %}{% macro i() %}{{ varargs }}{% endmacro %}{{ i(1) }}{{ varargs }}{% endmacro %}{{ "+
+		"o(2) }}", "(1,)(2,)")
 }

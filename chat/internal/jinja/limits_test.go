@@ -317,7 +317,8 @@ func testHugeTexts(t *testing.T, size int, limits, l Limits) {
 		"{% set x = a.split('b') %}":                                        fmt.Sprintf("more than %d bytes", l.Bytes),
 		"{% set x = a.split() %}{% set x = a|list %}":                       steps,
 		"{% set x = a|upper %}":                                             steps,
-		"{{ a }}":                                                           fmt.Sprintf("more than %d bytes of output", l.Output),
+		"{{ a }}": fmt.Sprintf("more than %d bytes of output",
+			l.Output),
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)

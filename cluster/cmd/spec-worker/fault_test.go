@@ -202,9 +202,9 @@ func alone(t *testing.T, o batch.Options, clock time.Time) batch.Report {
 	return r
 }
 
-// TestAnswersAreThoseOfOneProcess has four workers answer a batch, one of them with other kernels, while they are killed
-// and paused, requests are handed out twice, and the submission is interrupted: every answer is there once, and all are
-// those that one process gives. SPEC_FAULTS is the number of requests; without it 200, and with -short 60.
+// TestAnswersAreThoseOfOneProcess has four workers answer a batch, one of them with other kernels, while they are
+// killed and paused, requests are handed out twice, and the submission is interrupted: every answer is there once, and
+// all are those that one process gives. SPEC_FAULTS is the number of requests; without it 200, and with -short 60.
 func TestAnswersAreThoseOfOneProcess(t *testing.T) {
 	n := 200
 	if testing.Short() {

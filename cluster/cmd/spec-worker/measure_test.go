@@ -61,8 +61,9 @@ func BenchmarkWorkers(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			p := &process{t: b, name: name, args: append(slices.Clone(files), "-t", strconv.Itoa(threads/n), "-np", strconv.Itoa(parallel/n),
-				"-nats", url, "-queue", name, "-metrics-listen", l.Addr().String())}
+			p := &process{t: b, name: name,
+				args: append(slices.Clone(files), "-t", strconv.Itoa(threads/n), "-np", strconv.Itoa(parallel/n),
+					"-nats", url, "-queue", name, "-metrics-listen", l.Addr().String())}
 			l.Close()
 			p.start()
 			b.Cleanup(func() { p.end() })

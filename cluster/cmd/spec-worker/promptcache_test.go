@@ -120,7 +120,8 @@ func TestPromptsAreKeptInTheBucketOfTheFlags(t *testing.T) {
 		region: "eu-test-1", objects: map[string][]byte{}, counts: map[string]int{}}
 	at := httptest.NewServer(b)
 	t.Cleanup(at.Close)
-	env := map[string]string{"AWS_ACCESS_KEY_ID": b.access, "AWS_SECRET_ACCESS_KEY": b.secret, "AWS_SESSION_TOKEN": b.token}
+	env := map[string]string{"AWS_ACCESS_KEY_ID": b.access, "AWS_SECRET_ACCESS_KEY": b.secret,
+		"AWS_SESSION_TOKEN": b.token}
 	body, err := json.Marshal(map[string]any{"prompt": strings.Repeat("func (r *Ring) Push(x int) { r.n++ }\n", 24),
 		"max_tokens": 4, "temperature": 0})
 	if err != nil {

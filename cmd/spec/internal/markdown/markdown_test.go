@@ -6,11 +6,13 @@ import (
 )
 
 const sample = "# Title *x*\n\nSome **bold**, *slanted* and `a*b` text, 2 * 3 * 4.\n\n- one\n  * two\n1. three\n\n" +
-	"```go\nfunc F() string { return \"a\\\"b\" } // end\nx := 12\n```\n\n| a | bb |\n|---|----|\n| **世** | 1 |\n| 22 | `c` |\n" +
+	"```go\nfunc F() string { return \"a\\\"b\" } // end\nx := 12\n```\n\n| a | bb |\n|---|----|\n| **世** | 1 |\n| 22 | " +
+	"`c` |\n" +
 	"\n~~~\nplain **not bold**\n~~~\nlast **open"
 
 // Attributes by their names, so that a test can be read.
-var attributes = strings.NewReplacer(bold, "<b>", italic, "<i>", code, "<c>", keyword, "<k>", quoted, "<q>", faint, "<f>",
+var attributes = strings.NewReplacer(bold, "<b>", italic, "<i>", code, "<c>", keyword, "<k>", quoted, "<q>", faint,
+	"<f>",
 	number, "<n>", off, "<>")
 
 func show(pieces []string) string {
