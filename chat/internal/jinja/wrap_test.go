@@ -30,11 +30,13 @@ func TestLayoutAsInJinja(t *testing.T) {
 		"{{ {'name': 'get_weather_of_a_place', 'parameters': {'type': 'object', 'properties': {'b': 1, 'a': 2}}, 'z': " +
 			"[1,2,3]}|pprint }}": "{'name': 'get_weather_of_a_place',\n 'parameters': {'properties': {'a': 2, 'b': 1}, " +
 			"'type': 'object'},\n 'z': [1, 2, 3]}",
-		"{{ [range(30)|list, range(12)|list, ['x' * 40, 'y' * 30, 'z' * 20], 4]|pprint }}": "[[0,\n  1,\n  2,\n  3,\n  4,\n  5,\n  6,\n  7,\n  8,\n  9,\n  10,\n  11,\n  12,\n  13,\n  14,\n" +
+		"{{ [range(30)|list, range(12)|list, ['x' * 40, 'y' * 30, 'z' * 20], 4]|pprint }}": "" +
+			"[[0,\n  1,\n  2,\n  3,\n  4,\n  5,\n  6,\n  7,\n  8,\n  9,\n  10,\n  11,\n  12,\n  13,\n  14,\n" +
 			"  15,\n  16,\n  17,\n  18,\n  19,\n  20,\n  21,\n  22,\n  23,\n  24,\n  25,\n  26,\n  27,\n  28,\n" +
 			"  29],\n [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11],\n ['xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx',\n" +
 			"  'yyyyyyyyyyyyyyyyyyyyyyyyyyyyyy',\n  'zzzzzzzzzzzzzzzzzzzz'],\n 4]",
-		"{{ {'k': {'long_name_of_a_key_in_here': ['a' * 30, 'b' * 30], 'other': 'c' * 90}}|pprint }}": "{'k': {'long_name_of_a_key_in_here': ['aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa',\n" +
+		"{{ {'k': {'long_name_of_a_key_in_here': ['a' * 30, 'b' * 30], 'other': 'c' * 90}}|pprint }}": "" +
+			"{'k': {'long_name_of_a_key_in_here': ['aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa',\n" +
 			"                                      'bbbbbbbbbbbbbbbbbbbbbbbbbbbbbb'],\n" +
 			"       'other': 'cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc'}}",
 	} {
