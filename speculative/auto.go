@@ -28,7 +28,7 @@ type AutoOptions struct {
 
 // Parameters of the policy.
 const (
-	unknownLength = 2     // tokens of the first draft where nothing is known of costs
+	unknownLength = 3     // tokens of the first draft where nothing is known of costs: two of its steps are measured
 	lookAhead     = 8     // tokens that are looked ahead: a pass's time may rise in steps
 	trialShare    = 0.012 // of the time that trials of drafts that do not pay for themselves may take
 	modelRounds   = 32    // rounds that the predicted rate counts as beside the rounds that were seen
@@ -255,7 +255,7 @@ func (a *auto) Stop(d *Draft) bool {
 	if d.before+n-d.forced >= a.requested || a.trial == lane {
 		return true
 	}
-	if !a.known() {
+	if !a.known() || !a.priced && n == 1 && a.steps.follow[lane].n == 0 { // the first step alone may have met cold memory
 		return false
 	}
 	return !a.worth(lane, d.before+n, float64(a.reach[n-1]*l.next()), a.steps.further(lane))

@@ -12,7 +12,7 @@ const (
 	maxLanes  = 8             // drafters of a merge that are told apart
 
 	stepWeight    = 0.1 // of a new measurement in a draft step's mean time
-	stepMeasured  = 3   // measurements from which a time far above the mean is cut: an interruption
+	stepMeasured  = 3   // measurements of which the least counts; a later time far above the mean is cut: an interruption
 	meteredWeight = 0.3 // likewise where passes are shared: a share changes with the load, and has no interruptions in it
 	meteredRise   = 0.7 // likewise for a share that is greater than expected: drafts that turn out expensive end soon
 )
@@ -81,27 +81,38 @@ func (s *draftSteps) drafted(lane int, first bool, seconds, plain float64, meter
 	if first {
 		t = &s.lead[lane]
 	}
-	if metered {
-		if weight = meteredWeight; seconds > t.mean {
-			weight = meteredRise
-		}
-	} else if t.n > stepMeasured {
-		seconds = min(seconds, float64(4*t.mean)+float64(0.05*plain)) // an interruption
-	}
-	if t.n++; t.n == 1 {
+	t.n++
+	switch {
+	case t.n == 1:
 		t.mean = seconds
+		return
+	case metered && seconds > t.mean:
+		weight = meteredRise
+	case metered:
+		weight = meteredWeight
+	case t.n <= stepMeasured:
+		t.mean = min(t.mean, seconds) // the first steps may meet cold memory
+		return
+	default:
+		seconds = min(seconds, float64(4*t.mean)+float64(0.05*plain)) // an interruption
 	}
 	t.mean += float64(weight * (seconds - t.mean))
 }
 
-// first and further are the times of a draft's first and of each further token.
+// first is the time of a draft's first token. Of few drafts it is at most that of a further one: the very first may
+// have met cold memory, and a drafter that then looks too expensive would not be measured again for a long time.
 func (s *draftSteps) first(lane int) float64 {
-	if s.lead[lane].n == 0 {
-		return s.follow[lane].mean
+	lead, follow := &s.lead[lane], &s.follow[lane]
+	switch {
+	case lead.n == 0:
+		return follow.mean
+	case lead.n < stepMeasured && follow.n > 0:
+		return min(lead.mean, follow.mean)
 	}
-	return s.lead[lane].mean
+	return lead.mean
 }
 
+// further is the time of each further token.
 func (s *draftSteps) further(lane int) float64 {
 	if s.follow[lane].n == 0 {
 		return s.lead[lane].mean

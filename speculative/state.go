@@ -103,7 +103,7 @@ func (a *auto) Restore(state []byte) error {
 		if !(s.First[lane] >= 0 && s.Next[lane] >= 0) || math.IsInf(s.First[lane]+s.Next[lane], 1) {
 			return fmt.Errorf("%w: draft steps of %v and %v s", ErrState, s.First[lane], s.Next[lane])
 		}
-		b.steps.lead[lane], b.steps.follow[lane] = timing{s.First[lane], 1}, timing{s.Next[lane], 1}
+		b.steps.lead[lane], b.steps.follow[lane] = timing{s.First[lane], stepMeasured}, timing{s.Next[lane], stepMeasured}
 		if err := s.Rates.take(b.acceptance.lanes[lane].rates()...); err != nil {
 			return err
 		}
