@@ -52,7 +52,9 @@ var (
 	sampled  = []float32{0, 0.2, 0.4, 0.6, 0.8, 1, 1.2, 1.4, 2, 5}
 	drafting = []string{"model", "ngram", "splice", "tree"} // the drafters compared by the clock
 	// the draft model beside the embedded EAGLE-3 head, as a chain and as a tree
-	heads    = []string{"model", "eagle", "eagle-tree"}
+	heads = []string{"model", "eagle", "eagle-tree"}
+	// drafters that need no second file: the target in fewer bits, and with what the text itself repeats
+	alone    = []string{"self", "self-splice"}
 	assisted = []float32{0, 0.2, 0.4, 0.6, 0.8, 1, 1.2, 1.4} // the temperatures of assisted generation
 )
 
@@ -153,6 +155,12 @@ func experiments() (list []experiment) {
 			pair: pairKey{weights: weights, draft: usualDraft}, sets: []string{code}, tokens: 48, temps: []float32{0, 0.8},
 			settings: []compare.Setting{setting("model", "heuristic", "", 0)},
 			quick:    amount{prompts: 3, temps: greedy}, full: amount{prompts: 30}})
+	}
+	for _, weights := range []string{"f16", ""} {
+		list = append(list, experiment{name: "self-" + weightName(weights),
+			pair: pairKey{weights: weights, draft: usualDraft}, sets: []string{code}, tokens: 64, temps: []float32{0, 0.8},
+			settings: each(alone, func(d string) compare.Setting { return setting(d, "auto", "", 0) }),
+			quick:    amount{prompts: 2, temps: greedy, every: true}, full: amount{prompts: 10, every: true}})
 	}
 	for _, size := range sizes() {
 		list = append(list, experiment{name: size, pair: pairKey{draft: size}, sets: []string{code}, tokens: 48,

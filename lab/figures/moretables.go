@@ -227,6 +227,40 @@ func (r *report) weights() string {
 	return notes(m.String(), prompts(n)+", code, 48 tokens after each, heuristic schedule.")
 }
 
+// alone compares the drafters that need no second file with plain decoding.
+func (r *report) alone() string {
+	m := markdown{head: []string{"kernels", "weights", "temperature", "plain, tokens/s"}}
+	for _, d := range alone {
+		m.head = append(m.head, "`"+d+"`: speedup over plain", "accepted", "tokens in a pass")
+	}
+	n := 0
+	for _, v := range r.views {
+		for _, w := range []string{"f16", "q8_0"} {
+			for _, t := range experimentOf("self-" + w).temps {
+				cells := []string{r.name(v), w, fmt.Sprint(t), ""}
+				for _, d := range alone {
+					x, ok := v.row("self-"+w, code, t, settingName(d, "auto", verifierAt("match", t), 0))
+					if !ok {
+						cells = append(cells, "", "", "")
+						continue
+					}
+					n = max(n, x.N)
+					cells[3] = fmt.Sprintf("%.1f", x.plain)
+					cells = append(cells, x.Estimate.String(), fmt.Sprintf("%.0f %%", 100*x.acceptance()),
+						fmt.Sprintf("%.2f", x.perPass()))
+				}
+				if cells[3] != "" {
+					m.add(cells...)
+				}
+			}
+		}
+	}
+	if len(m.rows) == 0 {
+		return ""
+	}
+	return notes(m.String(), prompts(n)+", code, 64 tokens after each, schedule auto.")
+}
+
 // plan compares predictions with measurements on prompts that they were not fitted on.
 func (r *report) plan() string {
 	m := markdown{head: []string{"tokens in a draft"}}

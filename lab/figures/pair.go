@@ -86,6 +86,7 @@ func openPair(ctx context.Context, rt *engine.Runtime, k pairKey) (m *models, er
 	target, draft := sessions[0], sessions[1]
 	own := map[string]speculative.Drafter{} // those of the target alone, one for all runs: they have caches of their own
 	var head *engine.Session                // likewise
+	var form *engine.DraftForm              // of the target: one for all drafters that use it
 	m.pair = &compare.Pair{Target: target, Tokenizer: m.target.Tokenizer(), Close: closeAll,
 		Drafter: func(name string) (speculative.Drafter, error) {
 			choice := speculative.Choice{Drafter: name}
@@ -108,9 +109,11 @@ func openPair(ctx context.Context, rt *engine.Runtime, k pairKey) (m *models, er
 				parts.Draft = head
 			}
 			if needs&speculative.NeedsForm != 0 {
-				form, err := m.target.NewDraftForm(ctx, engine.DraftFormOptions{})
-				if err != nil {
-					return nil, err
+				if form == nil {
+					var err error
+					if form, err = m.target.NewDraftForm(ctx, engine.DraftFormOptions{}); err != nil {
+						return nil, err
+					}
 				}
 				parts.Form = func() *engine.DraftForm { return form }
 			}

@@ -79,6 +79,7 @@ func (r *report) tables() map[string]string {
 		"stairs-times": r.stairsTimes(),
 		"sizes":        r.sizes(),
 		"weights":      r.weights(),
+		"alone":        r.alone(),
 		"plan":         r.plan(),
 		"costs":        r.costs(),
 		"batches":      r.batches(),

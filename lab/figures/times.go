@@ -26,7 +26,7 @@ var usualSeconds = map[string]float64{
 	"stairs":   14.5, "stairs-short": 60, "stairs-times": 14.7, "stairs-paper": 4.8, "plan": 12.5, "receipt": 6,
 	"counts": 0.4, "temperatures": 0.4, "redistribution": 0.5, "frequency": 1,
 	"weights-f16": 3.9, "weights-q8_0": 2.4, "draft-5m": 2, "draft-14m": 2, "draft-50m": 2.6, "draft-91m": 2.6,
-	"draft-246m": 3.3,
+	"draft-246m": 3.3, "self-f16": 7, "self-q8_0": 4,
 }
 
 // planTime is what an experiment takes on a column.
