@@ -11,7 +11,7 @@ import (
 
 // The published tables and charts are what the results say, and no commit but that of the results is named beside them.
 func TestDocumentsAreOfOneCommit(t *testing.T) {
-	files, _, err := readAll("../results", "")
+	files, _, err := readAll("../results", ofModes, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func TestDocumentsAreOfOneCommit(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := renderAll(filepath.Join(dir, "docs"), "../results", "", io.Discard); err != nil {
+	if err := renderAll(filepath.Join(dir, "docs"), "../results", ofModes, "", io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	err = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {

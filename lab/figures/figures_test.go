@@ -35,13 +35,6 @@ func made(t *testing.T, name string, h header, m mode) {
 	list := experiments()
 	for i, c := range testColumns {
 		keys := cells(list, c, i == 0, m)
-		if m == fullMode {
-			for _, k := range cells(list, c, i == 0, sweepMode) {
-				if !slices.Contains(keys, k) {
-					keys = append(keys, k)
-				}
-			}
-		}
 		if err := j.write(line{Memory: &memory{c.String(), "before", 48, "2026-01-02 03:04"}}); err != nil {
 			t.Fatal(err)
 		}
@@ -140,13 +133,21 @@ func TestRender(t *testing.T) {
 		t.Fatal(err)
 	}
 	made(t, filepath.Join(folder, "results-a.jsonl"), testHeader, fullMode)
-	files, _, err := readAll(folder, "")
+	later := testHeader
+	later.Commit = "def5678" // the sweep may be of another commit, which its table names
+	made(t, filepath.Join(folder, "sweep-a.jsonl"), later, sweepMode)
+	files, _, err := readAll(folder, ofModes, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := newReport(files)
+	sweeps, _, err := readAll(folder, ofSweep, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables := newReport(files).tables()
+	tables[ofSweep] = newReport(sweeps).sweepTable()
 	var text strings.Builder
-	for name, table := range r.tables() {
+	for name, table := range tables {
 		if table == "" || strings.Contains(table, "NaN") || strings.Contains(table, "Inf") {
 			t.Errorf("table %s: %q", name, table)
 		}
@@ -160,12 +161,13 @@ func TestRender(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "docs", "PAPERS.md"), []byte(text.String()), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := renderAll(filepath.Join(dir, "docs"), folder, "", io.Discard); err != nil {
+	if err := renderAll(filepath.Join(dir, "docs"), folder, ofModes, "", io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	filled, err := os.ReadFile(filepath.Join(dir, "docs", "PAPERS.md"))
 	if err != nil || strings.Contains(string(filled), "to be replaced") ||
-		!strings.Contains(string(filled), "| AVX-512, 2 threads: speedup |") {
+		!strings.Contains(string(filled), "| AVX-512, 2 threads: speedup |") ||
+		!strings.Contains(string(filled), "a machine: commit def5678, 2026-01-02.") {
 		t.Errorf("the tables are not all in: %v", err)
 	}
 	pictures, err := filepath.Glob(filepath.Join(folder, "*.svg"))

@@ -5,10 +5,10 @@
 //
 // It enlarges the embedded pair in memory, runs each experiment with its settings in turn with plain decoding, each
 // cell on all kernel sets and numbers of threads before the next one (a pair is open on all of them at once), and
-// appends every result to results/results-MACHINE.jsonl as soon as it is there; called again it continues. Then
-// it renders all results files beside that one that are of the same commit: charts to DIR/figures, tables between the
-// marks in DIR/PAPERS.md, DIR/BENCHMARKS.md, DIR/SCHEDULE.md and README.md beside DIR. -render only renders, where
-// all files are of one commit; -plan prints what the modes would measure and how long that takes. A cell during which
+// appends every result to results/results-MACHINE.jsonl, -sweep to results/sweep-MACHINE.jsonl, as soon as it is there;
+// called again it continues. Then it renders all results files beside that one that are of the same commit, and those
+// of the other kind: charts to DIR/figures, tables between the marks in DIR/PAPERS.md, DIR/BENCHMARKS.md,
+// DIR/SCHEDULE.md and README.md beside DIR. -render only renders, where all files of a kind are of one commit; -plan prints what the modes would measure and how long that takes. A cell during which
 // other processes took more than 5 % of the CPUs is measured again, up to three times; then it is kept, marked, and
 // left out of the tables. -budget 100s measures what fits 100 seconds. Neither git nor Go is needed where the binary
 // was built with
@@ -50,7 +50,7 @@ func command(ctx context.Context, args []string) error {
 	planning := f.Bool("plan", false, "print what the modes measure and how long it takes, and measure nothing")
 	render := f.Bool("render", false, "measure nothing")
 	out := f.String("out", "../docs", "the documentation's folder")
-	file := f.String("results", "", "the results file (default results/results-MACHINE.jsonl)")
+	file := f.String("results", "", "the results file (default results/results-MACHINE.jsonl, of -sweep results/sweep-MACHINE.jsonl)")
 	budget := f.Duration("budget", 0, "measure no longer than this")
 	simd := f.String("simd", "", "kernel sets, separated by commas (default: the CPU's best one, and avx2)")
 	threads := f.String("t", "0", "numbers of threads, separated by commas (0: one for each core)")
@@ -68,12 +68,12 @@ func command(ctx context.Context, args []string) error {
 	if f.NArg() > 0 || modes > 1 {
 		return fmt.Errorf("usage: figures [-quick|-full|-sweep|-plan|-render] [flags]; not %q", args)
 	}
-	m := quickMode
+	m, kind := quickMode, ofModes
 	switch {
 	case *full:
 		m = fullMode
 	case *sweeping:
-		m = sweepMode
+		m, kind = sweepMode, ofSweep
 	}
 	folder, of := "results", ""
 	if *file != "" {
@@ -86,7 +86,7 @@ func command(ctx context.Context, args []string) error {
 		}
 		of = h.Commit
 		if *file == "" {
-			*file = filepath.Join(folder, "results-"+fileName(h.Machine)+".jsonl")
+			*file = filepath.Join(folder, kind+"-"+fileName(h.Machine)+".jsonl")
 		}
 		if *planning {
 			columns, err := columnsOf(*simd, *threads)
@@ -133,7 +133,7 @@ func command(ctx context.Context, args []string) error {
 			return err
 		}
 	}
-	return renderAll(*out, folder, of, os.Stderr)
+	return renderAll(*out, folder, kind, of, os.Stderr)
 }
 
 // columnsOf lists kernel sets and threads, each with each.

@@ -24,6 +24,13 @@ import (
 // written is dropped.
 const schema = 1
 
+// A results file is of one of two kinds, by which its name begins. All files of a kind are of one commit; those of the
+// other kind may be of another, as each takes an hour or two.
+const (
+	ofModes = "results" // of -quick and -full
+	ofSweep = "sweep"   // of -sweep
+)
+
 // errOther is the error of a results file from another commit or machine.
 var errOther = errors.New("the results file is from another commit or machine")
 

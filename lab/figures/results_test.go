@@ -79,23 +79,23 @@ func TestOtherCommit(t *testing.T) {
 	j.close()
 	h.CPU = "another"
 	made(t, filepath.Join(dir, "results-b.jsonl"), h, quickMode)
-	if _, _, err := readAll(dir, ""); err != nil {
+	if _, _, err := readAll(dir, ofModes, ""); err != nil {
 		t.Errorf("another CPU beside the first: %v", err)
 	}
 	h.Commit = "def5678"
 	made(t, filepath.Join(dir, "results-c.jsonl"), h, quickMode)
-	if _, _, err := readAll(dir, ""); !errors.Is(err, errOther) {
+	if _, _, err := readAll(dir, ofModes, ""); !errors.Is(err, errOther) {
 		t.Errorf("another commit beside the first: %v", err)
 	}
 	// what is measured now is rendered, beside a clone's older file
 	for commit, files := range map[string]int{testHeader.Commit: 2, h.Commit: 1} {
-		if list, others, err := readAll(dir, commit); err != nil || len(list) != files || list[0].Commit != commit ||
+		if list, others, err := readAll(dir, ofModes, commit); err != nil || len(list) != files || list[0].Commit != commit ||
 			len(others) != 3-files {
 			t.Errorf("of commit %s: %d files, left out %q, %v", commit, len(list), others, err)
 		}
 	}
 	var log strings.Builder
-	if err := renderAll(t.TempDir(), dir, h.Commit, &log); err != nil || strings.Count(log.String(), "is left out") != 2 {
+	if err := renderAll(t.TempDir(), dir, ofModes, h.Commit, &log); err != nil || strings.Count(log.String(), "is left out") != 2 {
 		t.Errorf("%q, %v", &log, err)
 	}
 }

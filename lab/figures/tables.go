@@ -64,7 +64,7 @@ func prompts(n int) string {
 	return fmt.Sprint(n, " prompts")
 }
 
-// tables are all tables by name; one without results is empty.
+// tables are all tables by name but that of the sweep; one without results is empty.
 func (r *report) tables() map[string]string {
 	return map[string]string{
 		"machines":     r.machines(),
@@ -89,7 +89,6 @@ func (r *report) tables() map[string]string {
 		"assisted":     r.assisted(),
 		"heads":        r.heads(),
 		"receipts":     r.receipts(),
-		"sweep":        r.sweepTable(),
 	}
 }
 

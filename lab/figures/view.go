@@ -47,10 +47,10 @@ func kernelName(simd string) string {
 	return simd
 }
 
-// readAll reads the results files of a folder that are of a commit, and returns the names of those that are of
-// others. With no commit all must be of one.
-func readAll(folder, commit string) (list []*results, others []string, err error) {
-	names, err := filepath.Glob(filepath.Join(folder, "results-*.jsonl"))
+// readAll reads the results files of a kind in a folder that are of a commit, and returns the names of those that are
+// of others. With no commit all must be of one. There may be none.
+func readAll(folder, kind, commit string) (list []*results, others []string, err error) {
+	names, err := filepath.Glob(filepath.Join(folder, kind+"-*.jsonl"))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -70,9 +70,6 @@ func readAll(folder, commit string) (list []*results, others []string, err error
 				list[0].Commit)
 		}
 		list = append(list, r)
-	}
-	if len(list) == 0 {
-		return nil, nil, fmt.Errorf("%s: no results-*.jsonl", folder)
 	}
 	return list, others, nil
 }
@@ -238,17 +235,31 @@ func settingName(drafter, schedule, verify string, length int) string {
 	return setting(drafter, schedule, verify, length).String()
 }
 
-// renderAll writes charts to the folder figures of out, and tables to its documents, from the results in the folder
-// that are of a commit; with no commit all must be of one.
-func renderAll(out, folder, commit string, log io.Writer) error {
-	files, others, err := readAll(folder, commit)
-	if err != nil {
-		return err
+// renderAll writes charts to the folder figures of out, and tables to its documents, from the results in the folder:
+// of the kind that was measured those of the commit, of the other kind, and of both with no commit, all, which must be
+// of one.
+func renderAll(out, folder, measured, commit string, log io.Writer) error {
+	reports := map[string]*report{}
+	for _, kind := range []string{ofModes, ofSweep} {
+		of := ""
+		if kind == measured {
+			of = commit
+		}
+		files, others, err := readAll(folder, kind, of)
+		if err != nil {
+			return err
+		}
+		for _, name := range others {
+			fmt.Fprintf(log, "figures: %s is left out: tables have the figures of one commit, here %s\n", name, of)
+		}
+		reports[kind] = newReport(files)
 	}
-	for _, name := range others {
-		fmt.Fprintf(log, "figures: %s is left out: tables have the figures of one commit, here %s\n", name, commit)
+	r := reports[ofModes]
+	tables := r.tables()
+	tables[ofSweep] = reports[ofSweep].sweepTable()
+	if len(r.files)+len(reports[ofSweep].files) == 0 {
+		return fmt.Errorf("%s: no %s-*.jsonl, no %s-*.jsonl", folder, ofModes, ofSweep)
 	}
-	r := newReport(files)
 	if err := os.MkdirAll(filepath.Join(out, "figures"), 0o755); err != nil {
 		return err
 	}
@@ -265,7 +276,7 @@ func renderAll(out, folder, commit string, log io.Writer) error {
 		} else if err != nil {
 			return err
 		}
-		text2, err := fill(string(text), r.tables())
+		text2, err := fill(string(text), tables)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
