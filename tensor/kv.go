@@ -236,6 +236,15 @@ func (kv *KV) copyPacked(packed, page []byte, at, slots int, pack bool) {
 	}
 }
 
+// copySlots copies the first slots of a page, of as many layers as kv has, to another page.
+func (kv *KV) copySlots(to, from []byte, slots int) {
+	k, v := asm.KRows(kv.shape.Type, kv.shape.HeadDim), asm.VRows(kv.shape.Type, kv.shape.storedDim())
+	for range kv.shape.Layers * kv.shape.Heads {
+		to, from = asm.CopyPositions(to, from, k, slots)
+		to, from = asm.CopyPositions(to, from, v, slots)
+	}
+}
+
 // Share has the first n slots in common with another cache that holds the same numbers there: their whole pages become
 // the other's.
 func (kv *KV) Share(o *KV, n int) {
@@ -487,7 +496,7 @@ func (kv *KV) ForkLayers(n, layers int) (*KV, error) {
 		if old := kv.pages[whole]; old.packed > 0 {
 			fork.copyPacked(old.memory.data, fork.pages[whole].memory.data, 0, old.packed, false)
 		} else {
-			copy(fork.pages[whole].memory.data, old.memory.data)
+			fork.copySlots(fork.pages[whole].memory.data, old.memory.data, n%asm.Page)
 		}
 	}
 	return fork, nil
