@@ -255,7 +255,7 @@ func (a *auto) Stop(d *Draft) bool {
 	if d.before+n-d.forced >= a.requested || a.trial == lane {
 		return true
 	}
-	if !a.known() || !a.priced && n == 1 && a.steps.follow[lane].n == 0 { // the first step alone may have met cold memory
+	if !a.known() || n == 1 && a.steps.follow[lane].n == 0 { // the first step alone may have met cold memory
 		return false
 	}
 	return !a.worth(lane, d.before+n, float64(a.reach[n-1]*l.next()), a.steps.further(lane))

@@ -412,10 +412,14 @@ func (a *auto) stepped(lane int, first bool, seconds float64) {
 		if first {
 			t = &g.steps.lead[lane]
 		}
-		if t.n++; t.n == 1 || a.together && len(a.reach) <= 1 { // what was known was of other passes
+		switch t.n++; {
+		case t.n == 1, a.together && len(a.reach) <= 1: // what was known was of other passes
 			t.mean = seconds
+		case t.n <= stepMeasured:
+			t.mean = min(t.mean, seconds) // the first steps may meet cold memory
+		default:
+			t.mean += float64(stepShare * (seconds - t.mean))
 		}
-		t.mean += float64(stepShare * (seconds - t.mean))
 	}
 }
 
