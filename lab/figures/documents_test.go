@@ -16,7 +16,8 @@ func TestDocumentsAreOfOneCommit(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	for _, name := range []string{"README.md", "docs/PAPERS.md", "docs/BENCHMARKS.md", "docs/SCHEDULE.md"} {
+	for _, name := range documents {
+		name = filepath.Join("docs", name)
 		text, err := os.ReadFile(filepath.Join("../..", name))
 		if err != nil {
 			t.Fatal(err)

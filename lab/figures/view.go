@@ -268,8 +268,8 @@ func renderAll(out, folder, measured, commit string, log io.Writer) error {
 			return err
 		}
 	}
-	for _, name := range []string{filepath.Join(out, "PAPERS.md"), filepath.Join(out, "BENCHMARKS.md"),
-		filepath.Join(out, "SCHEDULE.md"), filepath.Join(filepath.Dir(filepath.Clean(out)), "README.md")} {
+	for _, name := range documents {
+		name = filepath.Join(out, name)
 		text, err := os.ReadFile(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -286,6 +286,9 @@ func renderAll(out, folder, measured, commit string, log io.Writer) error {
 	}
 	return nil
 }
+
+// documents have tables between marks; their names are relative to the documentation's folder.
+var documents = []string{"PAPERS.md", "BENCHMARKS.md", "SCHEDULE.md", "SPECULATION.md", "../README.md"}
 
 const (
 	beginMark = "<!-- figures: "
