@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,16 +77,34 @@ func cells(list []experiment, c column, first bool, m mode) (keys []key) {
 		keys = append(keys, x.keys(x.quick, c.String(), first)...)
 	}
 	if m == fullMode {
-		for _, x := range list {
-			for _, k := range x.keys(x.full, c.String(), first) {
-				if !slices.Contains(keys, k) {
-					keys = append(keys, k)
-				}
-			}
-		}
+		keys = append(keys, evenly(list, c, first, keys)...)
 	}
 	return keys
 }
+
+// evenly lists the full mode's cells that are not among the quick mode's, so that a run that ends early has measured
+// about the same part of each experiment.
+func evenly(list []experiment, c column, first bool, quick []key) (keys []key) {
+	type placed struct {
+		key
+		at float64 // which part of the experiment's cells come before it
+	}
+	var all []placed
+	for _, x := range list {
+		own := slices.DeleteFunc(x.keys(x.full, c.String(), first), func(k key) bool { return slices.Contains(quick, k) })
+		for i, k := range own {
+			all = append(all, placed{k, float64(i) / float64(len(own))})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b placed) int { return cmp.Compare(a.at, b.at) })
+	for _, p := range all {
+		keys = append(keys, p.key)
+	}
+	return keys
+}
+
+// sessions are the parts of the full mode's cells; in each a pair is opened once.
+const sessions = 4
 
 // run measures what the journal lacks: the quick mode's cells first, then the full mode's, each on all columns in turn.
 // Cells that are to be measured again because something disturbed them come last.
@@ -108,8 +127,14 @@ func (l *lab) run(list []experiment, m mode) error {
 			continue
 		}
 		slices.SortStableFunc(missing, func(a, b key) int { return min(1, l.journal.tries[a]) - min(1, l.journal.tries[b]) })
-		if err := l.session(list, missing); err != nil {
-			return err
+		parts := 1
+		if stage == fullMode {
+			parts = sessions
+		}
+		for part := range slices.Chunk(missing, (len(missing)+parts-1)/parts) {
+			if err := l.session(list, part); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
