@@ -3,8 +3,10 @@ package engine
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/internal/randommodel"
 )
 
@@ -33,6 +35,7 @@ func TestPublishedFilesHaveMore(t *testing.T) {
 		return eval(t, newSession(t, m, SessionOptions{}), ids, nil, All)
 	}
 	gemma4 := askedFor{arch: "gemma4", layers: 6, keys: randommodel.Recipes()["gemma4"].Keys}
+	latent := all["mistral4"].and(modelKeys{"rope.scaling.yarn_log_multiplier": float32(0.1)})
 	for name, c := range map[string][2]askedFor{
 		// Gemma 4 E2B and E4B
 		"keys and values of layers that use another's": {gemma4, gemma4.and(nil,
@@ -43,7 +46,30 @@ func TestPublishedFilesHaveMore(t *testing.T) {
 			"rope.dimension_count": uint32(84), "rope.freq_base": float32(1e4), "rope.scaling.finetuned": false})},
 		"the like with experts": {all["nemotron_h_moe"], all["nemotron_h_moe"].and(modelKeys{
 			"rope.dimension_count": uint32(84)})},
+		"the magnitude that follows": {latent, latent.and(modelKeys{yarnMagnitude: float32(1)})},
 	} {
 		sameBits(t, name, logits(c[1], name+", published"), logits(c[0], name))
+	}
+}
+
+// TestKeysThatMustSaySomething: a file that does not say what its model is, or says what no such model is, is refused
+// by the key.
+func TestKeysThatMustSaySomething(t *testing.T) {
+	all := askedModels()
+	for _, c := range []struct {
+		a    askedFor
+		more modelKeys
+		key  string
+	}{
+		{all["mistral4"], modelKeys{yarnMagnitude: float32(1)}, "mistral4." + yarnMagnitude},
+		{all["mistral4"], modelKeys{yarnMagnitude: float32(1.5), "rope.scaling.yarn_log_multiplier": float32(0.1)},
+			"mistral4." + yarnMagnitude},
+	} {
+		a := c.a.and(c.more)
+		_, err := Describe(headerOf(t, a.kvs(a.all()), []gguf.TensorSource{
+			randommodel.Tensor(1, "blk.3.attn_norm.weight", 1, 0, randommodel.Width)}, "said.gguf"))
+		if err == nil || !strings.Contains(err.Error(), "said.gguf") || !strings.Contains(err.Error(), `"`+c.key+`"`) {
+			t.Errorf("%s: %v", c.key, err)
+		}
 	}
 }
