@@ -52,6 +52,40 @@ func TestPublishedFilesHaveMore(t *testing.T) {
 	}
 }
 
+// TestWindowsOfLaguna: Laguna M.1 has no windows; a number says after how many layers comes one without.
+func TestWindowsOfLaguna(t *testing.T) {
+	rt, laguna := newRuntime(t, RuntimeOptions{Threads: 1}), askedModels()["laguna"]
+	without := modelKeys{"attention.sliding_window": nil, "rope.dimension_count_swa": nil, "rope.freq_base_swa": nil}
+	const pattern = "attention.sliding_window_pattern"
+	for name, c := range map[string]struct {
+		keys     modelKeys
+		windowed []int // layers
+	}{
+		"as published": {nil, []int{1, 2, 3}},
+		"none":         {without, nil},
+		"every second": {modelKeys{pattern: uint32(2)}, []int{1, 3}},
+		"one by one":   {modelKeys{pattern: []bool{true, false, true, false}}, []int{0, 2}},
+		"zero is none": {modelKeys{"attention.sliding_window": uint32(0), "rope.dimension_count_swa": nil,
+			"rope.freq_base_swa": nil}, nil},
+		"all but first": {modelKeys{pattern: uint32(5)}, []int{1, 2, 3}},
+	} {
+		m, err := openBytes(t, rt, laguna.and(c.keys).file(t, "laguna "+name), "laguna.gguf", Options{})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		var windowed []int
+		for _, cache := range m.caches {
+			if cache.window > 0 {
+				windowed = append(windowed, cache.layers...)
+			}
+		}
+		if slices.Sort(windowed); !slices.Equal(windowed, c.windowed) {
+			t.Errorf("%s: windows in layers %d, expected %d", name, windowed, c.windowed)
+		}
+	}
+}
+
 // TestKeysThatMustSaySomething: a file that does not say what its model is, or says what no such model is, is refused
 // by the key.
 func TestKeysThatMustSaySomething(t *testing.T) {
