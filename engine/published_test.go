@@ -46,6 +46,8 @@ func TestPublishedFilesHaveMore(t *testing.T) {
 			"rope.dimension_count": uint32(84), "rope.freq_base": float32(1e4), "rope.scaling.finetuned": false})},
 		"the like with experts": {all["nemotron_h_moe"], all["nemotron_h_moe"].and(modelKeys{
 			"rope.dimension_count": uint32(84)})},
+		"one expert": {askedFor{arch: "hunyuan-dense"}, askedFor{arch: "hunyuan-dense"}.and(modelKeys{
+			"expert_count": uint32(1), "expert_used_count": uint32(1)})},
 		"the magnitude that follows": {latent, latent.and(modelKeys{yarnMagnitude: float32(1)})},
 	} {
 		sameBits(t, name, logits(c[1], name+", published"), logits(c[0], name))
@@ -95,7 +97,12 @@ func TestKeysThatMustSaySomething(t *testing.T) {
 		more modelKeys
 		key  string
 	}{
+		{all["mellum"], modelKeys{"attention.sliding_window_pattern": nil}, "mellum.attention.sliding_window_pattern"},
+		{all["llama4"], modelKeys{"expert_count": nil, "expert_used_count": nil, "expert_feed_forward_length": nil},
+			"llama4.expert_count"},
+		{askedFor{arch: "hunyuan-dense"}, modelKeys{"expert_count": uint32(2)}, "hunyuan-dense.expert_count"},
 		{all["mistral4"], modelKeys{yarnMagnitude: float32(1)}, "mistral4." + yarnMagnitude},
+		{all["qwen3vlmoe"], modelKeys{"rope.dimension_sections": []int32{3, 3, 1, 1}}, "qwen3vlmoe.rope.dimension_sections"},
 		{all["mistral4"], modelKeys{yarnMagnitude: float32(1.5), "rope.scaling.yarn_log_multiplier": float32(0.1)},
 			"mistral4." + yarnMagnitude},
 	} {
