@@ -216,9 +216,13 @@ func (t *Task) checkSampling() error {
 	return t.m.checkIDs("stop_token_ids", t.r.Ends)
 }
 
-// setEnds says in the sampling which tokens end answers, which of them are not chosen, and until when.
+// setEnds says in the sampling which tokens end answers, which of them are not chosen, and until when; and which others
+// the model's file says are never chosen.
 func (t *Task) setEnds() {
 	s := &t.r.Sampling
+	if more := t.m.tok.Suppressed(); len(more) > 0 {
+		s.Banned = append(slices.Clone(s.Banned), more...)
+	}
 	if t.r.IgnoreEOS {
 		s.Banned = append(slices.Clone(s.Banned), t.m.ends...)
 	}
