@@ -62,7 +62,7 @@ type ropeKeys uint8
 
 const (
 	freqFactors    ropeKeys = 1 << iota // rope_freqs.weight
-	longrope                            // rope.scaling.type "longrope": rope_factors_long.weight, rope_factors_short.weight
+	longrope                            // rope.scaling.type "longrope": rope_factors_long and rope_factors_short
 	longropeOnly                        // those are there whatever the type is
 	yarnMultiplier                      // rope.scaling.yarn_log_multiplier, as in the table of angles
 	ownMagnitude                        // the magnitude of YaRN's angles is the family's own affair
