@@ -17,6 +17,10 @@ var fimMarks = [...]struct{ prefix, suffix, middle, file, repo string }{
 	{"▁<PRE>", "▁<SUF>", "▁<MID>", "", ""},                            // Code Llama
 }
 
+// infillEnds are the marks at which a filled gap ends: models go on with the next file behind them.
+var infillEnds = []string{"<|fim_pad|>", "<fim_pad>", "<fim-pad>", "<|file_sep|>", "<|file_separator|>", "<file_sep>",
+	"<|repo_name|>", "<repo_name>", "<reponame>"}
+
 // Infills reports whether the model can fill a gap ([Request].Infill).
 func (m *Model) Infills() bool {
 	_, err := m.infill(&Infill{}, "")

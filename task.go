@@ -216,9 +216,13 @@ func (t *Task) checkSampling() error {
 	return t.m.checkIDs("stop_token_ids", t.r.Ends)
 }
 
-// setEnds says in the sampling which tokens end answers, which of them are not chosen, and until when.
+// setEnds says in the sampling which tokens end answers, which of them are not chosen, and until when; and which others
+// the model's file says are never chosen.
 func (t *Task) setEnds() {
 	s := &t.r.Sampling
+	if more := t.m.tok.Suppressed(); len(more) > 0 {
+		s.Banned = append(slices.Clone(s.Banned), more...)
+	}
 	if t.r.IgnoreEOS {
 		s.Banned = append(slices.Clone(s.Banned), t.m.ends...)
 	}
@@ -513,7 +517,8 @@ func (t *Task) decoderOptions() speculative.Options {
 	return o
 }
 
-// isEnd tells the tokens that end an answer: the request's, the vocabulary's, and marks of the conversation's format.
+// isEnd tells the tokens that end an answer: the request's, the vocabulary's, marks of the conversation's format, and
+// of a filled gap those of another file.
 // With IgnoreEOS the request's are left.
 func (t *Task) isEnd() func(int32) bool {
 	more := t.moreEnds()
@@ -525,11 +530,18 @@ func (t *Task) isEnd() func(int32) bool {
 
 // moreEnds are the tokens that end an answer beside the vocabulary's.
 func (t *Task) moreEnds() []int32 {
-	if t.format == nil || t.r.IgnoreEOS {
+	var marks []string
+	if t.format != nil {
+		marks = t.format.EndMarks()
+	}
+	if t.r.Infill != nil {
+		marks = slices.Concat(marks, infillEnds)
+	}
+	if len(marks) == 0 || t.r.IgnoreEOS {
 		return t.r.Ends
 	}
 	ends := slices.Clone(t.r.Ends)
-	for _, mark := range t.format.EndMarks() {
+	for _, mark := range marks {
 		if id, ok := t.m.tok.ID(mark); ok {
 			ends = append(ends, id)
 		}

@@ -40,6 +40,7 @@ type Config struct {
 	BOS, EOS, UNK int32
 	SEP           int32   // separates the texts of a pair; ends a bert model's text (seperator_token_id)
 	EOG           []int32 // more ids that end a generation, beside EOS and the well-known tokens
+	Suppressed    []int32 // ids that a generation never chooses (suppress_tokens)
 
 	// AddBOS and AddEOS are what AddSpecial adds, and what EncodePair puts in front of the first text and behind
 	// each; AddSEP is what it puts between them. AddSpecial puts BOS and SEP around a bert model's text in any case.
@@ -146,6 +147,7 @@ func newTokenizer(c Config) (*Tokenizer, error) {
 		ids: make(map[string]int32, len(c.Tokens)),
 		bos: c.BOS, eos: c.EOS, unk: c.UNK, sep: c.SEP,
 		addBOS: c.AddBOS, addEOS: c.AddEOS, addSEP: c.AddSEP,
+		suppressed: slices.Compact(slices.Sorted(slices.Values(c.Suppressed))),
 	}
 	for i, s := range t.tokens {
 		if s == "" {
@@ -211,6 +213,11 @@ func checkIDs(c *Config) error {
 		if id < 0 || int(id) >= n {
 			return fmt.Errorf("end-of-generation token %d of %d: %d is outside the vocabulary of %d tokens", i, len(c.EOG), id,
 				n)
+		}
+	}
+	for i, id := range c.Suppressed {
+		if id < 0 || int(id) >= n {
+			return fmt.Errorf("tokenizer.ggml.suppress_tokens[%d]: %d is outside the vocabulary of %d tokens", i, id, n)
 		}
 	}
 	for i, id := range c.StripAfter {

@@ -7,7 +7,7 @@ import "slices"
 var endMarks = []string{
 	"<|endoftext|>", "<|end_of_text|>", "<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>",
 	"<|calls|>", "<|flush|>", "<end_of_turn>", "<turn|>", "<|tool_response>", "<end_of_utterance>",
-	"<｜end▁of▁sentence｜>",
+	"<｜end▁of▁sentence｜>", "[e~[",
 }
 
 // controlEndMarks end a generation where the file says that they are control tokens.

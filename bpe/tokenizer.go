@@ -18,7 +18,7 @@ type Tokenizer struct {
 	encoder encoder
 
 	bos, eos, unk, sep     int32
-	eog                    []int32 // ascending
+	eog, suppressed        []int32 // ascending
 	addBOS, addEOS, addSEP bool
 	spacePrefix            bool
 	stripAfter             map[int32]bool // special tokens that take the white space behind them
@@ -203,6 +203,10 @@ func (t *Tokenizer) IsEOG(id int32) bool {
 	_, ok := slices.BinarySearch(t.eog, id)
 	return ok
 }
+
+// Suppressed are the ids that the vocabulary's file says are never to be chosen, such as those of pictures,
+// ascending. It is for whoever chooses: Decode and Encode know them as other tokens.
+func (t *Tokenizer) Suppressed() []int32 { return slices.Clone(t.suppressed) }
 
 // IsControl reports whether id is a control token: it marks structure and has no text.
 func (t *Tokenizer) IsControl(id int32) bool { return t.has(id) && t.types[id] == TypeControl }

@@ -33,7 +33,7 @@ func latentFamily(l *loader, c *Config, form latentForm) family {
 	width := l.integerOr("expert_feed_forward_length", c.FeedForward)
 	f := family{
 		norms: normParts{kind: rmsNorm{}},
-		rope:  ropeParts{pairing: pairs},
+		rope:  ropeParts{pairing: pairs, keys: ownMagnitude},
 		feed: feedParts{gate: gated, experts: l.experts(c, l.byKeys(form.absent, expertOptions{
 			width: width, dense: l.leadingDense(),
 		}))},
@@ -45,6 +45,10 @@ func latentFamily(l *loader, c *Config, form latentForm) family {
 	multiplier := float32(0)
 	if !form.plain {
 		multiplier = l.floatOr("rope.scaling.yarn_log_multiplier", 0) / 0.1
+	}
+	one := multiplier != 0 && (multiplier == 1 || !form.reduced) // latentScaling's magnitude of the angles is 1
+	if x := l.floatOr(yarnMagnitude, 0); l.ok() && x != 0 && !(one && x == 1) {
+		l.fail(yarnMagnitude, ErrUnsupported, "%v", x)
 	}
 	sharper, length := l.floatOr("attention.temperature_scale", 0), l.integerOr("attention.temperature_length", 0)
 	if l.ok() && sharper != 0 && length < 1 {

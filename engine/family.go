@@ -61,11 +61,12 @@ const (
 type ropeKeys uint8
 
 const (
-	freqFactors  ropeKeys = 1 << iota // rope_freqs.weight
-	longrope                          // rope.scaling.type "longrope": rope_factors_long.weight, rope_factors_short.weight
-	longropeOnly                      // those are there whatever the type is
-	yarnBounds                        // the keys of YaRN's bounds
-	alphaKey                          // rope.scaling.alpha
+	freqFactors    ropeKeys = 1 << iota // rope_freqs.weight
+	longrope                            // rope.scaling.type "longrope": rope_factors_long and rope_factors_short
+	longropeOnly                        // those are there whatever the type is
+	yarnMultiplier                      // rope.scaling.yarn_log_multiplier, as in the table of angles
+	ownMagnitude                        // the magnitude of YaRN's angles is the family's own affair
+	alphaKey                            // rope.scaling.alpha
 )
 
 // attentionParts are those of attention.

@@ -179,15 +179,6 @@ func (b *build) altUpBlock(i int, w *gemma4Windows, sharing int, deviations floa
 		attnPostNorm: b.norm(n+"post_attention_norm", d), ffnNorm: b.norm(n+"ffn_norm", d),
 		ffnPostNorm: b.norm(n+"post_ffw_norm", d),
 	}
-	if i >= b.layers-sharing { // they may be in the files, and are not used
-		kv := b.kvHeads[i] * b.c.HeadDim
-		for name, dims := range map[string][]int{"attn_k.weight": {d, kv}, "attn_v.weight": {d, kv},
-			"attn_k_norm.weight": {b.c.HeadDim}} {
-			if b.holds(n + name) {
-				b.tensor(n+name, dims...)
-			}
-		}
-	}
 	ffn := b.feedForward(n, "", b.ffn[i])
 	if sparse {
 		ffn.act = topGates{deviations}

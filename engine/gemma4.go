@@ -155,6 +155,7 @@ func (b *build) gemma4Attention(i int, w *gemma4Windows, sharing int) mixer {
 	heads, kvHeads := a.heads*dim, a.kvHeads*dim
 	a.q = b.linear(n+"attn_q", heads, d)
 	if i >= b.layers-sharing {
+		b.unused(n, map[string][]int{"attn_k": {d, kvHeads}, "attn_v": {d, kvHeads}, "attn_k_norm": {dim}})
 		a.o, a.qNorm = b.linear(n+"attn_output", d, heads), b.norm(n+"attn_q_norm", dim)
 		a.cache, a.scores.Layer = b.source(i, b.layers-sharing-1, a)
 		return &borrowing{a}
@@ -168,6 +169,18 @@ func (b *build) gemma4Attention(i int, w *gemma4Windows, sharing int) mixer {
 	a.qNorm, a.kNorm = b.norm(n+"attn_q_norm", dim), b.norm(n+"attn_k_norm", dim)
 	a.cache, a.scores.Layer = b.place(i, a.kvHeads, dim, window)
 	return l
+}
+
+// unused notes tensors of a block that may be in the files and that nothing is computed with: the keys and values of
+// layers that use another's, which the published files of Gemma 3n and of Gemma 4 E2B and E4B have.
+func (l *loader) unused(block string, dims map[string][]int) {
+	for name, d := range dims {
+		if name = block + name; l.holds(name + ".weight") {
+			l.tensor(name+".weight", d...)
+			l.find(name + ".scale")
+			l.find(name + ".input_scale")
+		}
+	}
 }
 
 // source is where layer i finds the keys and values that it shares: those of the last layer of its kind that has some

@@ -42,5 +42,8 @@ func (l *loader) sections() bool {
 	if l.ok() && !ok {
 		l.fail(key, ErrValue, "%v", v)
 	}
+	if l.ok() && len(list) > 3 && list[3] != 0 {
+		l.fail(key, ErrUnsupported, "%d: positions of a fourth kind, which text does not have", list)
+	}
 	return len(list) > 1 && list[0] > 0 && list[1] > 0
 }

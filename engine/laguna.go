@@ -2,12 +2,14 @@ package engine
 
 import "github.com/specgo/spec/tensor"
 
-// laguna is Laguna (Poolside): windows in three of four layers, which have more heads and another rotation; gates of
-// attention's result; experts behind plain layers.
+// laguna is Laguna (Poolside): windows in all layers but the first of four, which have more heads and another rotation;
+// gates of attention's result; experts behind plain layers.
 func laguna(l *loader, c *Config) family {
 	f := qwen3(l, c)
-	f.attention.window = l.integer("attention.sliding_window")
-	f.attention.windowed = l.fixedWindow(func(layer int) bool { return layer%4 != 0 })
+	if f.attention.window = l.integerOr("attention.sliding_window", 0); f.attention.window > 0 { // M.1 has none
+		f.attention.windowed, f.rope.windowUnscaled = l.windowAfter(4), true
+		f.rope.windowDims = l.integerOr("rope.dimension_count_swa", l.integerOr("rope.dimension_count", c.HeadDim))
+	}
 	f.attention.own = func(b *build, i int) mixer {
 		each := 1 // of a head: some layers have a gate for each of its numbers
 		if t, ok := l.f.Tensor(l.block(i) + "attn_gate.weight"); ok && len(t.Dims) == 2 &&
@@ -16,8 +18,6 @@ func laguna(l *loader, c *Config) family {
 		}
 		return b.outputGate(i, each, tensor.Softplus)
 	}
-	f.rope.windowUnscaled = true
-	f.rope.windowDims = l.integerOr("rope.dimension_count_swa", l.integerOr("rope.dimension_count", c.HeadDim))
 	width := l.integerOr("expert_feed_forward_length", c.FeedForward)
 	o := l.byKeys(gateSigmoid, expertOptions{width: width, mustChoose: true, dense: l.leadingDense()})
 	o.shared = l.integerOr("expert_shared_feed_forward_length", width*l.integerOr("expert_shared_count", 1))

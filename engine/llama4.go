@@ -29,10 +29,10 @@ func llama4(l *loader, c *Config) family {
 		return a
 	}
 	step, width := l.integer("interleave_moe_layer_step"), l.integerOr("expert_feed_forward_length", c.FeedForward)
-	f.feed.experts = l.experts(c, expertOptions{
+	f.feed.experts = l.required(l.experts(c, expertOptions{
 		width: width, gating: l.llama4Gating(), shared: width, weighInputs: true,
 		dense: func(layer int) bool { return (layer+1)%step != 0 },
-	})
+	}))
 	return f
 }
 

@@ -7,7 +7,7 @@ func mistral3(l *loader, c *Config) family {
 	scale, original := l.floatOr("attention.temperature_scale", 0), l.originalContext(c)
 	f := family{
 		norms: normParts{kind: rmsNorm{}},
-		rope:  ropeParts{pairing: pairs, keys: freqFactors | longrope | yarnBounds},
+		rope:  ropeParts{pairing: pairs, keys: freqFactors | longrope | yarnMultiplier},
 		feed:  feedParts{gate: gated},
 	}
 	if scale != 0 {

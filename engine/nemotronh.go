@@ -7,6 +7,7 @@ func nemotronH(l *loader, c *Config) family {
 		norms: normParts{kind: rmsNorm{}, at: atMixer},
 		feed:  feedParts{activation: reluSquared},
 	}
+	l.ignoreKeys("rope.") // nothing is rotated; the converter writes them all the same
 	s := l.mambaSizes()
 	f.mixer = func(b *build, i int) mixer {
 		switch {

@@ -83,16 +83,18 @@ func (r *reference) rotate(x []float64, headDim, position, layer int) {
 	}
 	low, high := 0.0, 0.0
 	if kind == "yarn" {
-		fast, slow, multiplier := 32.0, 1.0, 0.0
-		if r.arch == "mistral3" || r.f.Has(r.arch+".rope.scaling.yarn_beta_fast") {
-			fast, slow = r.number("rope.scaling.yarn_beta_fast", 32), r.number("rope.scaling.yarn_beta_slow", 1)
+		fast, slow := r.number("rope.scaling.yarn_beta_fast", 32), r.number("rope.scaling.yarn_beta_slow", 1)
+		multiplier := 0.0
+		if r.arch == "mistral3" {
 			multiplier = r.number("rope.scaling.yarn_log_multiplier", 0)
 		}
 		pair := func(turns float64) float64 {
 			return float64(n) * math.Log(original/(turns*2*math.Pi)) / (2 * math.Log(base))
 		}
 		low, high = math.Max(0, math.Floor(pair(fast))), math.Min(float64(n-1), math.Ceil(pair(slow)))
-		if scale > 1 {
+		if said := r.number(yarnMagnitude, 0); said > 0 {
+			magnitude *= said
+		} else if scale > 1 {
 			magnitude *= (1 + 0.1*math.Log(scale)) / (1 + 0.1*multiplier*math.Log(scale))
 		}
 	}

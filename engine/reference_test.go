@@ -45,6 +45,10 @@ func TestReference(t *testing.T) {
 			}
 		}
 	}
+	yarn := func(changes ...func(*randommodel.Shape)) func(*randommodel.Shape) {
+		return all(append(changes, key("rope.scaling.type", "yarn"), key("rope.scaling.factor", float32(4)),
+			key("rope.scaling.original_context_length", uint32(64)))...)
+	}
 	only := func(bias string) func(*randommodel.Shape) { // the biases of one matrix
 		return func(s *randommodel.Shape) {
 			s.Biases = true
@@ -57,22 +61,26 @@ func TestReference(t *testing.T) {
 	}
 	type change = func(*randommodel.Shape)
 	llama := map[string]change{
-		"untied":                 func(s *randommodel.Shape) { s.Untied = true },
-		"q bias":                 only("attn_q"),
-		"k bias":                 only("attn_k"),
-		"v bias":                 only("attn_v"),
-		"o bias":                 only("attn_output"),
-		"gate bias":              only("ffn_gate"),
-		"up bias":                only("ffn_up"),
-		"down bias":              only("ffn_down"),
-		"all biases":             func(s *randommodel.Shape) { s.Biases = true },
-		"freq_base":              key("rope.freq_base", float32(500)),
-		"epsilon":                key("attention.layer_norm_rms_epsilon", float32(0.1)),
-		"factors":                func(s *randommodel.Shape) { s.Factors = true },
-		"linear":                 func(s *randommodel.Shape) { s.Scaling = 4 },
-		"factor without a type":  key("rope.scaling.factor", float32(4)),
-		"scale_linear":           key("rope.scale_linear", float32(4)),
-		"attn_factor":            key("rope.scaling.attn_factor", float32(1.3)),
+		"untied":                func(s *randommodel.Shape) { s.Untied = true },
+		"q bias":                only("attn_q"),
+		"k bias":                only("attn_k"),
+		"v bias":                only("attn_v"),
+		"o bias":                only("attn_output"),
+		"gate bias":             only("ffn_gate"),
+		"up bias":               only("ffn_up"),
+		"down bias":             only("ffn_down"),
+		"all biases":            func(s *randommodel.Shape) { s.Biases = true },
+		"freq_base":             key("rope.freq_base", float32(500)),
+		"epsilon":               key("attention.layer_norm_rms_epsilon", float32(0.1)),
+		"factors":               func(s *randommodel.Shape) { s.Factors = true },
+		"linear":                func(s *randommodel.Shape) { s.Scaling = 4 },
+		"factor without a type": key("rope.scaling.factor", float32(4)),
+		"scale_linear":          key("rope.scale_linear", float32(4)),
+		"attn_factor":           key("rope.scaling.attn_factor", float32(1.3)),
+		"YaRN":                  yarn(),
+		"YaRN's magnitude":      yarn(key(yarnMagnitude, float32(1.5))),
+		"YaRN's bounds": yarn(key("rope.scaling.yarn_beta_fast", float32(4)),
+			key("rope.scaling.yarn_beta_slow", float32(2))),
 		"no scaling":             all(key("rope.scaling.type", "none"), key("rope.scaling.factor", float32(4))),
 		"factors, linear, part":  func(s *randommodel.Shape) { s.Factors, s.Scaling, s.RopeDims = true, 2, 8 },
 		"part of a head":         func(s *randommodel.Shape) { s.RopeDims = 8 },

@@ -107,6 +107,9 @@ func (l *loader) originalContext(c *Config) int {
 	return n
 }
 
+// yarnMagnitude is the key of a magnitude of YaRN's angles that does not follow from the factor.
+const yarnMagnitude = "rope.scaling.yarn_attn_factor"
+
 // ropeScaling reads rope.scaling.* into o and returns the name of the tensor of frequency factors, "" if there is
 // none. A factor without a type is linear; without a factor there is no scaling.
 func (l *loader) ropeScaling(c *Config, keys ropeKeys, o *tensor.RopeOptions) (factors string) {
@@ -136,11 +139,14 @@ func (l *loader) ropeScaling(c *Config, keys ropeKeys, o *tensor.RopeOptions) (f
 		o.Scale = 1
 	case kind == "linear":
 	case kind == "yarn":
-		o.Yarn = tensor.Yarn{Original: float64(original), Fast: 32, Slow: 1}
-		if r := &l.options.Rope; keys&yarnBounds != 0 || r.Fast != 0 || r.Slow != 0 {
-			o.Yarn.Fast = float64(l.positive("rope.scaling.yarn_beta_fast", 32))
-			o.Yarn.Slow = float64(l.positive("rope.scaling.yarn_beta_slow", 1))
+		o.Yarn = tensor.Yarn{Original: float64(original), Fast: float64(l.positive("rope.scaling.yarn_beta_fast", 32)),
+			Slow: float64(l.positive("rope.scaling.yarn_beta_slow", 1))}
+		if keys&yarnMultiplier != 0 {
 			o.Yarn.LogMultiplier = float64(l.floatOr("rope.scaling.yarn_log_multiplier", 0))
+		}
+		if magnitude := l.floatOr(yarnMagnitude, 0); magnitude != 0 && keys&ownMagnitude == 0 {
+			o.Magnitude *= float64(magnitude)
+			o.Yarn.LogMultiplier = 1 // by which YaRN's own magnitude is 1
 		}
 	case kind == "longrope" && keys&(longrope|longropeOnly) != 0:
 	default:

@@ -70,11 +70,31 @@ func TestTokenizerKeys(t *testing.T) {
 	}
 }
 
+// TestSuppressedTokens: those of suppress_tokens, each once, and one outside the vocabulary is refused by its place.
+func TestSuppressedTokens(t *testing.T) {
+	read := func(v gguf.Value) (*bpe.Tokenizer, error) {
+		return ReadTokenizer(tokenizerFile(t, gguf.KV{Key: "tokenizer.ggml.suppress_tokens", Value: v}))
+	}
+	for _, v := range []gguf.Value{[]int32{6, 3, 6}, []uint32{3, 6}} {
+		if tok, err := read(v); err != nil || !slices.Equal(tok.Suppressed(), []int32{3, 6}) {
+			t.Errorf("%v: %v", v, err)
+		}
+	}
+	for _, id := range []int32{-1, 8} {
+		if _, err := read([]int32{3, id}); err == nil || !strings.Contains(err.Error(), "suppress_tokens[1]") {
+			t.Errorf("%d: %v", id, err)
+		}
+	}
+	if tok, err := ReadTokenizer(tokenizerFile(t)); err != nil || len(tok.Suppressed()) > 0 {
+		t.Errorf("without the key: %v", err)
+	}
+}
+
 // TestTokenizerKeysHaveTheirTypes: a key of another type is an error that names it, whichever it is.
 func TestTokenizerKeysHaveTheirTypes(t *testing.T) {
 	for _, name := range []string{"pre", "bos_token_id", "eos_token_id", "unknown_token_id", "add_bos_token",
 		"add_eos_token",
-		"add_sep_token", "add_space_prefix", "remove_extra_whitespaces", "eot_token_id", "eom_token_id"} {
+		"add_sep_token", "add_space_prefix", "remove_extra_whitespaces", "eot_token_id", "eom_token_id", "suppress_tokens"} {
 		name = "tokenizer.ggml." + name
 		_, err := ReadTokenizer(tokenizerFile(t, gguf.KV{Key: name, Value: []float32{1}}))
 		if !errors.Is(err, gguf.ErrType) || !strings.Contains(err.Error(), name) {

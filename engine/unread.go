@@ -92,10 +92,11 @@ var ignored = map[string]string{
 	"*.rope.scaling.finetuned": "says how the model was trained; Granite alone decides by it whether to " +
 		"rotate",
 	"*.rope.scaling.original_context_length": "used by YaRN and longrope only, whose loaders ask for it",
-	"*.rope.scaling.yarn_beta_fast": "the reference reads it for mistral3 only; its default is what other " +
-		"files hold",
-	"*.rope.scaling.yarn_beta_slow":      "likewise",
-	"*.rope.scaling.yarn_log_multiplier": "likewise",
+	"*.rope.scaling.yarn_beta_fast":          "used by YaRN only, whose loader asks for it",
+	"*.rope.scaling.yarn_beta_slow":          "likewise",
+	"*.rope.scaling.yarn_attn_factor":        "likewise",
+	"*.rope.scaling.yarn_log_multiplier": "the reference reads it for mistral3 and latent attention, whose loaders ask " +
+		"for it",
 	"*.attention.layer_norm_epsilon":     "of the kind of norm that the architecture does not have",
 	"*.attention.layer_norm_rms_epsilon": "likewise",
 	"*.attention.group_norm_epsilon":     "likewise",

@@ -81,6 +81,7 @@ func Read(f *gguf.File) (*bpe.Tokenizer, error) {
 	if gemma4 { // the first files say false, which is wrong, and the reference engine ignores it
 		c.AddBOS = true
 	}
+	read(f, prefix+"suppress_tokens", f.Int32s, &c.Suppressed, &err)
 	for _, key := range []string{"eot_token_id", "eom_token_id"} {
 		end := int32(-1)
 		read(f, prefix+key, id, &end, &err)

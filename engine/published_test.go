@@ -1,0 +1,116 @@
+package engine
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/randommodel"
+)
+
+// and is a with more keys and tensors.
+func (a askedFor) and(keys modelKeys, also ...string) askedFor {
+	all := maps.Clone(a.keys)
+	if all == nil {
+		all = modelKeys{}
+	}
+	maps.Copy(all, keys)
+	a.keys, a.also = all, append(slices.Clone(a.also), also...)
+	return a
+}
+
+// TestPublishedFilesHaveMore: what the published files of a family have, and no part of the model is made of, changes
+// no bit.
+func TestPublishedFilesHaveMore(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
+	all, ids := askedModels(), randomTokens(25, randommodel.Vocab, 5)
+	logits := func(a askedFor, name string) []float32 {
+		t.Helper()
+		m, err := openBytes(t, rt, a.file(t, name), name+".gguf", Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return eval(t, newSession(t, m, SessionOptions{}), ids, nil, All)
+	}
+	gemma4 := askedFor{arch: "gemma4", layers: 6, keys: randommodel.Recipes()["gemma4"].Keys}
+	latent := all["mistral4"].and(modelKeys{"rope.scaling.yarn_log_multiplier": float32(0.1)})
+	for name, c := range map[string][2]askedFor{
+		// Gemma 4 E2B and E4B
+		"keys and values of layers that use another's": {gemma4, gemma4.and(nil,
+			"blk.4.attn_k.weight", "blk.4.attn_v.weight", "blk.4.attn_k_norm.weight",
+			"blk.5.attn_k.weight", "blk.5.attn_v.weight", "blk.5.attn_k_norm.weight")},
+		// Nemotron Nano 2 and 3
+		"positions of a model without": {all["nemotron_h"], all["nemotron_h"].and(modelKeys{
+			"rope.dimension_count": uint32(84), "rope.freq_base": float32(1e4), "rope.scaling.finetuned": false})},
+		"the like with experts": {all["nemotron_h_moe"], all["nemotron_h_moe"].and(modelKeys{
+			"rope.dimension_count": uint32(84)})},
+		"one expert": {askedFor{arch: "hunyuan-dense"}, askedFor{arch: "hunyuan-dense"}.and(modelKeys{
+			"expert_count": uint32(1), "expert_used_count": uint32(1)})},
+		"the magnitude that follows": {latent, latent.and(modelKeys{yarnMagnitude: float32(1)})},
+	} {
+		sameBits(t, name, logits(c[1], name+", published"), logits(c[0], name))
+	}
+}
+
+// TestWindowsOfLaguna: Laguna M.1 has no windows; a number says after how many layers comes one without.
+func TestWindowsOfLaguna(t *testing.T) {
+	rt, laguna := newRuntime(t, RuntimeOptions{Threads: 1}), askedModels()["laguna"]
+	without := modelKeys{"attention.sliding_window": nil, "rope.dimension_count_swa": nil, "rope.freq_base_swa": nil}
+	const pattern = "attention.sliding_window_pattern"
+	for name, c := range map[string]struct {
+		keys     modelKeys
+		windowed []int // layers
+	}{
+		"as published": {nil, []int{1, 2, 3}},
+		"none":         {without, nil},
+		"every second": {modelKeys{pattern: uint32(2)}, []int{1, 3}},
+		"one by one":   {modelKeys{pattern: []bool{true, false, true, false}}, []int{0, 2}},
+		"zero is none": {modelKeys{"attention.sliding_window": uint32(0), "rope.dimension_count_swa": nil,
+			"rope.freq_base_swa": nil}, nil},
+		"all but first": {modelKeys{pattern: uint32(5)}, []int{1, 2, 3}},
+	} {
+		m, err := openBytes(t, rt, laguna.and(c.keys).file(t, "laguna "+name), "laguna.gguf", Options{})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		var windowed []int
+		for _, cache := range m.caches {
+			if cache.window > 0 {
+				windowed = append(windowed, cache.layers...)
+			}
+		}
+		if slices.Sort(windowed); !slices.Equal(windowed, c.windowed) {
+			t.Errorf("%s: windows in layers %d, expected %d", name, windowed, c.windowed)
+		}
+	}
+}
+
+// TestKeysThatMustSaySomething: a file that does not say what its model is, or says what no such model is, is refused
+// by the key.
+func TestKeysThatMustSaySomething(t *testing.T) {
+	all := askedModels()
+	for _, c := range []struct {
+		a    askedFor
+		more modelKeys
+		key  string
+	}{
+		{all["mellum"], modelKeys{"attention.sliding_window_pattern": nil}, "mellum.attention.sliding_window_pattern"},
+		{all["llama4"], modelKeys{"expert_count": nil, "expert_used_count": nil, "expert_feed_forward_length": nil},
+			"llama4.expert_count"},
+		{askedFor{arch: "hunyuan-dense"}, modelKeys{"expert_count": uint32(2)}, "hunyuan-dense.expert_count"},
+		{all["mistral4"], modelKeys{yarnMagnitude: float32(1)}, "mistral4." + yarnMagnitude},
+		{all["qwen3vlmoe"], modelKeys{"rope.dimension_sections": []int32{3, 3, 1, 1}}, "qwen3vlmoe.rope.dimension_sections"},
+		{all["mistral4"], modelKeys{yarnMagnitude: float32(1.5), "rope.scaling.yarn_log_multiplier": float32(0.1)},
+			"mistral4." + yarnMagnitude},
+	} {
+		a := c.a.and(c.more)
+		_, err := Describe(headerOf(t, a.kvs(a.all()), []gguf.TensorSource{
+			randommodel.Tensor(1, "blk.3.attn_norm.weight", 1, 0, randommodel.Width)}, "said.gguf"))
+		if err == nil || !strings.Contains(err.Error(), "said.gguf") || !strings.Contains(err.Error(), `"`+c.key+`"`) {
+			t.Errorf("%s: %v", c.key, err)
+		}
+	}
+}
