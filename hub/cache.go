@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/specgo/spec/internal/filelock"
 )
 
 // Cache is a folder of models in the layout of the Hugging Face Hub: per repository the files' contents in
@@ -164,7 +166,7 @@ func (c Cache) Remove(r Reference) (removed []Entry, err error) {
 }
 
 // sweep deletes the blobs that no snapshot links to, and then empty folders. An unfinished download stays
-// while anything of the repository does.
+// while anything of the repository does, or a program is at it.
 func sweep(root string) error {
 	used := map[string]bool{}
 	err := filepath.WalkDir(filepath.Join(root, "snapshots"), func(p string, d fs.DirEntry, err error) error {
@@ -190,10 +192,13 @@ func sweep(root string) error {
 		return err
 	}
 	for _, b := range blobs {
-		if b.Type().IsRegular() && !used[b.Name()] && (left == 0 || !strings.HasSuffix(b.Name(), incomplete)) {
-			if err := os.Remove(filepath.Join(root, "blobs", b.Name())); err != nil {
-				return err
-			}
+		name := filepath.Join(root, "blobs", b.Name())
+		if !b.Type().IsRegular() || used[b.Name()] ||
+			strings.HasSuffix(b.Name(), incomplete) && (left > 0 || downloading(name)) {
+			continue
+		}
+		if err := os.Remove(name); err != nil {
+			return err
 		}
 	}
 	if left == 0 {
@@ -213,6 +218,16 @@ func sweep(root string) error {
 	return nil
 }
 
+// downloading reports whether a program is writing an unfinished download.
+func downloading(name string) bool {
+	f, err := os.Open(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return filelock.Locked(f)
+}
+
 // install puts a blob into a snapshot under a file's name, and makes that commit the branch main's.
 func (c Cache) install(r Reference, commit, file, tag string) (string, error) {
 	root := filepath.Join(c.Dir, r.folder())
@@ -225,15 +240,23 @@ func (c Cache) install(r Reference, commit, file, tag string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if old, err := os.Readlink(to); err != nil || old != link {
-		os.Remove(to)
-		if err := os.Symlink(link, to); err != nil { // no links here: the file itself
-			if err := os.Rename(blob, to); err != nil {
-				return "", err
-			}
-		}
+	return to, place(blob, link, to, os.Symlink)
+}
+
+// place makes a link to a blob; where there are no links, it moves the blob itself there.
+func place(blob, link, to string, symlink func(to, name string) error) error {
+	there := func() bool {
+		old, err := os.Readlink(to)
+		return err == nil && old == link
 	}
-	return to, nil
+	if there() {
+		return nil
+	}
+	os.Remove(to)
+	if symlink(link, to) == nil || there() { // or another program was first
+		return nil
+	}
+	return os.Rename(blob, to)
 }
 
 // setMain makes commit the branch main's.

@@ -18,6 +18,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/specgo/spec/internal/filelock"
 )
 
 // The layout is that of Hugging Face's own tools.
@@ -672,6 +674,67 @@ func TestRemove(t *testing.T) {
 	}
 	if list, err := (Cache{filepath.Join(c.Cache.Dir, "none")}).List(); err != nil || list != nil {
 		t.Errorf("%v, %v", list, err)
+	}
+}
+
+// Removing a repository's last model leaves the download that another program is at; one that nobody is at goes.
+func TestRemoveLeavesRunningDownloads(t *testing.T) {
+	if !filelock.Works {
+		t.Skip("files cannot be locked here")
+	}
+	_, c := newHub(t)
+	part := filepath.Join(c.Cache.Dir, "models--owner--name", "blobs", strings.Repeat("a", 64)+incomplete)
+	for _, running := range []bool{true, false} {
+		if _, err := c.Pull(t.Context(), reference); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.Create(part)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		unlock := func() {}
+		if running {
+			if unlock, err = filelock.Lock(f); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if removed, err := c.Cache.Remove(reference); err != nil || len(removed) != 1 {
+			t.Errorf("%v, %v", removed, err)
+		}
+		if _, err := os.Stat(part); (err == nil) != running {
+			t.Errorf("a download that runs, %t: %v", running, err)
+		}
+		unlock()
+	}
+}
+
+// A link that another program makes at the same moment is as good as our own: the blob stays where other commits link
+// to it. Where there are no links the blob is moved.
+func TestLinksOfTwoPrograms(t *testing.T) {
+	dir := t.TempDir()
+	blob, to := filepath.Join(dir, "blob"), filepath.Join(dir, "m.gguf")
+	if err := os.WriteFile(blob, []byte("content"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("blob", filepath.Join(dir, "try")); err != nil {
+		t.Skip(err)
+	}
+	err := place(blob, "blob", to, func(link, name string) error {
+		return errors.Join(os.Symlink(link, name), os.Symlink(link, name))
+	})
+	if info, e := os.Lstat(to); err != nil || e != nil || info.Mode()&fs.ModeSymlink == 0 {
+		t.Errorf("%v, %v, %v", info, e, err)
+	}
+	if _, err := os.Stat(blob); err != nil {
+		t.Error(err)
+	}
+	os.Remove(to)
+	if err := place(blob, "blob", to, func(string, string) error { return errors.ErrUnsupported }); err != nil {
+		t.Error(err)
+	}
+	if data, err := os.ReadFile(to); err != nil || string(data) != "content" {
+		t.Errorf("%q, %v", data, err)
 	}
 }
 
