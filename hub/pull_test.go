@@ -361,6 +361,40 @@ func TestStall(t *testing.T) {
 	}
 }
 
+// A whole download is kept where the context ends while its checksum is computed.
+func TestVerifyingEndsWithTheContext(t *testing.T) {
+	part, err := os.Create(filepath.Join(t.TempDir(), "part"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer part.Close()
+	all := content(2, 1000)
+	if _, err := part.Write(all); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	if err := verify(ctx, part, remote{sha(all), 1000}); err != nil {
+		t.Error(err)
+	}
+	if cancel(); !errors.Is(verify(ctx, part, remote{sha(all), 1000}), context.Canceled) {
+		t.Error("it goes on")
+	}
+}
+
+// Who has waited for the mark of a download that another program has finished meanwhile takes what is there.
+func TestWhatAnotherProgramHasFinishedIsTaken(t *testing.T) {
+	h, c := newHub(t)
+	all := h.files["m-Q4_K_M.gguf"]
+	blob := filepath.Join(c.Cache.Dir, sha(all))
+	if err := os.WriteFile(blob, all, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := c.download(t.Context(), reference, commitA, "m-Q4_K_M.gguf", remote{sha(all), int64(len(all))}, blob)
+	if list, _ := os.ReadDir(c.Cache.Dir); err != nil || len(h.requests) > 0 || len(list) != 1 {
+		t.Errorf("%v, %d requests, %v", err, len(h.requests), list)
+	}
+}
+
 // Small files are named by git: the SHA-1 of a header and the content.
 func TestGitTag(t *testing.T) {
 	h, c := newHub(t)
