@@ -625,6 +625,19 @@ func TestFingerprintsAreKeptWhileTheFileStays(t *testing.T) {
 	if of() == one {
 		t.Error("the fingerprint of the file before")
 	}
+	// A file that gets the name while another is open, of its size and older than it, is not taken for that.
+	if f, err = gguf.OpenFile(path); err != nil {
+		t.Fatal(err)
+	}
+	at = at.Add(-time.Hour)
+	put(a)
+	if _, err := Fingerprint(t.Context(), dir, f); err != nil {
+		t.Error(err)
+	}
+	f.Close()
+	if of() != one {
+		t.Error("the fingerprint of the file that was open")
+	}
 	for _, text := range []string{"", "{", `{"files":[]}`} {
 		if err := os.WriteFile(kept[0], []byte(text), 0o600); err != nil {
 			t.Fatal(err)
