@@ -436,6 +436,70 @@ func TestFoldersAreBounded(t *testing.T) {
 	}
 }
 
+// Of a text that is larger than the bound of a folder the beginning is kept, also where it is stored again and again.
+func TestABoundKeepsBeginnings(t *testing.T) {
+	m := llama(t)
+	l := Lineage{Model: "m", Before: -1}
+	text := randommodel.Tokens(500, m.Config().Vocab, 3)
+	s := computed(t, m, engine.SessionOptions{}, text)
+	all := save(t, newMemory(), l, s).Bytes
+	folder, err := NewFolder(t.TempDir(), all/4*3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		save(t, folder, l, s)
+		if n := goesOn(t, "a part", folder, l, m, text); n < 3*Step || n > 500/4*3 {
+			t.Errorf("stored %d times: %d tokens are restored", i+1, n)
+		}
+	}
+}
+
+// What a restored text was found by is of use, too: the mark of its end.
+func TestMarksAreUsed(t *testing.T) {
+	m := llama(t)
+	l := Lineage{Model: "m", Before: -1}
+	text := randommodel.Tokens(150, m.Config().Vocab, 3)
+	s := computed(t, m, engine.SessionOptions{}, text)
+	store := newMemory()
+	save(t, store, l, s)
+	store.used = nil
+	if n := goesOn(t, "text", store, l, m, text); n != 150 {
+		t.Fatalf("%d tokens are restored", n)
+	}
+	keys := l.text(s.SavedCaches(), text).keys
+	if len(store.used) != 4 || !slices.Contains(store.used, keys[2].of(kindMarks, 0)) {
+		t.Errorf("used: %v", store.used)
+	}
+}
+
+// Entries whose times are to come, of a clock that was wrong, go first: they would keep all others out for years.
+func TestTimesToCome(t *testing.T) {
+	const size, limit = 1000, 10 * 1000
+	folder, err := NewFolder(t.TempDir(), limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := func(i int) Key { return Key{}.of('t', i) }
+	for i := range 30 {
+		if err := folder.Put(t.Context(), key(i), make([]byte, size-headBytes)); err != nil {
+			t.Fatal(err)
+		}
+		at := time.Now().Add(time.Duration(i-100) * time.Second)
+		if i < 9 {
+			at = at.AddDate(10, 0, 0)
+		}
+		if err := os.Chtimes(folder.path(key(i)), at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, want := range map[int]bool{0: false, 8: false, 28: true, 29: true} {
+		if folder.Has(t.Context(), key(i)) != want {
+			t.Errorf("entry %d is there: %t", i, !want)
+		}
+	}
+}
+
 // A file keeps what was put and what of its old entries is of use, with its contents; until Commit it stays as it was.
 // A damaged one gives what is intact of it, and a file of another kind is refused by name.
 func TestFilesKeepOneSequence(t *testing.T) {
