@@ -18,6 +18,7 @@ import (
 
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/filelock"
 	"github.com/specgo/spec/internal/randommodel"
 	"github.com/specgo/spec/internal/testkit"
 )
@@ -618,6 +619,64 @@ func TestFilesKeepOneSequence(t *testing.T) {
 	}
 	if _, err := OpenFile(filepath.Dir(path)); err == nil {
 		t.Error("a folder is a file")
+	}
+}
+
+// What a killed process has left of a file goes when the file is written again; what another one is writing stays, and
+// so do other files. A link to the file stays one.
+func TestFilesLeaveNothingBehind(t *testing.T) {
+	dir := t.TempDir()
+	path, link := filepath.Join(dir, "prompt.cache"), filepath.Join(dir, "link")
+	old := time.Now().Add(-time.Hour)
+	for name, stays := range map[string]bool{".prompt.cache-17": false, ".prompt.cache-18": filelock.Works,
+		".prompt.cache-x1": true, ".prompt.cache-": true, ".other-17": true} {
+		f, err := os.Create(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if stays {
+			if _, err := filelock.Lock(f); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Chtimes(f.Name(), old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("prompt.cache", link); err != nil {
+		t.Skip(err)
+	}
+	f, err := OpenFile(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Put(t.Context(), Key{1}, []byte("data")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Commit(Contents{}); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Size() == 0 {
+		t.Errorf("%v, %v", info, err)
+	}
+	var left []string
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		left = append(left, e.Name())
+	}
+	want := []string{".other-17", ".prompt.cache-", ".prompt.cache-18", ".prompt.cache-x1", "link", "prompt.cache"}
+	if !filelock.Works {
+		want = slices.Delete(want, 2, 3)
+	}
+	if !slices.Equal(left, want) {
+		t.Errorf("left: %q, want %q", left, want)
 	}
 }
 
