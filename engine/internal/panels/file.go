@@ -46,6 +46,9 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // errOther means that a panel file is not the model's, or damaged: it is written again.
 var errOther = errors.New("not a panel file of this model, or damaged")
 
+// errVersion means that a panel file is one of another version.
+var errVersion = fmt.Errorf("another version: %w", errOther)
+
 // errFileDamaged means that a panel file does not hold what was written.
 var errFileDamaged = fmt.Errorf("panel file: %w", ErrDamaged)
 
@@ -143,8 +146,11 @@ func readText(name string) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w: %w", name, errOther, err)
 	}
 	length := binary.LittleEndian.Uint32(fixed[20:])
-	if string(fixed[:16]) != magic || binary.LittleEndian.Uint32(fixed[16:]) != version || length > mostText {
+	switch {
+	case string(fixed[:16]) != magic:
 		return nil, fmt.Errorf("%s: %w", name, errOther)
+	case binary.LittleEndian.Uint32(fixed[16:]) != version || length > mostText:
+		return nil, fmt.Errorf("%s: %w", name, errVersion)
 	}
 	text := make([]byte, length)
 	if _, err := io.ReadFull(f, text); err != nil {

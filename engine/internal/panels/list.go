@@ -38,7 +38,11 @@ func Files(dir string) ([]FileInfo, error) {
 		name := filepath.Join(dir, e.Name())
 		switch {
 		case fileName(e.Name()):
-			if text, err := readText(name); err == nil {
+			text, err := readText(name)
+			if errors.Is(err, errVersion) {
+				text, err = []byte(otherText), nil
+			}
+			if err == nil {
 				list = append(list, FileInfo{name, info.Size(), string(text), false})
 			}
 		case temporaryName(e.Name()):
@@ -47,6 +51,9 @@ func Files(dir string) ([]FileInfo, error) {
 	}
 	return list, nil
 }
+
+// otherText is the text of a panel file of another version of this program, which nobody reads any more.
+const otherText = "model: unknown, the file is of another version\n"
 
 // temporaryText is the text of a panel file that is being written, or was left over.
 const temporaryText = "not complete: being written, or left by an interrupted run\n"
