@@ -23,9 +23,9 @@ import (
 //	matrices, each from a multiple of 4096 bytes on
 //
 // Numbers are little-endian. The identity is the SHA-256 of everything that decides about the bytes: the layout's
-// version, the kernels' layout, what weights are converted to, the model's size and time and its header, and every
-// matrix's name, type, shape and place. Nothing in the file says where its parts are: that follows from the model,
-// and a file whose identity is another one is not used.
+// version, the kernels' layout, what weights are converted to, the model's size and time, its header and samples of its
+// weights, and every matrix's name, type, shape and place. Nothing in the file says where its parts are: that follows
+// from the model, and a file whose identity is another one is not used.
 const (
 	magic      = "spec panel file\n"
 	version    = 3
