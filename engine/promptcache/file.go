@@ -64,6 +64,9 @@ func OpenFile(path string) (*File, error) {
 	}
 	f := &File{path: path, index: map[Key]place{}, kept: map[Key]bool{}, added: map[Key]place{},
 		short: map[Key][]byte{}}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() { // opening a pipe waits for its writer
+		return nil, fmt.Errorf("%s: %w: it is not a regular file", path, ErrNotCache)
+	}
 	old, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return f, nil
@@ -72,9 +75,6 @@ func OpenFile(path string) (*File, error) {
 		return nil, err
 	}
 	info, err := old.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s: %w: it is not a regular file", path, ErrNotCache)
-	}
 	if err == nil && info.Size() > 0 {
 		f.old, f.size = old, info.Size()
 		err = f.scan(f.size)

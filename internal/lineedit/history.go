@@ -37,6 +37,10 @@ func OpenHistory(file string) (*History, error) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return h, err
 	}
+	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() { // opening a pipe waits for its writer
+		h.file = ""
+		return h, fmt.Errorf("%s: a history must be a regular file", file)
+	}
 	f, err := os.OpenFile(file, os.O_RDONLY|os.O_CREATE, 0o600)
 	if err != nil {
 		return h, err
@@ -45,10 +49,6 @@ func OpenHistory(file string) (*History, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return h, err
-	}
-	if !info.Mode().IsRegular() {
-		h.file = ""
-		return h, fmt.Errorf("%s: a history must be a regular file", file)
 	}
 	lines, others, err := h.read(f, info.Size())
 	if errors.Is(err, bufio.ErrTooLong) || others > max(1, lines/2) { // one may be what a failure of the machine has left

@@ -3,6 +3,7 @@
 package lookup
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -39,5 +40,16 @@ func TestIndexesHonorTheUmask(t *testing.T) {
 	}
 	if info, err := os.Stat(index); err != nil || info.Mode().Perm() != 0o600 || info.Size() == 0 {
 		t.Errorf("%v, %v", info, err)
+	}
+}
+
+// A named pipe is no index: opening it would wait for a writer.
+func TestPipesAreNoIndexes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		t.Skip(err)
+	}
+	if _, err := Open(path); !errors.Is(err, ErrNoIndex) {
+		t.Error(err)
 	}
 }
