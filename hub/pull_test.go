@@ -690,7 +690,7 @@ func TestRemove(t *testing.T) {
 		t.Fatal(err)
 	}
 	os.Remove(filepath.Join(root, "snapshots", commitA, "m-Q8_0.gguf"))
-	if err := sweep(root); err != nil || count("blobs") != 1 {
+	if _, err := sweep(root); err != nil || count("blobs") != 1 {
 		t.Errorf("%v, %d blobs: one of them is still linked to", err, count("blobs"))
 	}
 	if removed, err := c.Cache.Remove(reference); err != nil || len(removed) != 1 || count("blobs") != 0 {
@@ -700,7 +700,7 @@ func TestRemove(t *testing.T) {
 		t.Error("a file that is none of ours was removed")
 	}
 	os.Remove(config)
-	if err := sweep(root); err != nil {
+	if _, err := sweep(root); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Stat(root); !errors.Is(err, fs.ErrNotExist) {
@@ -733,13 +733,42 @@ func TestRemoveLeavesRunningDownloads(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if removed, err := c.Cache.Remove(reference); err != nil || len(removed) != 1 {
+		want := 2
+		if running {
+			want = 1
+		}
+		if removed, err := c.Cache.Remove(reference); err != nil || len(removed) != want {
 			t.Errorf("%v, %v", removed, err)
 		}
 		if _, err := os.Stat(part); (err == nil) != running {
 			t.Errorf("a download that runs, %t: %v", running, err)
 		}
 		unlock()
+	}
+}
+
+// A download that was given up before anything of its repository was there can be removed, by the repository's name.
+func TestRemoveWhatWasGivenUp(t *testing.T) {
+	h, c := newHub(t)
+	h.content = func(w http.ResponseWriter, r *http.Request, content []byte) bool {
+		w.Header().Set("Content-Length", strconv.Itoa(len(content)))
+		(&breaking{w, 1000}).Write(content)
+		return true
+	}
+	if _, err := c.Pull(t.Context(), reference); err == nil || len(leftovers(c)) != 1 {
+		t.Fatalf("%v, left: %v", err, leftovers(c))
+	}
+	for file, want := range map[string]int{"Q4_K_M": 0, "": 1} {
+		removed, err := c.Cache.Remove(Reference{"owner", "name", file})
+		if err != nil || len(removed) != want || want > 0 && removed[0].Repo != "owner/name" {
+			t.Errorf("%q: %+v, %v", file, removed, err)
+		}
+	}
+	if list, err := os.ReadDir(c.Cache.Dir); err != nil || len(list) > 0 {
+		t.Errorf("left: %v, %v", list, err)
+	}
+	if removed, err := c.Cache.Remove(reference); err != nil || len(removed) > 0 {
+		t.Errorf("of nothing: %v, %v", removed, err)
 	}
 }
 
