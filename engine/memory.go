@@ -98,7 +98,8 @@ func openPacked(l *loader, unread *Model, o Options) (*Model, error) {
 	if !exists && !keep && (o.Memory == 0 || l.atMost() <= o.Memory) {
 		return nil, nil
 	}
-	list, err := newLoader(l.ctx, rt, f, Options{Weights: o.Weights, RopeContext: o.RopeContext, Rope: o.Rope}, l.arch)
+	list, err := newLoader(l.ctx, rt, f,
+		Options{Weights: o.Weights, RopeContext: o.RopeContext, Rope: o.Rope, Override: o.Override}, l.arch)
 	if err != nil {
 		return nil, err
 	}

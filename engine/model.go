@@ -48,8 +48,8 @@ type Options struct {
 
 	// Cache is the directory of panel files: copies of models' matrices as the kernels read them. One is written where
 	// Memory does not suffice, or where KeepPanels asks for it. A model that has one is loaded from it, which takes
-	// about as long as reading it. A panel file belongs to one state of the model's file: its size, its time and its
-	// header. "": none.
+	// about as long as reading it. A panel file belongs to one state of the model's file: its size, its time, its header
+	// and samples of its weights. "": none.
 	Cache      string
 	KeepPanels bool
 

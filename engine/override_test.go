@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -135,5 +137,24 @@ func TestOverridesRefused(t *testing.T) {
 			func(kind error) bool { return errors.Is(err, kind) }) {
 			t.Errorf("%s: %v", names, err)
 		}
+	}
+}
+
+// A key that the model does not read is refused also where its weights go through a panel file, which is not written.
+func TestOverridesOfPanelFilesRefused(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
+	dir := t.TempDir()
+	file := filepath.Join(dir, "m.gguf")
+	if err := os.WriteFile(file, randommodel.Llama().File(t), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m, err := Open(t.Context(), rt, file, Options{Cache: dir, KeepPanels: true,
+		Override: []gguf.KV{{Key: "llama.no_such_key", Value: int64(1)}}})
+	if err == nil {
+		m.Close()
+	}
+	if list, _ := PanelFiles(dir); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "no_such_key") ||
+		len(list) > 0 {
+		t.Errorf("%v, %v", err, list)
 	}
 }

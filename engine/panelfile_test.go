@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/specgo/spec/internal/randommodel"
 	"github.com/specgo/spec/tensor"
 )
 
@@ -56,6 +57,30 @@ func TestPanelFileKept(t *testing.T) {
 		m = openModel(t, rt, file, Options{Cache: cache, KeepPanels: true})
 		if after, _ := PanelFiles(cache); len(after) != len(before)+1 {
 			t.Error("an old panel file was used")
+		}
+	}
+}
+
+// Another model with the same header, size and time has a panel file of its own, as in images whose files all have one
+// time.
+func TestPanelFilesOfModelsAlike(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
+	dir, at := t.TempDir(), time.Unix(1, 0)
+	file := filepath.Join(dir, "m.gguf")
+	for seed := range 2 {
+		shape := randommodel.Llama()
+		shape.Seed = uint64(seed + 5)
+		if err := errors.Join(os.WriteFile(file, shape.File(t), 0o600), os.Chtimes(file, at, at)); err != nil {
+			t.Fatal(err)
+		}
+		ids := []int32{1, 2, 3, 4, 5}
+		want := eval(t, newSession(t, openModel(t, rt, file, Options{}), SessionOptions{}), ids, nil, All)
+		for range 2 {
+			m := openModel(t, rt, file, Options{Cache: dir, KeepPanels: true})
+			sameBits(t, "from the panel file", eval(t, newSession(t, m, SessionOptions{}), ids, nil, All), want)
+		}
+		if list, err := PanelFiles(dir); err != nil || len(list) != seed+1 {
+			t.Errorf("model %d: %v, %v", seed, list, err)
 		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/specgo/spec/internal/filelock"
 )
 
 // Cache is a folder of models in the layout of the Hugging Face Hub: per repository the files' contents in
@@ -136,7 +138,8 @@ func (c Cache) Find(r Reference) ([]string, error) {
 }
 
 // Remove deletes the files that a reference names, in all snapshots: without a file all GGUF files of the
-// repository. A blob is deleted when no snapshot links to it any more. It returns what was removed.
+// repository, and where that leaves nothing of it, downloads that were not finished and that no program is at. A blob
+// is deleted when no snapshot links to it any more. It returns what was removed; an unfinished download has no commit.
 func (c Cache) Remove(r Reference) (removed []Entry, err error) {
 	all, err := c.files(r)
 	if err != nil {
@@ -155,19 +158,24 @@ func (c Cache) Remove(r Reference) (removed []Entry, err error) {
 			return nil, err
 		}
 	}
-	if len(removed) > 0 {
-		if err := sweep(root); err != nil {
-			return removed, err
+	if len(removed) == 0 && r.File != "" {
+		return nil, nil
+	}
+	blobs, err := sweep(root)
+	for _, b := range blobs {
+		if strings.HasSuffix(b.File, incomplete) {
+			b.Repo = r.Repo()
+			removed = append(removed, b)
 		}
 	}
-	return removed, nil
+	return removed, err
 }
 
-// sweep deletes the blobs that no snapshot links to, and then empty folders. An unfinished download stays
-// while anything of the repository does.
-func sweep(root string) error {
+// sweep deletes the blobs that no snapshot links to, and then empty folders, and returns these blobs. An unfinished
+// download stays while anything of the repository does, or a program is at it.
+func sweep(root string) (gone []Entry, err error) {
 	used := map[string]bool{}
-	err := filepath.WalkDir(filepath.Join(root, "snapshots"), func(p string, d fs.DirEntry, err error) error {
+	err = filepath.WalkDir(filepath.Join(root, "snapshots"), func(p string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type()&fs.ModeSymlink != 0 {
 			if to, err := os.Readlink(p); err == nil {
 				used[filepath.Base(to)] = true
@@ -176,7 +184,7 @@ func sweep(root string) error {
 		return err
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return nil, err
 	}
 	left := 0
 	filepath.WalkDir(filepath.Join(root, "snapshots"), func(_ string, d fs.DirEntry, err error) error {
@@ -187,14 +195,19 @@ func sweep(root string) error {
 	})
 	blobs, err := os.ReadDir(filepath.Join(root, "blobs"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return nil, err
 	}
 	for _, b := range blobs {
-		if b.Type().IsRegular() && !used[b.Name()] && (left == 0 || !strings.HasSuffix(b.Name(), incomplete)) {
-			if err := os.Remove(filepath.Join(root, "blobs", b.Name())); err != nil {
-				return err
-			}
+		name := filepath.Join(root, "blobs", b.Name())
+		info, err := b.Info()
+		if err != nil || !info.Mode().IsRegular() || used[b.Name()] ||
+			strings.HasSuffix(b.Name(), incomplete) && (left > 0 || downloading(name)) {
+			continue
 		}
+		if err := os.Remove(name); err != nil {
+			return gone, err
+		}
+		gone = append(gone, Entry{File: b.Name(), Path: name, Bytes: info.Size()})
 	}
 	if left == 0 {
 		os.Remove(filepath.Join(root, "refs", "main"))
@@ -210,7 +223,17 @@ func sweep(root string) error {
 	for _, p := range folders {
 		os.Remove(p) // only if it is empty
 	}
-	return nil
+	return gone, nil
+}
+
+// downloading reports whether a program is writing an unfinished download.
+func downloading(name string) bool {
+	f, err := os.Open(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return filelock.Locked(f)
 }
 
 // install puts a blob into a snapshot under a file's name, and makes that commit the branch main's.
@@ -225,15 +248,23 @@ func (c Cache) install(r Reference, commit, file, tag string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if old, err := os.Readlink(to); err != nil || old != link {
-		os.Remove(to)
-		if err := os.Symlink(link, to); err != nil { // no links here: the file itself
-			if err := os.Rename(blob, to); err != nil {
-				return "", err
-			}
-		}
+	return to, place(blob, link, to, os.Symlink)
+}
+
+// place makes a link to a blob; where there are no links, it moves the blob itself there.
+func place(blob, link, to string, symlink func(to, name string) error) error {
+	there := func() bool {
+		old, err := os.Readlink(to)
+		return err == nil && old == link
 	}
-	return to, nil
+	if there() {
+		return nil
+	}
+	os.Remove(to)
+	if symlink(link, to) == nil || there() { // or another program was first
+		return nil
+	}
+	return os.Rename(blob, to)
 }
 
 // setMain makes commit the branch main's.

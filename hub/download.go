@@ -32,6 +32,10 @@ func (c *Client) download(ctx context.Context, r Reference, commit, file string,
 		return fmt.Errorf("%s: another program is downloading it: %w", filepath.Base(part.Name()), err)
 	}
 	defer unlock()
+	if info, err := os.Stat(blob); err == nil && info.Size() == what.size { // another program has just finished it
+		os.Remove(part.Name())
+		return nil
+	}
 	have, err := part.Seek(0, io.SeekEnd)
 	if err != nil {
 		return err
@@ -49,8 +53,11 @@ func (c *Client) download(ctx context.Context, r Reference, commit, file string,
 			return ctx.Err()
 		}
 		if err == nil && have == what.size {
-			if err = verify(part, what); err == nil {
+			if err = verify(ctx, part, what); err == nil {
 				break
+			}
+			if ctx.Err() != nil {
+				return ctx.Err()
 			}
 			if !again {
 				part.Close()
@@ -171,14 +178,20 @@ func (c *Client) attempt(ctx context.Context, r Reference, commit, file string, 
 }
 
 // verify compares the content with its tag, by whose length its kind is known (tagName).
-func verify(part *os.File, what remote) error {
+func verify(ctx context.Context, part *os.File, what remote) error {
 	h := sha256.New()
 	if len(what.tag) == 2*sha1.Size {
 		h = sha1.New()
 		fmt.Fprintf(h, "blob %d\x00", what.size)
 	}
-	if _, err := io.Copy(h, io.NewSectionReader(part, 0, what.size)); err != nil {
-		return err
+	const piece = 64 << 20 // bytes between two looks at the context
+	for at := int64(0); at < what.size; at += piece {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if _, err := io.Copy(h, io.NewSectionReader(part, at, min(piece, what.size-at))); err != nil {
+			return err
+		}
 	}
 	if got := hex.EncodeToString(h.Sum(nil)); got != what.tag {
 		return fmt.Errorf("%w: %s, expected %s", ErrChecksum, got, what.tag)

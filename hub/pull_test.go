@@ -18,6 +18,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/specgo/spec/internal/filelock"
 )
 
 // The layout is that of Hugging Face's own tools.
@@ -359,6 +361,40 @@ func TestStall(t *testing.T) {
 	}
 }
 
+// A whole download is kept where the context ends while its checksum is computed.
+func TestVerifyingEndsWithTheContext(t *testing.T) {
+	part, err := os.Create(filepath.Join(t.TempDir(), "part"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer part.Close()
+	all := content(2, 1000)
+	if _, err := part.Write(all); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	if err := verify(ctx, part, remote{sha(all), 1000}); err != nil {
+		t.Error(err)
+	}
+	if cancel(); !errors.Is(verify(ctx, part, remote{sha(all), 1000}), context.Canceled) {
+		t.Error("it goes on")
+	}
+}
+
+// Who has waited for the mark of a download that another program has finished meanwhile takes what is there.
+func TestWhatAnotherProgramHasFinishedIsTaken(t *testing.T) {
+	h, c := newHub(t)
+	all := h.files["m-Q4_K_M.gguf"]
+	blob := filepath.Join(c.Cache.Dir, sha(all))
+	if err := os.WriteFile(blob, all, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := c.download(t.Context(), reference, commitA, "m-Q4_K_M.gguf", remote{sha(all), int64(len(all))}, blob)
+	if list, _ := os.ReadDir(c.Cache.Dir); err != nil || len(h.requests) > 0 || len(list) != 1 {
+		t.Errorf("%v, %d requests, %v", err, len(h.requests), list)
+	}
+}
+
 // Small files are named by git: the SHA-1 of a header and the content.
 func TestGitTag(t *testing.T) {
 	h, c := newHub(t)
@@ -654,7 +690,7 @@ func TestRemove(t *testing.T) {
 		t.Fatal(err)
 	}
 	os.Remove(filepath.Join(root, "snapshots", commitA, "m-Q8_0.gguf"))
-	if err := sweep(root); err != nil || count("blobs") != 1 {
+	if _, err := sweep(root); err != nil || count("blobs") != 1 {
 		t.Errorf("%v, %d blobs: one of them is still linked to", err, count("blobs"))
 	}
 	if removed, err := c.Cache.Remove(reference); err != nil || len(removed) != 1 || count("blobs") != 0 {
@@ -664,7 +700,7 @@ func TestRemove(t *testing.T) {
 		t.Error("a file that is none of ours was removed")
 	}
 	os.Remove(config)
-	if err := sweep(root); err != nil {
+	if _, err := sweep(root); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Stat(root); !errors.Is(err, fs.ErrNotExist) {
@@ -672,6 +708,96 @@ func TestRemove(t *testing.T) {
 	}
 	if list, err := (Cache{filepath.Join(c.Cache.Dir, "none")}).List(); err != nil || list != nil {
 		t.Errorf("%v, %v", list, err)
+	}
+}
+
+// Removing a repository's last model leaves the download that another program is at; one that nobody is at goes.
+func TestRemoveLeavesRunningDownloads(t *testing.T) {
+	if !filelock.Works {
+		t.Skip("files cannot be locked here")
+	}
+	_, c := newHub(t)
+	part := filepath.Join(c.Cache.Dir, "models--owner--name", "blobs", strings.Repeat("a", 64)+incomplete)
+	for _, running := range []bool{true, false} {
+		if _, err := c.Pull(t.Context(), reference); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.Create(part)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		unlock := func() {}
+		if running {
+			if unlock, err = filelock.Lock(f); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := 2
+		if running {
+			want = 1
+		}
+		if removed, err := c.Cache.Remove(reference); err != nil || len(removed) != want {
+			t.Errorf("%v, %v", removed, err)
+		}
+		if _, err := os.Stat(part); (err == nil) != running {
+			t.Errorf("a download that runs, %t: %v", running, err)
+		}
+		unlock()
+	}
+}
+
+// A download that was given up before anything of its repository was there can be removed, by the repository's name.
+func TestRemoveWhatWasGivenUp(t *testing.T) {
+	h, c := newHub(t)
+	h.content = func(w http.ResponseWriter, r *http.Request, content []byte) bool {
+		w.Header().Set("Content-Length", strconv.Itoa(len(content)))
+		(&breaking{w, 1000}).Write(content)
+		return true
+	}
+	if _, err := c.Pull(t.Context(), reference); err == nil || len(leftovers(c)) != 1 {
+		t.Fatalf("%v, left: %v", err, leftovers(c))
+	}
+	for file, want := range map[string]int{"Q4_K_M": 0, "": 1} {
+		removed, err := c.Cache.Remove(Reference{"owner", "name", file})
+		if err != nil || len(removed) != want || want > 0 && removed[0].Repo != "owner/name" {
+			t.Errorf("%q: %+v, %v", file, removed, err)
+		}
+	}
+	if list, err := os.ReadDir(c.Cache.Dir); err != nil || len(list) > 0 {
+		t.Errorf("left: %v, %v", list, err)
+	}
+	if removed, err := c.Cache.Remove(reference); err != nil || len(removed) > 0 {
+		t.Errorf("of nothing: %v, %v", removed, err)
+	}
+}
+
+// A link that another program makes at the same moment is as good as our own: the blob stays where other commits link
+// to it. Where there are no links the blob is moved.
+func TestLinksOfTwoPrograms(t *testing.T) {
+	dir := t.TempDir()
+	blob, to := filepath.Join(dir, "blob"), filepath.Join(dir, "m.gguf")
+	if err := os.WriteFile(blob, []byte("content"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("blob", filepath.Join(dir, "try")); err != nil {
+		t.Skip(err)
+	}
+	err := place(blob, "blob", to, func(link, name string) error {
+		return errors.Join(os.Symlink(link, name), os.Symlink(link, name))
+	})
+	if info, e := os.Lstat(to); err != nil || e != nil || info.Mode()&fs.ModeSymlink == 0 {
+		t.Errorf("%v, %v, %v", info, e, err)
+	}
+	if _, err := os.Stat(blob); err != nil {
+		t.Error(err)
+	}
+	os.Remove(to)
+	if err := place(blob, "blob", to, func(string, string) error { return errors.ErrUnsupported }); err != nil {
+		t.Error(err)
+	}
+	if data, err := os.ReadFile(to); err != nil || string(data) != "content" {
+		t.Errorf("%q, %v", data, err)
 	}
 }
 

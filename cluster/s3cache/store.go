@@ -25,6 +25,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/specgo/spec/engine/promptcache"
@@ -50,13 +51,18 @@ const (
 
 const mostReason = 4 << 10 // bytes that are read of an answer that is an error
 
-// Store is a [promptcache.Store].
+// Store is a [promptcache.Store]. Where a server does not answer, requests fail at once for the time that one may take:
+// texts wait for each other's requests, so that a server that hangs would cost each of many texts what it costs one.
 type Store struct {
 	o      Options
 	base   *url.URL
 	client http.Client
 	now    func() time.Time
+	silent atomic.Int64 // until when it is not asked, in Unix nanoseconds
 }
+
+// errSilent is the error of requests that are not sent.
+var errSilent = errors.New("the server has not answered lately")
 
 var _ promptcache.Store = (*Store)(nil)
 
@@ -101,6 +107,10 @@ func New(o Options) (*Store, error) {
 // read gets the answer.
 func (s *Store) do(ctx context.Context, method string, key promptcache.Key, body []byte,
 	read func(*http.Response) error) error {
+	if s.now().UnixNano() < s.silent.Load() {
+		return fmt.Errorf("bucket %s: %w", s.o.Bucket, errSilent)
+	}
+	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()
 	u := *s.base
@@ -116,6 +126,9 @@ func (s *Store) do(ctx context.Context, method string, key promptcache.Key, body
 	s.o.Credentials.sign(r, s.o.Region, hex.EncodeToString(sum[:]), s.now())
 	a, err := s.client.Do(r)
 	if err != nil {
+		if e := (*url.Error)(nil); errors.As(err, &e) && e.Timeout() && whole.Err() == nil {
+			s.silent.Store(s.now().Add(s.o.Timeout).UnixNano())
+		}
 		return fmt.Errorf("bucket %s: %w", s.o.Bucket, err)
 	}
 	defer a.Body.Close()

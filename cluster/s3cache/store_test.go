@@ -241,6 +241,45 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// A server that does not answer is asked once in the time that a request may take, whoever asks. One that refuses is
+// asked again, and who gives up himself says nothing about it.
+func TestSilentServersAreNotAsked(t *testing.T) {
+	asked, fails := 0, errors.New("connection refused")
+	store, _ := open(t, func(o *Options) {
+		o.Transport = transport(func(r *http.Request) (*http.Response, error) {
+			if asked++; fails != nil {
+				return nil, fails
+			}
+			return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+		})
+	})
+	at := time.Now()
+	store.now = func() time.Time { return at }
+	key := promptcache.Key{7}
+	given, cancel := context.WithCancel(t.Context())
+	cancel()
+	if store.Has(given, key) || store.Has(t.Context(), key) || store.Has(t.Context(), key) || asked < 2 {
+		t.Errorf("a server that refuses is asked %d times", asked)
+	}
+	asked, fails = 0, context.DeadlineExceeded
+	for range 3 {
+		if _, err := store.Get(t.Context(), key); err == nil || store.Has(t.Context(), key) {
+			t.Error("a server that does not answer has an entry")
+		}
+	}
+	if asked != 1 {
+		t.Errorf("it is asked %d times", asked)
+	}
+	at, fails = at.Add(DefaultTimeout), nil
+	if !store.Has(t.Context(), key) || asked != 2 {
+		t.Errorf("asked %d times after the time of a request", asked)
+	}
+}
+
+type transport func(*http.Request) (*http.Response, error)
+
+func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
 func TestOptions(t *testing.T) {
 	good := Options{Endpoint: "https://s3.example.com", Bucket: "prompts", Credentials: example}
 	if s, err := New(good); err != nil || s.o.Region != "us-east-1" || s.o.Timeout != DefaultTimeout {

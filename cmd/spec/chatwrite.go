@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"runtime"
@@ -52,9 +53,9 @@ func (d *dialog) rewrite(ctx context.Context, text string) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(file.Name())
 	_, err = file.WriteString(text)
 	if err = errors.Join(err, file.Close()); err != nil {
+		os.Remove(file.Name())
 		return err
 	}
 	if err := d.editor.Aside(func() error {
@@ -62,13 +63,35 @@ func (d *dialog) rewrite(ctx context.Context, text string) error {
 		c.Stdin, c.Stdout, c.Stderr = d.p.stdin, d.p.stdout, d.p.stderr
 		return c.Run()
 	}); err != nil {
-		return fmt.Errorf("%s: %w", program[0], err)
+		err = fmt.Errorf("%s: %w", program[0], err)
+		if now, e := os.ReadFile(file.Name()); e == nil && string(now) != text {
+			return fmt.Errorf("%w; what was written is in %s", err, file.Name())
+		}
+		os.Remove(file.Name())
+		return err
 	}
-	edited, err := messageFile(file.Name())
+	edited, err := takeMessage(file.Name())
+	if err != nil {
+		return err
+	}
 	if d.draft = strings.TrimSuffix(edited, "\n"); strings.HasPrefix(d.draft, "/") {
 		d.draft = "/" + d.draft // it is a message, and no command
 	}
-	return err
+	return nil
+}
+
+// takeMessage reads a file that was written to be a message, and deletes it. What cannot be a message stays, for who
+// has written it.
+func takeMessage(path string) (string, error) {
+	text, err := messageFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", err
+	case err != nil:
+		return "", fmt.Errorf("%w; the file is kept", err)
+	}
+	_ = os.Remove(path) // the text is here
+	return text, nil
 }
 
 // messageFile reads a file that is to be a message or a part of one.

@@ -106,3 +106,15 @@ func TestChatCompletion(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// What was written in an editor is deleted when it is taken, and kept where it cannot be a message.
+func TestWhatWasWrittenIsKept(t *testing.T) {
+	for text, want := range map[string]bool{"a message\n": true, "caf\xe9": false} {
+		file := put(t, filepath.Join(t.TempDir(), "message"), text)
+		got, err := takeMessage(file)
+		if _, gone := os.Stat(file); (err == nil) != want || want != (gone != nil) || want != (got == text) ||
+			!want && !strings.Contains(err.Error(), file) {
+			t.Errorf("%q: %q, %v, %v", text, got, err, gone)
+		}
+	}
+}

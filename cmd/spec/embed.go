@@ -211,15 +211,24 @@ func (r *embeddingReport) add(v []float32, id json.RawMessage) {
 }
 
 // goOn finds the vectors that an interrupted run has left in the file. The first and the last are computed again:
-// vectors of equal texts are equal to the bit, so others are of another model, of other texts or options.
+// vectors of equal texts are equal to the bit, so others are of another model, of other texts or options. Then the file
+// stays as it is; else what follows the last whole vector goes.
 func (e *embedding) goOn(ctx context.Context, m *library.Model, out *vectorFile, size int, texts []document) error {
-	if err := out.resume(e.format, size, texts); err != nil || out.kept == 0 {
+	if err := out.resume(e.format, size, texts); err != nil {
 		return err
 	}
-	for _, check := range []struct {
+	type check struct {
 		at int
 		in span
-	}{{0, out.first}, {out.kept - 1, out.last}} {
+	}
+	checks := []check{{0, out.first}, {out.kept - 1, out.last}}
+	if out.kept == 0 {
+		checks = []check{{0, out.torn}}
+	}
+	for _, check := range checks {
+		if check.in.length == 0 { // an empty file
+			continue
+		}
 		text := texts[check.at : check.at+1]
 		ids, err := tokensOf(m, text, 1)
 		if err != nil {
@@ -238,7 +247,7 @@ func (e *embedding) goOn(ctx context.Context, m *library.Model, out *vectorFile,
 				errVectors, check.at+1, text[0].place()))
 		}
 	}
-	return nil
+	return out.cut()
 }
 
 // open loads the model. done frees it.

@@ -34,8 +34,8 @@ var removeCommand = command{
 	name:  "rm",
 	does:  "delete downloaded models",
 	usage: "OWNER/NAME[:QUANTIZATION]",
-	about: "Deletes a model's GGUF files from the cache of the Hugging Face Hub: those of a quantization, or all. " +
-		"Contents that another version still uses stay.",
+	about: "Deletes a model's GGUF files from the cache of the Hugging Face Hub: those of a quantization, or all, " +
+		"with a download that was not finished. Contents that another version still uses stay.",
 	new: func() job { return &removing{} },
 }
 

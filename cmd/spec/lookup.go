@@ -27,7 +27,7 @@ var lookupCommand = command{
 	usage: "[build [-m FILE] PATH... | check PATH... | rm NAME... | list] [flags]",
 	about: `Drafts may look up in other texts what followed the last tokens there: --lookup PATH of generate, chat, run, batch and serve, which makes an index of PATH where there is none. "build" makes it ahead: of a file or a folder of texts, or of a file .jsonl, whose values named text, content, completion, response, answer, output, output_text and reasoning_content are texts each (answers of spec batch are such a file). An index is for one vocabulary, so -m says which. It takes about 6 bytes for each token; making it takes 128 MiB and 2 bytes for each token, which are pages of the file.
 
-Without a word, or with list, the indexes in the cache directory are listed; "rm" deletes those of these names, "check" reads an index and its sums. An index of files that have changed since is made anew.
+Without a word, or with list, the indexes in the cache directory are listed; "rm" deletes those of these names, "check" reads an index and its sums. An index of files that have changed since is made anew, in the place of the one before.
 
 The directory is lookup in that of spec cache.`,
 	new: func() job { return &lookingUp{memory: lookup.UsualMemory} },
@@ -251,7 +251,34 @@ func lookupFile(ctx context.Context, p *program, dir string, tok *bpe.Tokenizer,
 		return "", err
 	}
 	removeUnfinished(dir)
-	return file, buildLookup(ctx, p, tok, file, []string{whole}, memory)
+	if err := buildLookup(ctx, p, tok, file, []string{whole}, memory); err != nil {
+		return "", err
+	}
+	removeOutdated(file, whole, sum)
+	return file, nil
+}
+
+// removeOutdated deletes the indexes in whose place a new one is: of the same path and vocabulary, of texts that have
+// changed since.
+func removeOutdated(file, path string, vocabulary [sha256.Size]byte) {
+	dir := filepath.Dir(file)
+	list, _ := os.ReadDir(dir) // what cannot be read stays
+	for _, e := range list {
+		name := filepath.Join(dir, e.Name())
+		if name == file || !strings.HasPrefix(e.Name(), filepath.Base(path)+"-") ||
+			!strings.HasSuffix(e.Name(), lookupEnd) {
+			continue
+		}
+		x, err := lookup.Open(name)
+		if err != nil {
+			continue
+		}
+		of, fits := x.About().Sources, x.Fits(vocabulary) == nil
+		x.Close()
+		if fits && len(of) == 1 && of[0].Path == path {
+			_ = os.Remove(name)
+		}
+	}
 }
 
 // abandonedLookup is the time without a write after which an unfinished index is one that a killed program has left.

@@ -22,6 +22,7 @@ type vectorFile struct {
 
 	kept        int  // vectors that an interrupted run has left
 	first, last span // the bytes of the first and the last of them
+	torn        span // where there are none: what it has left of the first
 	end         int64
 }
 
@@ -68,7 +69,7 @@ func (v *vectorFile) open(input string, resume bool) error {
 	return nil
 }
 
-// resume finds what is there of the vectors of texts, each of size numbers, and drops what follows the last whole one.
+// resume finds what is there of the vectors of texts, each of size numbers. What follows the last whole one is for cut.
 func (v *vectorFile) resume(format string, size int, texts []document) error {
 	header := vectorHeader(format, len(texts), size)
 	begin := make([]byte, len(header))
@@ -89,10 +90,14 @@ func (v *vectorFile) resume(format string, size int, texts []document) error {
 	} else {
 		err = v.lines(format, size, texts)
 	}
-	if err != nil {
+	if err != nil || v.kept > 0 {
 		return err
 	}
-	return v.cut()
+	info, err := v.file.Stat()
+	if err == nil {
+		v.torn = span{v.end, int(info.Size() - v.end)}
+	}
+	return err
 }
 
 // rows counts vectors of so many bytes.
@@ -174,11 +179,15 @@ func checkVectorLine(format string, line []byte, size int, id json.RawMessage) e
 	return nil
 }
 
-// same reports whether a part of the file is this.
+// same reports whether a part of the file is this; what is torn, whether it begins so, with zeros where the machine has
+// failed.
 func (v *vectorFile) same(part span, as []byte) (bool, error) {
 	b := make([]byte, part.length)
 	if _, err := v.file.ReadAt(b, part.at); err != nil {
 		return false, err
+	}
+	if part == v.torn {
+		return bytes.HasPrefix(as, bytes.TrimRight(b, "\x00")), nil
 	}
 	return bytes.Equal(b, as), nil
 }

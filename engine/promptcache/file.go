@@ -11,7 +11,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
+
+	"github.com/specgo/spec/internal/filelock"
 )
 
 // Contents says what a file of one sequence is.
@@ -29,7 +32,7 @@ const mostContents = 16 << 20
 // File is a Store in one file: what was put is written when Commit is called, in place of what the file had, together
 // with those entries of it that were of use since.
 type File struct {
-	path string
+	path string // links resolved, so that a link stays one
 
 	mu       sync.Mutex
 	old      *os.File // nil: there was none
@@ -56,8 +59,14 @@ var ErrNotCache = errors.New("not a prompt cache of spec")
 // OpenFile opens a file that Commit wrote; one that is not there, or is empty, is a store without entries. Of a
 // damaged file those entries are there that can be read.
 func OpenFile(path string) (*File, error) {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
 	f := &File{path: path, index: map[Key]place{}, kept: map[Key]bool{}, added: map[Key]place{},
 		short: map[Key][]byte{}}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() { // opening a pipe waits for its writer
+		return nil, fmt.Errorf("%s: %w: it is not a regular file", path, ErrNotCache)
+	}
 	old, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return f, nil
@@ -66,9 +75,6 @@ func OpenFile(path string) (*File, error) {
 		return nil, err
 	}
 	info, err := old.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s: %w: it is not a regular file", path, ErrNotCache)
-	}
 	if err == nil && info.Size() > 0 {
 		f.old, f.size = old, info.Size()
 		err = f.scan(f.size)
@@ -166,10 +172,12 @@ func (f *File) Put(_ context.Context, key Key, data []byte) error {
 
 func (f *File) put(key Key, data []byte) error {
 	if f.next == nil {
-		next, err := os.CreateTemp(filepath.Dir(f.path), "."+filepath.Base(f.path)+"-*")
+		f.sweep()
+		next, err := os.CreateTemp(filepath.Dir(f.path), f.temporary()+"*")
 		if err != nil {
 			return err
 		}
+		_, _ = filelock.Lock(next) // where it cannot be marked, others tell by its age
 		f.next, f.w = next, bufio.NewWriterSize(next, 1<<16)
 	}
 	if _, err := f.w.Write(entryHead(key, data)); err != nil {
@@ -184,6 +192,25 @@ func (f *File) put(key Key, data []byte) error {
 		f.short[key] = slices.Clone(data)
 	}
 	return nil
+}
+
+// temporary is how the names begin of what is to become the file; digits follow.
+func (f *File) temporary() string { return "." + filepath.Base(f.path) + "-" }
+
+// sweep deletes what killed programs have left of the file beside it.
+func (f *File) sweep() {
+	dir := filepath.Dir(f.path)
+	list, _ := os.ReadDir(dir) // an error is that of the file, too
+	for _, e := range list {
+		digits, ok := strings.CutPrefix(e.Name(), f.temporary())
+		if !ok || digits == "" || strings.Trim(digits, "0123456789") != "" {
+			continue
+		}
+		name := filepath.Join(dir, e.Name())
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && !filelock.Held(name, info.ModTime()) {
+			_ = os.Remove(name)
+		}
+	}
 }
 
 // Used is [Store].Used: these entries remain in the file.
@@ -231,6 +258,10 @@ func (f *File) commit(c Contents) error {
 	}
 	if err := errors.Join(f.w.Flush(), f.next.Sync(), f.next.Close()); err != nil {
 		return err
+	}
+	if f.old != nil { // there are systems where an open file is not replaced
+		f.old.Close()
+		f.old = nil
 	}
 	if err := os.Rename(f.next.Name(), f.path); err != nil {
 		return err

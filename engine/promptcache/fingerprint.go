@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/gguf"
@@ -60,24 +61,28 @@ func Fingerprint(ctx context.Context, dir string, f *gguf.File) (engine.Fingerpr
 	return print, nil
 }
 
-// statesOf is the state of the files, nil where they are not those that are open, or not in a file system.
+// statesOf is the state of the files, nil where they are not those that are open, or not in a file system. A file of
+// the same size that has got the name since f was opened has another time, which may be an earlier one.
 func statesOf(f *gguf.File) (list []fileState) {
-	bytes := int64(0)
+	bytes, last := int64(0), time.Time{}
 	for _, name := range f.Files {
 		path, err := filepath.Abs(name)
 		if err != nil {
 			return nil
 		}
 		info, err := os.Stat(path)
-		if err != nil || info.ModTime().After(f.Modified) {
+		if err != nil {
 			return nil
+		}
+		if info.ModTime().After(last) {
+			last = info.ModTime()
 		}
 		s := fileState{Path: path, Bytes: info.Size(), Modified: info.ModTime().UnixNano()}
 		s.identify(info)
 		list = append(list, s)
 		bytes += s.Bytes
 	}
-	if bytes != f.Size() {
+	if bytes != f.Size() || !last.Equal(f.Modified) {
 		return nil
 	}
 	return list

@@ -235,6 +235,11 @@ func (f *Folder) look() error {
 		return nil // another process is at it
 	}
 	defer unlock()
+	for i, now := 0, time.Now(); i < len(list); i++ {
+		if list[i].used.Sub(now) > abandoned { // of a clock that was wrong: it would be the newest for years
+			list[i].used = time.Time{}
+		}
+	}
 	slices.SortFunc(list, func(a, b entryFile) int {
 		return cmp.Or(a.used.Compare(b.used), strings.Compare(a.path, b.path))
 	})

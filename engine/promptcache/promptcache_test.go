@@ -18,6 +18,7 @@ import (
 
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/filelock"
 	"github.com/specgo/spec/internal/randommodel"
 	"github.com/specgo/spec/internal/testkit"
 )
@@ -436,6 +437,70 @@ func TestFoldersAreBounded(t *testing.T) {
 	}
 }
 
+// Of a text that is larger than the bound of a folder the beginning is kept, also where it is stored again and again.
+func TestABoundKeepsBeginnings(t *testing.T) {
+	m := llama(t)
+	l := Lineage{Model: "m", Before: -1}
+	text := randommodel.Tokens(500, m.Config().Vocab, 3)
+	s := computed(t, m, engine.SessionOptions{}, text)
+	all := save(t, newMemory(), l, s).Bytes
+	folder, err := NewFolder(t.TempDir(), all/4*3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		save(t, folder, l, s)
+		if n := goesOn(t, "a part", folder, l, m, text); n < 3*Step || n > 500/4*3 {
+			t.Errorf("stored %d times: %d tokens are restored", i+1, n)
+		}
+	}
+}
+
+// What a restored text was found by is of use, too: the mark of its end.
+func TestMarksAreUsed(t *testing.T) {
+	m := llama(t)
+	l := Lineage{Model: "m", Before: -1}
+	text := randommodel.Tokens(150, m.Config().Vocab, 3)
+	s := computed(t, m, engine.SessionOptions{}, text)
+	store := newMemory()
+	save(t, store, l, s)
+	store.used = nil
+	if n := goesOn(t, "text", store, l, m, text); n != 150 {
+		t.Fatalf("%d tokens are restored", n)
+	}
+	keys := l.text(s.SavedCaches(), text).keys
+	if len(store.used) != 4 || !slices.Contains(store.used, keys[2].of(kindMarks, 0)) {
+		t.Errorf("used: %v", store.used)
+	}
+}
+
+// Entries whose times are to come, of a clock that was wrong, go first: they would keep all others out for years.
+func TestTimesToCome(t *testing.T) {
+	const size, limit = 1000, 10 * 1000
+	folder, err := NewFolder(t.TempDir(), limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := func(i int) Key { return Key{}.of('t', i) }
+	for i := range 30 {
+		if err := folder.Put(t.Context(), key(i), make([]byte, size-headBytes)); err != nil {
+			t.Fatal(err)
+		}
+		at := time.Now().Add(time.Duration(i-100) * time.Second)
+		if i < 9 {
+			at = at.AddDate(10, 0, 0)
+		}
+		if err := os.Chtimes(folder.path(key(i)), at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, want := range map[int]bool{0: false, 8: false, 28: true, 29: true} {
+		if folder.Has(t.Context(), key(i)) != want {
+			t.Errorf("entry %d is there: %t", i, !want)
+		}
+	}
+}
+
 // A file keeps what was put and what of its old entries is of use, with its contents; until Commit it stays as it was.
 // A damaged one gives what is intact of it, and a file of another kind is refused by name.
 func TestFilesKeepOneSequence(t *testing.T) {
@@ -557,6 +622,64 @@ func TestFilesKeepOneSequence(t *testing.T) {
 	}
 }
 
+// What a killed process has left of a file goes when the file is written again; what another one is writing stays, and
+// so do other files. A link to the file stays one.
+func TestFilesLeaveNothingBehind(t *testing.T) {
+	dir := t.TempDir()
+	path, link := filepath.Join(dir, "prompt.cache"), filepath.Join(dir, "link")
+	old := time.Now().Add(-time.Hour)
+	for name, stays := range map[string]bool{".prompt.cache-17": false, ".prompt.cache-18": filelock.Works,
+		".prompt.cache-x1": true, ".prompt.cache-": true, ".other-17": true} {
+		f, err := os.Create(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if stays {
+			if _, err := filelock.Lock(f); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Chtimes(f.Name(), old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("prompt.cache", link); err != nil {
+		t.Skip(err)
+	}
+	f, err := OpenFile(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Put(t.Context(), Key{1}, []byte("data")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Commit(Contents{}); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Size() == 0 {
+		t.Errorf("%v, %v", info, err)
+	}
+	var left []string
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		left = append(left, e.Name())
+	}
+	want := []string{".other-17", ".prompt.cache-", ".prompt.cache-18", ".prompt.cache-x1", "link", "prompt.cache"}
+	if !filelock.Works {
+		want = slices.Delete(want, 2, 3)
+	}
+	if !slices.Equal(left, want) {
+		t.Errorf("left: %q, want %q", left, want)
+	}
+}
+
 // A file's fingerprint is read once, and again when another file has its name, even one of the same size and time.
 func TestFingerprintsAreKeptWhileTheFileStays(t *testing.T) {
 	dir := t.TempDir()
@@ -624,6 +747,19 @@ func TestFingerprintsAreKeptWhileTheFileStays(t *testing.T) {
 	put(b)
 	if of() == one {
 		t.Error("the fingerprint of the file before")
+	}
+	// A file that gets the name while another is open, of its size and older than it, is not taken for that.
+	if f, err = gguf.OpenFile(path); err != nil {
+		t.Fatal(err)
+	}
+	at = at.Add(-time.Hour)
+	put(a)
+	if _, err := Fingerprint(t.Context(), dir, f); err != nil {
+		t.Error(err)
+	}
+	f.Close()
+	if of() != one {
+		t.Error("the fingerprint of the file that was open")
 	}
 	for _, text := range []string{"", "{", `{"files":[]}`} {
 		if err := os.WriteFile(kept[0], []byte(text), 0o600); err != nil {

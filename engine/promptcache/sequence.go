@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/specgo/spec/engine"
 )
@@ -120,8 +121,12 @@ type saving struct {
 	text
 	saved Saved
 	used  []Key
+	fresh int // entries that were put since the store was told what is used
 	data  []byte
 }
+
+// mostFresh is the most entries that are put before the store is told that what comes before them is of more use.
+const mostFresh = 64
 
 // Save stores what a session keeps of its sequence, up to the last length that it can be restored to, as far as the
 // store does not have it. Of a draft head that is what it was fed with the target's states. The session is not
@@ -199,10 +204,16 @@ func (x *saving) put(key Key, bytes func(dst []byte) ([]byte, error)) (err error
 	if x.data, err = bytes(x.data[:0]); err == nil {
 		err = x.store.Put(x.ctx, key, x.data)
 	}
-	if err == nil {
-		x.saved.Bytes += int64(len(x.data))
+	if err != nil {
+		return err
 	}
-	return err
+	x.saved.Bytes += int64(len(x.data))
+	// A store that has no room for all of a text is to keep its beginning: the rest is of no use without it.
+	if x.fresh++; x.fresh >= max(1, min(mostFresh, len(x.used)/8)) {
+		x.fresh = 0
+		x.store.Used(x.ctx, x.used)
+	}
+	return nil
 }
 
 // mark says in the store that a text can end after n tokens.
@@ -318,6 +329,9 @@ func (x *loading) load(l Lineage, open func(engine.SessionOptions) (*engine.Sess
 			loaded := &Loaded{Session: s, Bytes: x.read}
 			if key := x.key(n).of(kindUnread, 0); l.Read && x.has(key) {
 				loaded.Unread = unreadOf(x.get(key))
+			}
+			if key := x.keys[n/Step].of(kindMarks, 0); n%Step > 0 && !slices.Contains(x.used, key) {
+				x.used = append(x.used, key) // by which n was found
 			}
 			store.Used(ctx, x.used)
 			return loaded, nil

@@ -315,11 +315,24 @@ func TestResumeBehindALongBrokenLine(t *testing.T) {
 			t.Fatal(err)
 		}
 		lines := strings.SplitAfter(read(t, o.Output), "\n")
-		write(t, o.Output, strings.Join(lines[:n-left], "")+`{"id":"`+strings.Repeat("x", 1<<20))
+		write(t, o.Output, strings.Join(lines[:n-left], "")+answerBegins+strings.Repeat("x", 1<<20))
 		if _, err := Run(context.Background(), o); err != nil {
 			t.Fatalf("%d left: %v", left, err)
 		}
 		once(t, answers(t, read(t, o.Output)), n)
+	}
+}
+
+// Only what an interrupted run leaves of a line is cut: a beginning of an answer, however short, and zeros.
+func TestTornLines(t *testing.T) {
+	for text, want := range map[string]bool{
+		"": true, "{": true, answerBegins: true, answerBegins + "12\", \"cust": true, "\x00\x00": true,
+		`{"id":` + "\x00\x00\x00\x00": true, `{"id": "batch_req_12", "custom_id": "a"`: true,
+		"[": false, `{"ids`: false, `{"id":7`: false, "text": false, "\x00text": false, `{"id":"chatcmpl-1"}`: false,
+	} {
+		if torn([]byte(text)) != want {
+			t.Errorf("%q: %t", text, !want)
+		}
 	}
 }
 
@@ -411,6 +424,8 @@ func TestRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"what is this\n":            "line 1",
 		`{"custom_id": "a"}` + "\n": "line 1",
+		`{"precious":1}`:            "line 1", // without the end of a line, too
+		strings.Repeat("a", 1<<21):  "line 1",
 		answer + answer:             "second answer",
 		strings.Replace(answer, `"id"`, `"Custom_ID": "b", "id"`, 1):       `unknown name "Custom_ID"`,
 		strings.Replace(answer, `"id"`, `"custom_id": "b", "id"`, 1):       `"custom_id" stands twice`,

@@ -58,6 +58,9 @@ func (out *output) open(input string) (err error) {
 	for number := 1; ; number++ {
 		text, err := readLine(r)
 		if err == io.EOF {
+			if !torn(text) {
+				return fmt.Errorf("%s: line %d: %w: no answer, and no beginning of one", out.name, number, ErrOutput)
+			}
 			break // what follows the last whole line
 		}
 		var a answered
@@ -76,6 +79,18 @@ func (out *output) open(input string) (err error) {
 		out.end += int64(len(text))
 	}
 	return out.cut()
+}
+
+// answerBegins is how every line begins that write writes.
+const answerBegins = `{"id":"batch_req_`
+
+// torn reports whether bytes without the end of a line are what an interrupted run leaves: the beginning of an answer,
+// or zeros where the machine failed. Spaces are those of another program that has written the answers anew.
+func torn(text []byte) bool {
+	head := bytes.ReplaceAll(text[:min(len(text), 2*len(answerBegins))], []byte(" "), nil)
+	head = bytes.TrimRight(head, "\x00")
+	n := min(len(head), len(answerBegins))
+	return string(head[:n]) == answerBegins[:n]
 }
 
 // cut drops what follows the last whole line.

@@ -37,6 +37,10 @@ func OpenHistory(file string) (*History, error) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return h, err
 	}
+	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() { // opening a pipe waits for its writer
+		h.file = ""
+		return h, fmt.Errorf("%s: a history must be a regular file", file)
+	}
 	f, err := os.OpenFile(file, os.O_RDONLY|os.O_CREATE, 0o600)
 	if err != nil {
 		return h, err
@@ -46,27 +50,25 @@ func OpenHistory(file string) (*History, error) {
 	if err != nil {
 		return h, err
 	}
-	if !info.Mode().IsRegular() {
-		h.file = ""
-		return h, fmt.Errorf("%s: a history must be a regular file", file)
+	lines, others, err := h.read(f, info.Size())
+	if errors.Is(err, bufio.ErrTooLong) || others > max(1, lines/2) { // one may be what a failure of the machine has left
+		h.file, h.entries = "", nil
+		return h, fmt.Errorf("%s: not a history: its lines are no entries", file)
 	}
-	if info.Mode().Perm()&0o077 != 0 {
-		if err := f.Chmod(0o600); err != nil {
-			return h, err
-		}
+	if err == nil && info.Mode().Perm()&0o077 != 0 {
+		err = f.Chmod(0o600)
 	}
-	lines, err := h.read(f, info.Size())
 	if err == nil && (lines > 2*mostEntries || info.Size() > longestFile) {
 		err = h.rewrite()
 	}
 	return h, err
 }
 
-// read takes the entries of a file, each a line of JSON. What is no such line is left out.
-func (h *History) read(f *os.File, size int64) (lines int, err error) {
+// read takes the entries of a file, each a line of JSON. What is no such line is left out, and counted.
+func (h *History) read(f *os.File, size int64) (lines, others int, err error) {
 	if size > longestFile {
 		if _, err := f.Seek(size-longestFile, 0); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 	}
 	in := bufio.NewScanner(f)
@@ -76,12 +78,11 @@ func (h *History) read(f *os.File, size int64) (lines int, err error) {
 		var text string
 		if json.Unmarshal(in.Bytes(), &text) == nil {
 			h.remember(text)
+		} else {
+			others++
 		}
 	}
-	if errors.Is(in.Err(), bufio.ErrTooLong) { // not one of ours
-		return lines, nil
-	}
-	return lines, in.Err()
+	return lines, others, in.Err()
 }
 
 // remember adds an entry in memory.

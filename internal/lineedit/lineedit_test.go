@@ -460,6 +460,44 @@ func TestHistoryFile(t *testing.T) {
 	}
 }
 
+// Another program's file is no history: it stays as it is, with its mode, and nothing is added to it. A link to a
+// history that is shortened stays a link.
+func TestHistoriesOfOthersStay(t *testing.T) {
+	dir := t.TempDir()
+	file, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
+	for what, text := range map[string]string{"a shell's": strings.Repeat("git status\n", 3*mostEntries),
+		"a note": "two\nlines\n", "a long line": strings.Repeat("x", longestFile)} {
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		h, err := OpenHistory(file)
+		if err == nil {
+			t.Errorf("%s: taken", what)
+		}
+		h.Add("typed")
+		data, _ := os.ReadFile(file)
+		info, _ := os.Stat(file)
+		if string(data) != text || runtime.GOOS != "windows" && info.Mode().Perm() != 0o644 {
+			t.Errorf("%s: %d bytes of %d, mode %v", what, len(data), len(text), info.Mode())
+		}
+		os.Remove(file)
+	}
+	if err := os.Symlink("file", link); err != nil {
+		t.Skip(err)
+	}
+	if err := os.WriteFile(file, bytes.Repeat([]byte("\"a\"\n\"b\"\n"), 3*mostEntries), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := OpenHistory(link)
+	info, e := os.Lstat(link)
+	if err != nil || e != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("%v, %v, %v", info, e, err)
+	}
+	if data, _ := os.ReadFile(file); bytes.Count(data, []byte("\n")) != mostEntries {
+		t.Errorf("%d bytes", len(data))
+	}
+}
+
 func TestCompletion(t *testing.T) {
 	e := newEditor(Options{Complete: func(text string) (int, []string) {
 		var all []string

@@ -256,16 +256,21 @@ func (d *Dir) Delete(name string) error {
 		if err != nil {
 			return err
 		}
-		if err := root.Remove(m.Name + settingsSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		// What is interrupted can be repeated: the settings say what the cache has of it, and the file that makes it a
+		// model goes last.
+		if err := d.forget(root, m.Settings.Pulled); err != nil {
 			return err
 		}
-		slices.Reverse(names) // the file that makes it a model goes last: what is interrupted can be repeated
+		if err := removeSettings(root, m.Name); err != nil {
+			return err
+		}
+		slices.Reverse(names)
 		for _, n := range names {
 			if err := root.Remove(n); err != nil {
 				return err
 			}
 		}
-		return d.forget(root, m.Settings.Pulled)
+		return nil
 	})
 }
 
@@ -330,24 +335,38 @@ func (d *Dir) link(root *os.Root, source *Model, to string, s Settings) (m Model
 	return d.describe(root, to, made[0], draft, s)
 }
 
-// describe writes a model's settings, if there are any, and reads the model.
+// describe writes a model's settings and reads the model.
 func (d *Dir) describe(root *os.Root, name, file, draft string, s Settings) (m Model, err error) {
 	m = Model{Name: name, File: filepath.Join(d.path, file), Draft: draft}
-	if s.Pulled != "" || s.System != "" || s.Template != "" || s.Parameters != nil {
-		data, err := json.Marshal(s)
-		if err != nil {
-			return m, err
-		}
-		if len(data) > settingsBytes {
-			return m, fmt.Errorf("the settings of %s take %d bytes, more than %d", name, len(data), settingsBytes)
-		}
-		part := name + settingsSuffix + ".part"
-		if err := root.WriteFile(part, data, 0o644); err != nil {
-			return m, err
-		}
-		if err := root.Rename(part, name+settingsSuffix); err != nil {
-			return m, err
-		}
+	if err := writeSettings(root, name, s); err != nil {
+		return m, err
 	}
 	return m, m.complete(root)
+}
+
+// writeSettings writes what is said about a model; where that is nothing, there is no file of it, also none that
+// another model of the name has left.
+func writeSettings(root *os.Root, name string, s Settings) error {
+	if s.Pulled == "" && s.System == "" && s.Template == "" && s.Parameters == nil {
+		return removeSettings(root, name)
+	}
+	data, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	if len(data) > settingsBytes {
+		return fmt.Errorf("the settings of %s take %d bytes, more than %d", name, len(data), settingsBytes)
+	}
+	part := name + settingsSuffix + ".part"
+	if err := root.WriteFile(part, data, 0o644); err != nil {
+		return err
+	}
+	return root.Rename(part, name+settingsSuffix)
+}
+
+func removeSettings(root *os.Root, name string) error {
+	if err := root.Remove(name + settingsSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/specgo/spec/hub"
@@ -55,6 +56,9 @@ func (d *Dir) Pull(ctx context.Context, client hub.Client, name string) (m Model
 		if err != nil {
 			return err
 		}
+		if list, err = d.List(); err != nil { // others may have changed it in the hours of a download
+			return err
+		}
 		first := filepath.Base(paths[0])
 		for _, p := range paths {
 			if _, err := checkName(Name(p)); err != nil || !strings.HasSuffix(p, Suffix) {
@@ -62,7 +66,7 @@ func (d *Dir) Pull(ctx context.Context, client hub.Client, name string) (m Model
 			}
 		}
 		old, err := find(list, Name(first))
-		if err == nil && old.Settings.Pulled != r.String() {
+		if err == nil && old.Settings.Pulled != r.String() && !interrupted(&old, paths[0]) {
 			return fmt.Errorf("%s: %w", old.Name, ErrExists)
 		}
 		for _, p := range paths {
@@ -70,12 +74,52 @@ func (d *Dir) Pull(ctx context.Context, client hub.Client, name string) (m Model
 				return err
 			}
 		}
+		if err := superseded(root, list, r, &old, paths); err != nil {
+			return err
+		}
 		s := old.Settings
 		s.Schema, s.Pulled = settingsSchema, r.String()
 		m, err = d.describe(root, Name(first), first, old.Draft, s)
 		return err
 	})
 	return m, err
+}
+
+// interrupted reports whether a model is a download of which nothing was said yet: its file is that of the cache.
+func interrupted(m *Model, path string) bool {
+	a, err := os.Stat(m.File)
+	b, e := os.Stat(path)
+	return m.Settings.Pulled == "" && err == nil && e == nil && os.SameFile(a, b)
+}
+
+// superseded takes back what a model of the Hub was before, where the repository has other files for it now: files of
+// the model of the same name, and the name that was pulled, of one of another name.
+func superseded(root *os.Root, list []Model, r hub.Reference, old *Model, paths []string) error {
+	if old.Name != "" {
+		names, err := old.files(root)
+		if err != nil {
+			return err
+		}
+		for _, n := range names {
+			same := func(p string) bool { return filepath.Base(p) == n }
+			if strings.HasSuffix(n, draftSuffix) || slices.ContainsFunc(paths, same) {
+				continue
+			}
+			if err := root.Remove(n); err != nil {
+				return err
+			}
+		}
+	}
+	for _, m := range list {
+		if m.Settings.Pulled != r.String() || m.Name == old.Name {
+			continue
+		}
+		m.Settings.Pulled = ""
+		if err := writeSettings(root, m.Name, m.Settings); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // makeFolder makes a folder, and refuses what stands there instead of one: a link could lead elsewhere.

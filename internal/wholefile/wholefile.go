@@ -10,8 +10,12 @@ import (
 )
 
 // Write puts data in place of the file at path, with these permissions. Where it fails, or the machine does, the old
-// file stays; nothing else is left behind but by a failure of the machine: a file .NAME-… beside it.
+// file stays; nothing else is left behind but by a failure of the machine: a file .NAME-… beside it. A link to a file
+// stays one.
 func Write(path string, data []byte, mode fs.FileMode) error {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
 		return err

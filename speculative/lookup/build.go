@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"io/fs"
 	"math/bits"
 	"os"
 	"path/filepath"
@@ -54,7 +55,10 @@ func buildIndex(ctx context.Context, path string, paths []string, o Options) (b 
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real // so that a link stays one
+	}
+	f, err := createTemp(path)
 	if err != nil {
 		return nil, err
 	}
@@ -84,10 +88,23 @@ func buildIndex(ctx context.Context, path string, paths []string, o Options) (b 
 	if err = b.end(text); err != nil {
 		return b, err
 	}
-	if err = errors.Join(f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
+	if err = errors.Join(f.Sync(), f.Close()); err != nil {
 		return b, err
 	}
 	return b, os.Rename(f.Name(), path)
+}
+
+// createTemp makes a new file beside path, with the permissions that the umask leaves: an index tells the texts that it
+// is of. os.CreateTemp would make it its owner's alone, also where several users share a cache directory.
+func createTemp(path string) (*os.File, error) {
+	const tries = 1000
+	for i := 0; ; i++ {
+		name := filepath.Join(filepath.Dir(path), fmt.Sprintf(".%s-%d-%d", filepath.Base(path), os.Getpid(), i))
+		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+		if err == nil || !errors.Is(err, fs.ErrExist) || i == tries {
+			return f, err
+		}
+	}
 }
 
 // builder is an index that is being written.

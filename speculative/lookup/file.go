@@ -145,12 +145,15 @@ type Index struct {
 // Open opens the index at path. What is damaged is an error that wraps [ErrIndex], here or when it is first read; a
 // file that becomes shorter while it is open is one, too.
 func Open(path string) (x *Index, err error) {
+	wrong := func(err error) error { return fmt.Errorf("%s: %w", path, err) }
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() { // opening a pipe waits for its writer
+		return nil, wrong(ErrNoIndex)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	wrong := func(err error) error { return fmt.Errorf("%s: %w", path, err) }
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err

@@ -23,9 +23,9 @@ import (
 //	matrices, each from a multiple of 4096 bytes on
 //
 // Numbers are little-endian. The identity is the SHA-256 of everything that decides about the bytes: the layout's
-// version, the kernels' layout, what weights are converted to, the model's size and time and its header, and every
-// matrix's name, type, shape and place. Nothing in the file says where its parts are: that follows from the model,
-// and a file whose identity is another one is not used.
+// version, the kernels' layout, what weights are converted to, the model's size and time, its header and samples of its
+// weights, and every matrix's name, type, shape and place. Nothing in the file says where its parts are: that follows
+// from the model, and a file whose identity is another one is not used.
 const (
 	magic      = "spec panel file\n"
 	version    = 3
@@ -45,6 +45,9 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // errOther means that a panel file is not the model's, or damaged: it is written again.
 var errOther = errors.New("not a panel file of this model, or damaged")
+
+// errVersion means that a panel file is one of another version.
+var errVersion = fmt.Errorf("another version: %w", errOther)
 
 // errFileDamaged means that a panel file does not hold what was written.
 var errFileDamaged = fmt.Errorf("panel file: %w", ErrDamaged)
@@ -143,8 +146,11 @@ func readText(name string) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w: %w", name, errOther, err)
 	}
 	length := binary.LittleEndian.Uint32(fixed[20:])
-	if string(fixed[:16]) != magic || binary.LittleEndian.Uint32(fixed[16:]) != version || length > mostText {
+	switch {
+	case string(fixed[:16]) != magic:
 		return nil, fmt.Errorf("%s: %w", name, errOther)
+	case binary.LittleEndian.Uint32(fixed[16:]) != version || length > mostText:
+		return nil, fmt.Errorf("%s: %w", name, errVersion)
 	}
 	text := make([]byte, length)
 	if _, err := io.ReadFull(f, text); err != nil {

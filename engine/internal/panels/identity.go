@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"path/filepath"
 
 	"github.com/specgo/spec/gguf"
@@ -18,9 +19,9 @@ type Identity struct {
 	sum  [sha256.Size]byte
 }
 
-// Identify finds the name of a model's panel file: of the model's header, size and time, and of what decides about
-// the packed bytes: the version of the numeric rules, the type that weights are converted to, "" for none, and whether
-// it is for the file's MTP blocks.
+// Identify finds the name of a model's panel file: of the model's header, size and time, of samples of its weights, and
+// of what decides about the packed bytes: the version of the numeric rules, the type that weights are converted to, ""
+// for none, and whether it is for the file's MTP blocks.
 func Identify(f *gguf.File, rt *tensor.Runtime, rules int, weights string, mtp bool) (*Identity, error) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%d\n%d\n%s\n%s\n%v\n%d\n%d\n%d\n", version, rules, rt.PanelLayout(), weights, mtp, f.Size(),
@@ -30,6 +31,9 @@ func Identify(f *gguf.File, rt *tensor.Runtime, rules int, weights string, mtp b
 	}
 	for _, t := range f.Tensors {
 		fmt.Fprintf(h, "%q %d %d %d %d\n", t.Name, t.Type, t.Dims, t.Offset, t.Size)
+	}
+	if err := sample(h, f); err != nil {
+		return nil, err
 	}
 	id := &Identity{}
 	h.Sum(id.sum[:0])
@@ -45,6 +49,35 @@ func Identify(f *gguf.File, rt *tensor.Runtime, rules int, weights string, mtp b
 	id.text = fmt.Appendf(nil, "model: %s\nweights: %s\nlayout: %s\n", gguf.Printable(path, mostText/4), weights,
 		rt.PanelLayout())
 	return id, nil
+}
+
+// sampledTensors is the most matrices that a sample is taken of; a prime number, so that it is not of one kind alone
+// that layers repeat. sampledBytes is how much is taken from the middle of each.
+const (
+	sampledTensors = 61
+	sampledBytes   = 4096
+)
+
+// sample hashes samples of a model's matrices. Where files are made reproducibly (archives, images of containers) all
+// have one time, and models that were trained from one another have one size, and may have one header.
+func sample(h io.Writer, f *gguf.File) error {
+	var list []gguf.Tensor
+	for _, t := range f.Tensors {
+		if len(t.Dims) > 1 {
+			list = append(list, t)
+		}
+	}
+	b := make([]byte, sampledBytes)
+	count := min(len(list), sampledTensors)
+	for i := range count {
+		t := list[i*len(list)/count]
+		part := b[:min(t.Size, sampledBytes)]
+		if n, err := f.Reader().ReadAt(part, t.Offset+(t.Size-int64(len(part)))/2); n < len(part) {
+			return fmt.Errorf("tensor %q: %w", t.Name, err)
+		}
+		h.Write(part)
+	}
+	return nil
 }
 
 // complete adds the matrices to the identity.

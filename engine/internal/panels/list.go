@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/specgo/spec/internal/filelock"
 )
@@ -39,15 +38,22 @@ func Files(dir string) ([]FileInfo, error) {
 		name := filepath.Join(dir, e.Name())
 		switch {
 		case fileName(e.Name()):
-			if text, err := readText(name); err == nil {
+			text, err := readText(name)
+			if errors.Is(err, errVersion) {
+				text, err = []byte(otherText), nil
+			}
+			if err == nil {
 				list = append(list, FileInfo{name, info.Size(), string(text), false})
 			}
 		case temporaryName(e.Name()):
-			list = append(list, FileInfo{name, info.Size(), temporaryText, held(name, info.ModTime())})
+			list = append(list, FileInfo{name, info.Size(), temporaryText, filelock.Held(name, info.ModTime())})
 		}
 	}
 	return list, nil
 }
+
+// otherText is the text of a panel file of another version of this program, which nobody reads any more.
+const otherText = "model: unknown, the file is of another version\n"
 
 // temporaryText is the text of a panel file that is being written, or was left over.
 const temporaryText = "not complete: being written, or left by an interrupted run\n"
@@ -57,30 +63,6 @@ func (p FileInfo) Complete() bool { return p.Text != temporaryText }
 
 // BeingWritten reports whether a process is at work on a file that is not complete.
 func (p FileInfo) BeingWritten() bool { return p.written }
-
-// A temporary file that was written to so lately is taken for one that is being written: it may not be marked yet, or,
-// on a system without marks, that is all that can be known.
-const (
-	justMade      = 2 * time.Second
-	writtenLately = 10 * time.Minute
-)
-
-// held reports whether a process is writing a temporary file.
-func held(name string, modified time.Time) bool {
-	age := time.Since(modified)
-	if !filelock.Works {
-		return age < writtenLately
-	}
-	if age < justMade {
-		return true
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	return filelock.Locked(f)
-}
 
 // sweep removes what killed runs have left in a directory.
 func sweep(dir string) {

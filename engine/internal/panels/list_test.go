@@ -22,13 +22,18 @@ func TestOnlyOurFilesAreListed(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
+	older := filepath.Join(dir, stem[2:]+"00.panels") // of another version
+	if err := os.WriteFile(older, append([]byte(magic), make([]byte, 100)...), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, name := range []string{stem + ".panels", "notes.txt", stem + ".panels.tmp-7"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("something else"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	list, err := Files(dir)
-	if err != nil || len(list) != 1 || list[0].Complete() || filepath.Base(list[0].Name) != stem+".panels.tmp-7" {
+	if err != nil || len(list) != 2 || list[0].Complete() || filepath.Base(list[0].Name) != stem+".panels.tmp-7" ||
+		!list[1].Complete() || list[1].Name != older || list[1].Text != otherText {
 		t.Errorf("%v, %v", list, err)
 	}
 	if list, err := Files(filepath.Join(dir, "none")); err != nil || list != nil {
