@@ -88,7 +88,10 @@ func samplingFields(in forms) []field {
 			"block, whose texts depend on what was drafted too; -1 is another each time",
 			func(r *request, v value) *Error {
 				n, err := v.whole(math.MinInt64, math.MaxInt64)
-				r.sampling.Seed, r.seeded = uint64(n), n != -1
+				if r.seeded = n != -1; !r.seeded {
+					n = 0 // which has one drawn
+				}
+				r.sampling.Seed = uint64(n)
 				return err
 			}},
 		{"tfs_z", honored, in, "only the value that switches it off", onlyNumber(1)},
