@@ -120,3 +120,26 @@ func TestContextsOfRequestsEnd(t *testing.T) {
 		cancel()
 	}
 }
+
+// A number that is 0 is no default: it is as near to 0 as it can be, or it is refused.
+func TestZeroIsNoDefault(t *testing.T) {
+	s := newTester(t, nil)
+	r, err := s.parse(t.Context(), formNative, s.anyone, []byte(`{"prompt":"x","xtc_threshold":0,"dynatemp_exponent":0,`+
+		`"mirostat_tau":0,"mirostat_eta":0,"typical_p":0}`), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := r.sampling.Normalized()
+	for name, x := range map[string]float32{"xtc_threshold": n.XTC.Threshold, "dynatemp_exponent": n.Dynatemp.Exponent,
+		"mirostat_tau": n.Mirostat.Tau, "mirostat_eta": n.Mirostat.Eta, "typical_p": n.TypicalP} {
+		if !(x > 0 && x < 1e-30) {
+			t.Errorf("%s 0 is %v", name, x)
+		}
+	}
+	const body = `{"prompt":"x","n_predict":1,"dry_allowed_length":0`
+	s.post("/completion", body+`,"dry_multiplier":0}`, 200)
+	e := decode(t, s.post("/completion", body+`,"dry_multiplier":0.8}`, 400))
+	if e.get(t, "error", "param") != "dry_allowed_length" {
+		t.Errorf("%v", e)
+	}
+}

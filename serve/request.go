@@ -146,6 +146,7 @@ type tokenChoice struct {
 	freeNewline bool // penalties leave it as it is
 	window      bool // the penalty window was given as 0: penalties are off
 	greedy      bool // top_p was 0
+	repeatNone  bool // dry_allowed_length was 0
 	breakers    []string
 	textBias    []textBias // in the order of the request: the last one counts
 	textBans    []string
