@@ -61,7 +61,21 @@ func (s *Server) detokenize(ctx context.Context, r *request) (any, error) {
 	}
 	return struct {
 		Content string `json:"content"`
-	}{m.Tokenizer().Decode(r.tokens)}, nil
+	}{spelled(m.Tokenizer(), r.tokens)}, nil
+}
+
+// spelled is the text of tokens with the spelling of control tokens, from which /tokenize makes the same tokens.
+func spelled(tok *bpe.Tokenizer, ids []int32) string {
+	var all strings.Builder
+	from := 0
+	for i, id := range ids {
+		if tok.IsControl(id) {
+			text, _ := tokenText(tok, id)
+			all.WriteString(tok.Decode(ids[from:i]) + text)
+			from = i + 1
+		}
+	}
+	return all.String() + tok.Decode(ids[from:])
 }
 
 // inputTokens answers /v1/chat/completions/input_tokens and /v1/responses/input_tokens: the length of the prompt that

@@ -475,6 +475,12 @@ func TestTokens(t *testing.T) {
 	if back.get(t, "content") != "func main() {é}" {
 		t.Errorf("%s is %v", ids, back)
 	}
+	const marked = "<|endoftext|>func<|endoftext|><|endoftext|> main é"
+	ids = encode(decode(t, s.post("/tokenize", `{"content":"`+marked+`"}`, 200)).get(t, "tokens"))
+	back = decode(t, s.post("/detokenize", `{"tokens":`+string(ids)+`}`, 200))
+	if back.get(t, "content") != marked {
+		t.Errorf("control tokens: %s is %v", ids, back)
+	}
 	pieces := decode(t, s.post("/tokenize", `{"content":"func main() {日}","with_pieces":true}`,
 		200)).get(t, "tokens").([]any)
 	text := []byte{}
