@@ -208,20 +208,22 @@ func (r *reading) bound(s *samplingSettings) {
 	}
 }
 
-// stopWord is the stop text that ended an answer, whose token ids were asked for: the first that its last token
-// completed.
+// stopWord is the stop text that ended an answer, whose token ids were asked for: that which its last token completed
+// first, and of those the longest, as the text is cut in front of it.
 func (r *reading) stopWord(a *answer) string {
-	if len(a.ids) == 0 {
-		return ""
+	var text strings.Builder
+	decoder, before := r.m.Tokenizer().NewDecoder(), 0
+	for _, id := range a.ids {
+		before = text.Len()
+		text.WriteString(decoder.Next(id))
 	}
-	tok := r.m.Tokenizer()
-	text := tok.Decode(a.ids)
-	before := len(text) - len(tok.Bytes(a.ids[len(a.ids)-1]))
-	best, first := "", len(text)
+	best, first := "", text.Len()+1
 	for _, s := range r.stop {
-		i := strings.LastIndex(text, s)
-		if i >= 0 && i+len(s) > before && (i < first || i == first && len(s) > len(best)) {
-			best, first = s, i
+		from := min(max(0, before-len(s)+1), text.Len())
+		if i := strings.Index(text.String()[from:], s); i >= 0 {
+			if end := from + i + len(s); end < first || end == first && len(s) > len(best) {
+				best, first = s, end
+			}
 		}
 	}
 	return best

@@ -129,6 +129,11 @@ func TestNativeCompletion(t *testing.T) {
 		o.get(t, "content") != want[:strings.Index(want, stop)] {
 		t.Errorf("stop %q: %v", stop, o)
 	}
+	o = decode(t, s.post("/completion", `{"prompt":"x","n_predict":4,"logit_bias":{"return":100},"stop":["return","tu",`+
+		`"etu","never"]}`, 200))
+	if o.get(t, "content") != "r" || o.get(t, "stopping_word") != "etu" {
+		t.Errorf("texts of stop within one token: %v", o)
+	}
 	text := s.post("/completion", fmt.Sprintf(
 		`{"prompt":["func (r *Ring) Push(",%s],"n_predict":12}`,
 		string(encode(m.Tokenizer().Encode("func (r *Ring) Push(", bpe.EncodeOptions{AddSpecial: true})))), 200)
