@@ -37,6 +37,9 @@ func ollamaError(e *Error) any {
 }
 
 func needOllamaPrompt(_ *Server, r *request) *Error {
+	if r.raw && r.system != "" {
+		return badField("system", "there is none where the prompt is not put into the chat template (raw)")
+	}
 	r.wrap = !r.raw
 	return nil
 }

@@ -612,4 +612,8 @@ func TestRawPrompt(t *testing.T) {
 	if got := generate(``); got != wrapped {
 		t.Errorf("%q, the conversation is %q", got, wrapped)
 	}
+	e := decode(t, s.post("/api/generate", `{"prompt":"func","raw":true,"system":"Be brief."}`, 400)).get(t, "error")
+	if !strings.HasPrefix(e.(string), "system: ") {
+		t.Errorf("raw with a system message: %v", e)
+	}
 }
