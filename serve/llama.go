@@ -293,16 +293,19 @@ func (s *Server) listModels(w http.ResponseWriter, _ *http.Request) {
 	}{"list", list})
 }
 
-// showModel answers /v1/models/NAME. A name here is a model's own, also when there is one model.
+// showModel answers /v1/models/NAME. A name here is one of the model's own, also when there is one model.
 func (s *Server) showModel(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
-	for _, e := range s.models.entries() {
-		if e.Name == name || s.ollamaName(e.Name) == name {
-			writeJSON(w, http.StatusOK, s.modelObject(e))
-			return
-		}
+	e := s.models.entryNamed(name)
+	if e == nil {
+		s.refreshed()
+		e = s.models.entryNamed(name)
 	}
-	s.fail(w, recordOf(r.Context()), openAIError, noModel(name))
+	if e == nil {
+		s.fail(w, recordOf(r.Context()), openAIError, noModel(name))
+		return
+	}
+	writeJSON(w, http.StatusOK, s.modelObject(*e))
 }
 
 func noModel(name string) *Error {

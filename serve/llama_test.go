@@ -365,6 +365,10 @@ func TestNamesTagsAndPath(t *testing.T) {
 	}
 	for name, status := range map[string]int{"fast": 200, "small:latest": 200, "slow": 404} {
 		s.post("/v1/completions", `{"model":"`+name+`","prompt":"x","max_tokens":1}`, status)
+		if got, text, _ := s.do("GET", "/v1/models/"+name, ""); got != status || status == 200 &&
+			decode(t, text).get(t, "id") != "go" {
+			t.Errorf("/v1/models/%s: %d %s", name, got, text)
+		}
 	}
 	props := decode(t, s.page("/props?model=fast"))
 	if props.get(t, "model_path") != "/models/go.gguf" ||
