@@ -45,7 +45,8 @@ func TestKeys(t *testing.T) {
 			"GET", "/health", nil, 200,
 		}, {
 			"GET", "/livez", nil, 200,
-		}, {"GET", "/readyz", nil, 200}, {"GET", "/", nil, 200}, {"HEAD", "/", nil, 200}, {"GET", "/app.js", nil, 200},
+		}, {"GET", "/readyz", nil, 200}, {"GET", "/v1/health", nil, 200},
+		{"GET", "/", nil, 200}, {"HEAD", "/", nil, 200}, {"GET", "/app.js", nil, 200},
 		{"POST", "/app.js", nil, 401},
 	} {
 		status, text, h := s.do(c.method, c.path, small, c.header...)
