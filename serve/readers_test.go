@@ -54,6 +54,8 @@ func TestResponsesSayWhatWasAsked(t *testing.T) {
 		`,"temperature":0.5`:           {"temperature": 0.5},
 		`,"parallel_tool_calls":false`: {"parallel_tool_calls": false},
 		`,"instructions":"Go"`:         {"instructions": "Go"},
+		`,"truncation":"auto"`:         {"truncation": "auto"},
+		`,"truncation":"disabled"`:     {"truncation": "disabled"},
 		`,"metadata":{"a":"b"}`:        {"metadata": map[string]any{"a": "b"}},
 	} {
 		o := decode(t, s.post("/v1/responses", `{"input":"x","max_output_tokens":1`+more+`}`, 200))
