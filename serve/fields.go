@@ -462,7 +462,8 @@ var fields = append([]field{
 	{"textVerbosity", accepted, formChat | formResponses, "the same, Vercel's name", nil},
 	{"strictJsonSchema", accepted, formChat | formResponses, "a schema always holds", nil},
 	{"stream_options", accepted, formResponses, "include_obfuscation: there is none", nil},
-	{"include", accepted, formResponses, "nothing is encrypted, and reasoning is always there", nil},
+	{"include", honored, formResponses, "nothing is encrypted, and reasoning is always there; log-probabilities are " +
+		"refused", readInclude},
 	{"previous_response_id", honored, formResponses, "only null: nothing is stored; send the conversation as input",
 		func(_ *request, v value) *Error {
 			return v.bad("nothing is stored here; send the whole conversation as input")
