@@ -127,7 +127,8 @@ func (r *reading) read(e *spec.Event) (d delta, ok bool) {
 	if r.none { // the one token that was computed is not shown
 		e.Text, d.Text = "", ""
 		if e.Finish != "" {
-			e.Finish, d.Finish, e.Stats.Generated = spec.FinishLength, spec.FinishLength, 0
+			e.Finish, d.Finish = spec.FinishLength, spec.FinishLength
+			e.Stats.Generated, e.Stats.End = 0, speculative.EndLength
 		}
 	}
 	a.Add(e)

@@ -516,6 +516,10 @@ func TestPromptAheadOfTime(t *testing.T) {
 		ahead.get(t, "stop_type") != "limit" {
 		t.Errorf("%v", ahead)
 	}
+	end := decode(t, s.post("/tokenize", `{"content":"<|endoftext|>"}`, 200)).get(t, "tokens", 0)
+	if o := ask("0", fmt.Sprintf(`,"logit_bias":[[%v,100]]`, end)); o.get(t, "stop_type") != "limit" {
+		t.Errorf("where the model would end its text: %v", o)
+	}
 	if o := ask("4", ""); o.get(t, "timings", "cache_n").(float64) < 100 || o.get(t, "content") == "" {
 		t.Errorf("%v", o)
 	}
