@@ -184,7 +184,7 @@ var fields = append([]field{
 			return err
 		}},
 	{"response_fields", honored, formLlama, "paths of the fields of the answer that are wanted, as " +
-		"generation_settings/seed; not of streams", readResponseFields},
+		"generation_settings/seed; of a stream those of its last piece", readResponseFields},
 	{"post_sampling_probs", honored, formLlama, "true: n_probs are probabilities after penalties, filters and " +
 		"temperature, as prob and top_probs",
 		func(r *request, v value) (e *Error) { r.chosen, e = v.boolean(); return }},

@@ -288,7 +288,10 @@ func (f *nativeForm) delta(to sink, d *delta) {
 	a := &f.answers[d.Answer]
 	if d.Finish != "" {
 		out := f.last(d.Answer)
-		out.Content = d.Text
+		if out.Content = d.Text; f.fields != nil {
+			to.event("", choose(&out, f.fields))
+			return
+		}
 		to.event("", out)
 		return
 	}

@@ -180,6 +180,12 @@ func TestNativeStream(t *testing.T) {
 			t.Errorf("piece %v", o)
 		}
 	}
+	list := events(t, s.post("/completion",
+		`{"prompt":"func","n_predict":2,"stream":true,"response_fields":["stop","generation_settings/n_predict","x"]}`, 200))
+	if got := list[len(list)-1]; got != `{"generation_settings/n_predict":2,"stop":true}` || len(list) != 3 ||
+		!strings.Contains(list[0], `"tokens_predicted":1,`) {
+		t.Errorf("with fields that are wanted: %s", list)
+	}
 	if stops != 1 || content != want.get(t, "content") || !slices.Equal(ids, want.get(t, "tokens").([]any)) {
 		t.Errorf("%d ends, %q, %v; whole %v", stops, content, ids, want)
 	}
