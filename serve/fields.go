@@ -155,12 +155,8 @@ var fields = append([]field{
 			r.whole = !r.goOn
 			return
 		}},
-	{"reasoning_effort", honored, formChat, "given to the chat template as the variable of that name",
-		func(r *request, v value) *Error {
-			s, err := v.text()
-			r.setKwarg("reasoning_effort", s)
-			return err
-		}},
+	{"reasoning_effort", honored, formChat, "given to the chat template as the variable of that name; none: " +
+		"enable_thinking is false too", readEffort},
 	{"add_generation_prompt", honored, formChat, "only true, or false with continue_final_message",
 		func(r *request, v value) (e *Error) { r.genTail, e = v.boolean(); r.begun = r.genTail; return }},
 	{"add_generation_prompt", honored, formTemplate, "false: the text does not end where an answer begins",
@@ -231,7 +227,8 @@ var fields = append([]field{
 			return err
 		}},
 	{"background", honored, formResponses, "only false", onlyFalse},
-	{"reasoning", honored, formResponses, "effort, given to the chat template as reasoning_effort", readReasoning},
+	{"reasoning", honored, formResponses, "effort, given to the chat template as reasoning_effort; none: enable_thinking " +
+		"is false too", readReasoning},
 
 	{"input", honored, formEmbeddings | formEmbedding | formOllamaEmbed,
 		"a text or an array of texts; here also token ids", readInputs},

@@ -8,11 +8,7 @@ import (
 
 func readReasoning(r *request, v value) *Error {
 	return v.object(map[string]func(value) *Error{
-		"effort": func(v value) *Error {
-			s, err := v.text()
-			r.setKwarg("reasoning_effort", s)
-			return err
-		},
+		"effort":  func(v value) *Error { return readEffort(r, v) },
 		"summary": func(v value) *Error { _, err := v.text(); return err },
 	})
 }

@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/specgo/spec"
 )
 
 // A bias is of a token or of a text, a number or a ban, in both forms; token 0 is one like any other, and a number
@@ -143,5 +146,36 @@ func TestZeroIsNoDefault(t *testing.T) {
 	e := decode(t, s.post("/completion", body+`,"dry_multiplier":0.8}`, 400))
 	if e.get(t, "error", "param") != "dry_allowed_length" {
 		t.Errorf("%v", e)
+	}
+}
+
+// The effort none is no reasoning, with templates that know enable_thinking alone; what a request says of that counts
+// more.
+func TestNoEffortIsNoReasoning(t *testing.T) {
+	s := newTester(t, with(t, func(o *spec.Options) {
+		o.Template = strings.Replace(thinking, "and enable_thinking",
+			"and (enable_thinking is not defined or enable_thinking)", 1)
+	}))
+	count := func(path, body string) any {
+		return decode(t, s.post(path+"/input_tokens", body, 200)).get(t, "input_tokens")
+	}
+	chat := func(more string) any {
+		return count("/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}]`+more+`}`)
+	}
+	reasons, not := chat(``), chat(`,"enable_thinking":false`)
+	if reasons == not {
+		t.Fatalf("%v tokens either way", reasons)
+	}
+	for more, want := range map[string]any{`,"reasoning_effort":"low"`: reasons, `,"reasoning_effort":"none"`: not,
+		`,"reasoning_effort":"none","enable_thinking":true`:                          reasons,
+		`,"chat_template_kwargs":{"enable_thinking":true},"reasoning_effort":"none"`: reasons} {
+		if got := chat(more); got != want {
+			t.Errorf("%s: a prompt of %v tokens, want %v", more, got, want)
+		}
+	}
+	for effort, want := range map[string]any{"low": reasons, "none": not} {
+		if got := count("/v1/responses", `{"input":"x","reasoning":{"effort":"`+effort+`"}}`); got != want {
+			t.Errorf("%s: a prompt of %v tokens, want %v", effort, got, want)
+		}
 	}
 }
