@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 
 	"github.com/specgo/spec"
 	"github.com/specgo/spec/speculative"
@@ -10,14 +11,18 @@ import (
 
 // Anthropic's Messages API: /v1/messages and /v1/messages/count_tokens.
 
-// anthropicError is an error in its shape.
+// anthropicError is an error in its shape, with one of its types.
 func anthropicError(e *Error) any {
 	kind := e.Type
 	switch {
-	case e.Status == 503 || e.Status == 529:
+	case e.Status == http.StatusServiceUnavailable:
 		kind = "overloaded_error"
-	case e.Status >= 500:
+	case e.Status >= statusGone:
 		kind = "api_error"
+	case e.Status == http.StatusRequestEntityTooLarge:
+		kind = "request_too_large"
+	case e.Type == typeContext:
+		kind = typeInvalid
 	}
 	type inner struct {
 		Type    string `json:"type"`
