@@ -227,8 +227,8 @@ var fields = append([]field{
 			return err
 		}},
 	{"background", honored, formResponses, "only false", onlyFalse},
-	{"reasoning", honored, formResponses, "effort, given to the chat template as reasoning_effort; none: enable_thinking " +
-		"is false too", readReasoning},
+	{"reasoning", honored, formResponses, "effort, given to the chat template as reasoning_effort; none: " +
+		"enable_thinking is false too", readReasoning},
 
 	{"input", honored, formEmbeddings | formEmbedding | formOllamaEmbed,
 		"a text or an array of texts; here also token ids", readInputs},
