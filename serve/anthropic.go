@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"strings"
 
 	"github.com/specgo/spec"
 	"github.com/specgo/spec/speculative"
@@ -135,7 +136,7 @@ func (f *anthropicForm) whole() any {
 		out.Content = append(out.Content, anthropicBlock{Type: blockText, Text: &a.Text})
 	}
 	for _, c := range a.Calls {
-		b := anthropicBlock{Type: blockCall, ID: c.ID, Name: c.Name, Input: anyObject(c.Arguments)}
+		b := anthropicBlock{Type: blockCall, ID: c.ID, Name: c.Name, Input: callObject(c.Arguments)}
 		out.Content = append(out.Content, b)
 	}
 	reason, sequence := f.ended()
@@ -143,11 +144,11 @@ func (f *anthropicForm) whole() any {
 	return out
 }
 
-// anyObject is the arguments of a call as JSON; those that a model did not finish, or that are none, are put into a
-// string.
-func anyObject(arguments string) json.RawMessage {
-	if json.Valid([]byte(arguments)) {
-		return json.RawMessage(arguments)
+// callObject is the arguments of a call as a JSON object, which clients read them as; those that a model did not finish,
+// or that are none, are put into a string of one.
+func callObject(arguments string) json.RawMessage {
+	if raw := []byte(strings.TrimSpace(arguments)); (value{raw: raw}).isObject() && json.Valid(raw) {
+		return raw
 	}
 	return encode(map[string]string{"arguments": arguments})
 }

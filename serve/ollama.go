@@ -146,11 +146,7 @@ func (f *ollamaForm) finish(a *ollamaAnswer) *ollamaAnswer {
 
 func (f *ollamaForm) calls() (list []ollamaCall) {
 	for i, c := range f.answers[0].Calls {
-		arguments := json.RawMessage(c.Arguments)
-		if !json.Valid(arguments) {
-			arguments = encode(c.Arguments) // cut off: the text is told as it is
-		}
-		list = append(list, ollamaCall{c.ID, ollamaFunction{i, c.Name, arguments}})
+		list = append(list, ollamaCall{c.ID, ollamaFunction{i, c.Name, callObject(c.Arguments)}})
 	}
 	return list
 }
