@@ -583,4 +583,10 @@ func TestTokenLimit(t *testing.T) {
 	if o.get(t, "usage", "completion_tokens") != 5.0 || o.get(t, "choices", 0, "finish_reason") != "length" {
 		t.Error(o)
 	}
+	for more, want := range map[string]float64{``: 5, `,"n_predict":6`: 5, `,"n_predict":3`: 3, `,"n_predict":0`: 0} {
+		o := decode(t, s.post("/completion", `{"prompt":"func"`+more+`}`, 200))
+		if got := o.get(t, "generation_settings", "n_predict"); got != want {
+			t.Errorf("%s: the settings have %v tokens, want %v", more, got, want)
+		}
+	}
 }

@@ -202,8 +202,11 @@ func (f *nativeForm) last(i int) nativeAnswer {
 
 // bound fills in the bounds of a request's answers.
 func (r *reading) bound(s *samplingSettings) {
-	s.Context, s.IgnoreEOS, s.Probs, s.Predict = r.m.Context(), r.ignoreEOS, r.top, r.maxTokens
-	if r.maxTokens == 0 {
+	s.Context, s.IgnoreEOS, s.Probs, s.Predict = r.m.Context(), r.ignoreEOS, r.top, r.server().most(r.request)
+	switch {
+	case r.none:
+		s.Predict = 0
+	case s.Predict == 0:
 		s.Predict = -1
 	}
 }
