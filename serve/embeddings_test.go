@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/specgo/spec"
@@ -135,4 +136,29 @@ func TestIdsAndTextsAreEmbedded(t *testing.T) {
 		}
 	}
 	s.post("/v1/embeddings", `{"input":["x",[5,"<|endoftext|>"],[99999999,"x"]]}`, 400)
+}
+
+// What is wrong with a text to embed is told by the name of the field that has it.
+func TestTextsToEmbedAreNamed(t *testing.T) {
+	s := newTester(t, nil)
+	long := strings.Repeat("x y ", 1000)
+	for _, c := range []struct{ path, body, names string }{
+		{"/v1/embeddings", `{"input":"` + long + `"}`, "input: "},
+		{"/v1/embeddings", `{"input":["x","` + long + `"]}`, "input[1]: "},
+		{"/v1/embeddings", `{}`, "input: "},
+		{"/embedding", `{"content":["x",[99999999]]}`, "content[1]: "},
+		{"/embed", `{"inputs":"` + long + `"}`, "inputs: "},
+		{"/embed", `{}`, "inputs: "},
+		{"/api/embed", `{"input":"` + long + `"}`, "input: "},
+		{"/api/embeddings", `{"prompt":"` + long + `"}`, "prompt: "},
+		{"/api/embeddings", `{}`, "prompt: "},
+	} {
+		e := decode(t, s.post(c.path, c.body, 400)).get(t, "error")
+		if o, ok := e.(map[string]any); ok {
+			e = o["message"]
+		}
+		if !strings.HasPrefix(e.(string), c.names) {
+			t.Errorf("%s %.40s: %v", c.path, c.body, e)
+		}
+	}
 }

@@ -363,7 +363,10 @@ var fields = append([]field{
 
 	// Ollama.
 	{"prompt", honored, formOllamaGenerate, "a text; none only loads the model", readPrompt},
-	{"prompt", honored, formOllamaEmbeddings, "a text", readPrompt},
+	{"prompt", honored, formOllamaEmbeddings, "a text", func(r *request, v value) *Error {
+		r.texts = v.path
+		return readPrompt(r, v)
+	}},
 	{"system", honored, formOllamaGenerate | formOllamaShow | formOllamaCreate, "the system message",
 		func(r *request, v value) (e *Error) { r.system, e = v.text(); return }},
 	{"raw", honored, formOllamaGenerate, "true: the prompt is not put into the chat template",

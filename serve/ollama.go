@@ -207,6 +207,9 @@ func (s *Server) ollamaRoutes(mux *http.ServeMux) {
 			if e != nil {
 				return nil, e
 			}
+			if one && len(q.prompts) == 0 {
+				return nil, badField("prompt", "missing")
+			}
 			begun := s.now()
 			out, err := s.embed(r.Context(), q, true, log)
 			if err != nil {

@@ -88,6 +88,7 @@ type tokenizing struct {
 
 // vectors is the form of embeddings.
 type vectors struct {
+	texts   string // the field that has the texts
 	pooling string
 	each    bool // the form holds a vector of each token
 	base64  bool
