@@ -144,8 +144,8 @@ func (f *anthropicForm) whole() any {
 	return out
 }
 
-// callObject is the arguments of a call as a JSON object, which clients read them as; those that a model did not finish,
-// or that are none, are put into a string of one.
+// callObject is the arguments of a call as a JSON object, which is what clients read; those that a model did not
+// finish, or that are none, are put into a string of one.
 func callObject(arguments string) json.RawMessage {
 	if raw := []byte(strings.TrimSpace(arguments)); (value{raw: raw}).isObject() && json.Valid(raw) {
 		return raw
