@@ -40,7 +40,7 @@ type tokenLogprob struct {
 	bytes []byte
 	p     float32 // log; NaN: the first token of a prompt has none
 	top   []sampling.Prob
-	at    int // offset of its text in the answer
+	at    int // characters in front of its text in the answer
 }
 
 // answer is what has come of an answer so far.
@@ -48,8 +48,8 @@ type answer struct {
 	spec.Result
 	logprobs []tokenLogprob
 	ids      []int32 // if asked for
-	length   int     // of the text in bytes, with what is withheld
-	scored   int     // bytes of the prompt's text whose tokens' probabilities are known
+	written  places  // of the text whose tokens' probabilities are known, with what is withheld
+	scored   places  // likewise of the prompt's text
 	prompt   []promptToken
 }
 
@@ -86,7 +86,8 @@ func (r *reading) begin(index int) (list []delta) {
 		return nil
 	}
 	a, echo := &r.answers[index], r.echoed[index/r.n]
-	a.Text, a.length = echo, len(echo)
+	a.Text = echo
+	a.written.add(echo)
 	d := delta{Event: spec.Event{Answer: index, Text: echo}}
 	if r.logprobs {
 		d.logprob = r.ofPrompt(a, index, &speculative.Token{ID: r.task.Prompt(index)[0], LogProb: float32(math.NaN())})
@@ -96,17 +97,9 @@ func (r *reading) begin(index int) (list []delta) {
 
 // ofPrompt adds a token of an answer's prompt to those whose probabilities are told.
 func (r *reading) ofPrompt(a *answer, index int, token *speculative.Token) *tokenLogprob {
-	t := r.logprob(token, a.scored)
-	tok := r.m.Tokenizer()
-	plain := r.prompts[index/r.n]
-	switch {
-	case plain.Given || plain.Parts != nil: // the echo is what the ids are decoded to
-		a.scored += len(tok.Bytes(token.ID))
-	case token.Position == 0 && tok.AddsBOS() && token.ID == tok.BOS(): // which the text does not have
-	default:
-		a.scored += len(t.bytes)
-	}
-	a.scored = min(a.scored, a.length)
+	tok, p := r.m.Tokenizer(), r.prompts[index/r.n]
+	text := echoedText(tok, r.task.Prompt(index), token.Position, p.Given || p.Parts != nil)
+	t := r.logprob(token, min(a.scored.add(text), a.written.chars))
 	a.logprobs = append(a.logprobs, *t)
 	return t
 }
@@ -134,7 +127,8 @@ func (r *reading) read(e *spec.Event) (d delta, ok bool) {
 	if r.none { // the one token that was computed is not shown
 		e.Text, d.Text = "", ""
 		if e.Finish != "" {
-			e.Finish, d.Finish, e.Stats.Generated = spec.FinishLength, spec.FinishLength, 0
+			e.Finish, d.Finish = spec.FinishLength, spec.FinishLength
+			e.Stats.Generated, e.Stats.End = 0, speculative.EndLength
 		}
 	}
 	a.Add(e)
@@ -146,7 +140,7 @@ func (r *reading) read(e *spec.Event) (d delta, ok bool) {
 	}
 	if e.Token.ID >= 0 && !e.Ends {
 		if r.logprobs {
-			d.logprob = r.logprob(&e.Token, a.length)
+			d.logprob = r.logprob(&e.Token, a.written.addToken(r.m.Tokenizer(), e.Token.ID))
 			a.logprobs = append(a.logprobs, *d.logprob)
 		}
 		if r.wantTokens {
@@ -154,7 +148,6 @@ func (r *reading) read(e *spec.Event) (d delta, ok bool) {
 			a.ids = append(a.ids, e.Token.ID)
 		}
 	}
-	a.length += len(e.Token.Text)
 	if r.trace {
 		d.tokens = []tracedToken{{e.Token.Text, e.Token.Source}}
 		if e.Round != nil {

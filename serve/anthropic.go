@@ -3,6 +3,8 @@ package serve
 import (
 	"context"
 	"encoding/json"
+	"net/http"
+	"strings"
 
 	"github.com/specgo/spec"
 	"github.com/specgo/spec/speculative"
@@ -10,14 +12,18 @@ import (
 
 // Anthropic's Messages API: /v1/messages and /v1/messages/count_tokens.
 
-// anthropicError is an error in its shape.
+// anthropicError is an error in its shape, with one of its types.
 func anthropicError(e *Error) any {
 	kind := e.Type
 	switch {
-	case e.Status == 503 || e.Status == 529:
+	case e.Status == http.StatusServiceUnavailable:
 		kind = "overloaded_error"
-	case e.Status >= 500:
+	case e.Status >= statusGone:
 		kind = "api_error"
+	case e.Status == http.StatusRequestEntityTooLarge:
+		kind = "request_too_large"
+	case e.Type == typeContext:
+		kind = typeInvalid
 	}
 	type inner struct {
 		Type    string `json:"type"`
@@ -130,7 +136,7 @@ func (f *anthropicForm) whole() any {
 		out.Content = append(out.Content, anthropicBlock{Type: blockText, Text: &a.Text})
 	}
 	for _, c := range a.Calls {
-		b := anthropicBlock{Type: blockCall, ID: c.ID, Name: c.Name, Input: anyObject(c.Arguments)}
+		b := anthropicBlock{Type: blockCall, ID: c.ID, Name: c.Name, Input: callObject(c.Arguments)}
 		out.Content = append(out.Content, b)
 	}
 	reason, sequence := f.ended()
@@ -138,11 +144,11 @@ func (f *anthropicForm) whole() any {
 	return out
 }
 
-// anyObject is the arguments of a call as JSON; those that a model did not finish, or that are none, are put into a
-// string.
-func anyObject(arguments string) json.RawMessage {
-	if json.Valid([]byte(arguments)) {
-		return json.RawMessage(arguments)
+// callObject is the arguments of a call as a JSON object, which is what clients read; those that a model did not
+// finish, or that are none, are put into a string of one.
+func callObject(arguments string) json.RawMessage {
+	if raw := []byte(strings.TrimSpace(arguments)); (value{raw: raw}).isObject() && json.Valid(raw) {
+		return raw
 	}
 	return encode(map[string]string{"arguments": arguments})
 }

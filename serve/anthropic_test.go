@@ -48,6 +48,34 @@ func TestMessages(t *testing.T) {
 	}
 }
 
+// Errors have types of Anthropic's list, by which its clients tell them apart.
+func TestMessagesErrors(t *testing.T) {
+	s := newTester(t, func(o *Options) { o.Limits.BodyBytes = 8 << 10 })
+	kind := func(body string, status int) any {
+		return decode(t, s.post("/v1/messages", body, status)).get(t, "error", "type")
+	}
+	talk := func(text string) string {
+		return `{"max_tokens":3,"messages":[{"role":"user","content":"` + text + `"}]}`
+	}
+	for _, c := range []struct {
+		body   string
+		status int
+		want   string
+	}{{`{}`, 400, "invalid_request_error"}, {talk(strings.Repeat("x y ", 1000)), 400, "invalid_request_error"},
+		{talk(strings.Repeat("x y ", 4000)), 413, "request_too_large"}} {
+		if got := kind(c.body, c.status); got != c.want {
+			t.Errorf("%d: %v, want %s", c.status, got, c.want)
+		}
+	}
+	for status, want := range map[int]string{499: "api_error", 500: "api_error", 503: "overloaded_error",
+		504: "api_error"} {
+		text := string(encode(anthropicError(&Error{Status: status, Type: typeServer})))
+		if got := decode(t, text).get(t, "error", "type"); got != want {
+			t.Errorf("%d: %v, want %s", status, got, want)
+		}
+	}
+}
+
 // The texts that end an answer are told, and are no part of it.
 func TestMessagesStopSequence(t *testing.T) {
 	s := newTester(t, nil)

@@ -98,7 +98,8 @@ func TestCompletionLogprobs(t *testing.T) {
 			if len(list) == 3 {
 				outside++
 			}
-			if at := int(offsets[i].(float64)); !strings.HasPrefix(text[min(at, len(text)):], token) {
+			chars := []rune(text)
+			if at := int(offsets[i].(float64)); !strings.HasPrefix(string(chars[min(at, len(chars)):]), token) {
 				t.Errorf("%q is not at %d of %q", token, at, text)
 			}
 		}

@@ -182,7 +182,7 @@ var bodyTypes = []string{"application/json", "text/plain", "application/x-www-fo
 
 // readBody reads a request's body within the server's limits. Its bytes count for the visit, as they come.
 func (s *Server) readBody(w http.ResponseWriter, r *http.Request, visit *visit) ([]byte, error) {
-	t, limits, ctx := r.Header.Get("Content-Type"), &s.o.Limits, r.Context()
+	t, limits, ctx := strings.ToLower(r.Header.Get("Content-Type")), &s.o.Limits, r.Context()
 	if t != "" && !slices.ContainsFunc(bodyTypes, func(known string) bool { return strings.HasPrefix(t, known) }) {
 		return nil, &Error{
 			Status: http.StatusUnsupportedMediaType, Type: typeInvalid, Param: "Content-Type",

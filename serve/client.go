@@ -75,7 +75,7 @@ func (s *Server) shown(r *http.Request) (found *client) {
 // open reports whether a request needs no key: health checks and the page's files.
 func (s *Server) open(r *http.Request) bool {
 	switch r.URL.Path {
-	case "/health", "/livez", "/readyz":
+	case "/health", "/v1/health", "/livez", "/readyz":
 		return true
 	}
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && s.isPage(r.URL.Path)

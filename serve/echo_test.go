@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/specgo/spec/bpe"
 )
 
 // scored are the log-probabilities of /v1/completions.
@@ -106,5 +108,61 @@ func TestEchoLogprobs(t *testing.T) {
 	// Without logprobs, no answer at all.
 	if text, finish, _, _ := echoed(t, s, `{"prompt":"x","max_tokens":0}`); text != "" || finish != "length" {
 		t.Errorf("%q, %s", text, finish)
+	}
+}
+
+// text_offset counts characters, whatever bytes they have and tokens they are spread over, and whatever is held back
+// because a text of stop may begin with it.
+func TestOffsetsAreCharacters(t *testing.T) {
+	s := newTester(t, nil)
+	for _, more := range []string{`"max_tokens":0`, `"max_tokens":6`, `"max_tokens":6,"stream":true`} {
+		text, _, p, _ := echoed(t, s, `{"prompt":"// é日本 = x\nfunc Größe() {","echo":true,"logprobs":0,`+more+`}`)
+		chars, parts := []rune(text), 0
+		for i, at := range p.Offsets {
+			if i == 0 {
+				continue // a control token
+			}
+			if strings.Contains(p.Tokens[i], "\uFFFD") {
+				parts++
+			} else if at > len(chars) || !strings.HasPrefix(string(chars[at:]), p.Tokens[i]) {
+				t.Errorf("%s: %q is not at %d of %q", more, p.Tokens[i], at, text)
+			}
+			if i > 1 && at < p.Offsets[i-1] {
+				t.Errorf("%s: %d is behind %d", more, at, p.Offsets[i-1])
+			}
+		}
+		if parts == 0 {
+			t.Errorf("no token is a part of a character: %q", p.Tokens)
+		}
+	}
+	const body = `{"prompt":"func (r *Ring) Push(","max_tokens":12,"temperature":0,"logprobs":0`
+	_, _, free, _ := echoed(t, s, body+`}`)
+	stop := string(encode(free.Tokens[3] + "never"))
+	if _, _, held, _ := echoed(t, s, body+`,"stop":`+stop+`}`); !slices.Equal(held.Offsets, free.Offsets) {
+		t.Errorf("with stop %s: %v, without %v", stop, held.Offsets, free.Offsets)
+	}
+}
+
+// The space that a vocabulary puts in front of a text, and behind special tokens, is no character of it.
+func TestSpacesOfVocabulariesAreNoCharacters(t *testing.T) {
+	c := bpe.Defaults("llama", "")
+	c.Tokens = []string{"<unk>", "<s>", "</s>", "<x>", "a", "▁", "▁a"}
+	c.Types = []int32{bpe.TypeUnknown, bpe.TypeControl, bpe.TypeControl, bpe.TypeControl, bpe.TypeNormal, bpe.TypeNormal,
+		bpe.TypeNormal}
+	c.Scores = []float32{0, 0, 0, 0, -1, -2, -1}
+	tok, err := bpe.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const text = "a a<x>a a"
+	ids := tok.Encode(text, bpe.EncodeOptions{AddSpecial: true, ParseSpecial: true})
+	for given, want := range map[bool]string{false: text, true: tok.Decode(ids)} {
+		all := ""
+		for i := range ids {
+			all += echoedText(tok, ids, i, given)
+		}
+		if all != want {
+			t.Errorf("%v: the tokens' texts are %q, want %q", ids, all, want)
+		}
 	}
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/binary"
+	"errors"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/specgo/spec"
 )
@@ -41,6 +43,11 @@ func (s *Server) embed(ctx context.Context, r *request, bounded bool, log *recor
 		return nil, badField("pooling", "none has a vector of each token, which /embedding answers")
 	}
 	texts, err := m.EmbedTokens(r.prompts)
+	if wrong := (*spec.RequestError)(nil); errors.As(err, &wrong) { // by the name that the form has for them
+		named := *wrong
+		named.Field = r.texts + strings.TrimPrefix(wrong.Field, "input")
+		return nil, &named
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/specgo/spec"
@@ -107,6 +109,56 @@ func TestPlacesOfTextsToEmbed(t *testing.T) {
 		s.post("/v1/embeddings", `{"model":"`+c.model+`","input":`+c.input+`}`, 200)
 		if n := s.anyone.places.given - before; n != c.places {
 			t.Errorf("%s, %s: %v places, want %v", c.model, c.input, n, c.places)
+		}
+	}
+}
+
+// A text to embed may be ids and texts in a row, alone or among others: its vector is that of their ids.
+func TestIdsAndTextsAreEmbedded(t *testing.T) {
+	s := newTester(t, nil)
+	ids := func(text, more string) (list []any) {
+		return decode(t, s.post("/tokenize", `{"content":"`+text+`"`+more+`}`, 200)).get(t, "tokens").([]any)
+	}
+	vector := func(input any, at int) string {
+		o := decode(t, s.post("/v1/embeddings", string(encode(map[string]any{"input": input})), 200))
+		return fmt.Sprint(o.get(t, "data", at, "embedding"))
+	}
+	for _, c := range []struct{ mixed, want []any }{
+		{[]any{50, "func main", 60}, slices.Concat([]any{50}, ids("func main", ""), []any{60})},
+		{[]any{"func main", 50}, append(ids("func main", `,"add_special":true`), 50)},
+	} {
+		want := vector(c.want, 0)
+		if got := vector(c.mixed, 0); got != want {
+			t.Errorf("%v: %s, that of %v is %s", c.mixed, got, c.want, want)
+		}
+		if got := vector([]any{"x", c.mixed}, 1); got != want {
+			t.Errorf("%v among others: %s, not %s", c.mixed, got, want)
+		}
+	}
+	s.post("/v1/embeddings", `{"input":["x",[5,"<|endoftext|>"],[99999999,"x"]]}`, 400)
+}
+
+// What is wrong with a text to embed is told by the name of the field that has it.
+func TestTextsToEmbedAreNamed(t *testing.T) {
+	s := newTester(t, nil)
+	long := strings.Repeat("x y ", 1000)
+	for _, c := range []struct{ path, body, names string }{
+		{"/v1/embeddings", `{"input":"` + long + `"}`, "input: "},
+		{"/v1/embeddings", `{"input":["x","` + long + `"]}`, "input[1]: "},
+		{"/v1/embeddings", `{}`, "input: "},
+		{"/embedding", `{"content":["x",[99999999]]}`, "content[1]: "},
+		{"/embed", `{"inputs":"` + long + `"}`, "inputs: "},
+		{"/embed", `{}`, "inputs: "},
+		{"/api/embed", `{"input":"` + long + `"}`, "input: "},
+		{"/api/embeddings", `{"prompt":"` + long + `"}`, "prompt: "},
+		{"/api/embeddings", `{}`, "prompt: "},
+	} {
+		e := decode(t, s.post(c.path, c.body, 400)).get(t, "error")
+		if o, ok := e.(map[string]any); ok {
+			e = o["message"]
+		}
+		if !strings.HasPrefix(e.(string), c.names) {
+			t.Errorf("%s %.40s: %v", c.path, c.body, e)
 		}
 	}
 }

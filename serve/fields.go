@@ -155,12 +155,8 @@ var fields = append([]field{
 			r.whole = !r.goOn
 			return
 		}},
-	{"reasoning_effort", honored, formChat, "given to the chat template as the variable of that name",
-		func(r *request, v value) *Error {
-			s, err := v.text()
-			r.setKwarg("reasoning_effort", s)
-			return err
-		}},
+	{"reasoning_effort", honored, formChat, "given to the chat template as the variable of that name; none: " +
+		"enable_thinking is false too", readEffort},
 	{"add_generation_prompt", honored, formChat, "only true, or false with continue_final_message",
 		func(r *request, v value) (e *Error) { r.genTail, e = v.boolean(); r.begun = r.genTail; return }},
 	{"add_generation_prompt", honored, formTemplate, "false: the text does not end where an answer begins",
@@ -184,7 +180,7 @@ var fields = append([]field{
 			return err
 		}},
 	{"response_fields", honored, formLlama, "paths of the fields of the answer that are wanted, as " +
-		"generation_settings/seed; not of streams", readResponseFields},
+		"generation_settings/seed; of a stream those of its last piece", readResponseFields},
 	{"post_sampling_probs", honored, formLlama, "true: n_probs are probabilities after penalties, filters and " +
 		"temperature, as prob and top_probs",
 		func(r *request, v value) (e *Error) { r.chosen, e = v.boolean(); return }},
@@ -231,7 +227,8 @@ var fields = append([]field{
 			return err
 		}},
 	{"background", honored, formResponses, "only false", onlyFalse},
-	{"reasoning", honored, formResponses, "effort, given to the chat template as reasoning_effort", readReasoning},
+	{"reasoning", honored, formResponses, "effort, given to the chat template as reasoning_effort; none: " +
+		"enable_thinking is false too", readReasoning},
 
 	{"input", honored, formEmbeddings | formEmbedding | formOllamaEmbed,
 		"a text or an array of texts; here also token ids", readInputs},
@@ -366,7 +363,10 @@ var fields = append([]field{
 
 	// Ollama.
 	{"prompt", honored, formOllamaGenerate, "a text; none only loads the model", readPrompt},
-	{"prompt", honored, formOllamaEmbeddings, "a text", readPrompt},
+	{"prompt", honored, formOllamaEmbeddings, "a text", func(r *request, v value) *Error {
+		r.texts = v.path
+		return readPrompt(r, v)
+	}},
 	{"system", honored, formOllamaGenerate | formOllamaShow | formOllamaCreate, "the system message",
 		func(r *request, v value) (e *Error) { r.system, e = v.text(); return }},
 	{"raw", honored, formOllamaGenerate, "true: the prompt is not put into the chat template",
@@ -462,7 +462,8 @@ var fields = append([]field{
 	{"textVerbosity", accepted, formChat | formResponses, "the same, Vercel's name", nil},
 	{"strictJsonSchema", accepted, formChat | formResponses, "a schema always holds", nil},
 	{"stream_options", accepted, formResponses, "include_obfuscation: there is none", nil},
-	{"include", accepted, formResponses, "nothing is encrypted, and reasoning is always there", nil},
+	{"include", honored, formResponses, "nothing is encrypted, and reasoning is always there; log-probabilities are " +
+		"refused", readInclude},
 	{"previous_response_id", honored, formResponses, "only null: nothing is stored; send the conversation as input",
 		func(_ *request, v value) *Error {
 			return v.bad("nothing is stored here; send the whole conversation as input")

@@ -28,9 +28,13 @@ func samplingFields(in forms) []field {
 			return err
 		}
 	}
+	// exact is number where the options' own zero stands for another number: 0 is as near to it as a number can be.
+	exact := func(high float64, set func(r *request, x float32)) func(*request, value) *Error {
+		return number(0, high, func(r *request, x float32) { set(r, max(x, math.SmallestNonzeroFloat32)) })
+	}
 	temperature := number(0, maxSampling, func(r *request, x float32) { r.sampling.Temperature = x })
 	topP := number(0, 1, func(r *request, x float32) { r.sampling.TopP, r.greedy = x, x == 0 })
-	typical := number(0, 1, func(r *request, x float32) { r.sampling.TypicalP = x })
+	typical := exact(1, func(r *request, x float32) { r.sampling.TypicalP = x })
 	repeat := number(1e-6, maxSampling, func(r *request, x float32) { r.sampling.RepeatPenalty = x })
 	llama := in &^ formOllamaOptions
 	const newline = "false: penalties leave the newline as it is"
@@ -50,17 +54,17 @@ func samplingFields(in forms) []field {
 		{"xtc_probability", honored, llama, "at this share of positions the most likely tokens are left out; 0 is off",
 			number(0, 1, func(r *request, x float32) { r.sampling.XTC.Probability = x })},
 		{"xtc_threshold", honored, llama, "those that reach this probability, all but the least likely of them; above 0.5 " +
-			"is off (default 0.1)", number(0, 1, func(r *request, x float32) { r.sampling.XTC.Threshold = x })},
+			"is off (default 0.1)", exact(1, func(r *request, x float32) { r.sampling.XTC.Threshold = x })},
 		{"dynatemp_range", honored, llama, "the temperature follows the entropy, by so much up and down; 0 is off",
 			number(0, maxSampling, func(r *request, x float32) { r.sampling.Dynatemp.Range = x })},
 		{"dynatemp_exponent", honored, llama, "how it follows (default 1)",
-			number(0, maxSampling, func(r *request, x float32) { r.sampling.Dynatemp.Exponent = x })},
+			exact(maxSampling, func(r *request, x float32) { r.sampling.Dynatemp.Exponent = x })},
 		{"mirostat", honored, in, "1 or 2: filters follow the surprise of the text; they replace top_k, top_p and the " +
 			"others; 0 is off", whole(0, 2, func(r *request, n int) { r.sampling.Mirostat.Version = n })},
 		{"mirostat_tau", honored, in, "the surprise to hold, in bits (default 5)",
-			number(0, maxSampling, func(r *request, x float32) { r.sampling.Mirostat.Tau = x })},
+			exact(maxSampling, func(r *request, x float32) { r.sampling.Mirostat.Tau = x })},
 		{"mirostat_eta", honored, in, "how fast it is followed (default 0.1)",
-			number(0, maxSampling, func(r *request, x float32) { r.sampling.Mirostat.Eta = x })},
+			exact(maxSampling, func(r *request, x float32) { r.sampling.Mirostat.Eta = x })},
 		{"samplers", honored, llama, "the steps of the choice in their order; a step that is not listed is off: penalties, " +
 			"dry, top_n_sigma, top_k, typ_p, top_p, min_p, xtc, temperature; or their letters edskypmxt, and infill (i), off " +
 			"unless listed: the text that fills a gap ends where no continuation is probable", readSamplers},
@@ -77,8 +81,8 @@ func samplingFields(in forms) []field {
 			number(0, maxSampling, func(r *request, x float32) { r.sampling.DRY.Multiplier = x })},
 		{"dry_base", honored, llama, "grows to this power with each further token of it (default 1.75)",
 			number(0, maxSampling, func(r *request, x float32) { r.sampling.DRY.Base = x })},
-		{"dry_allowed_length", honored, llama, "tokens that may be repeated (default 2)",
-			whole(0, anyNumber, func(r *request, n int) { r.sampling.DRY.AllowedLength = n })},
+		{"dry_allowed_length", honored, llama, "tokens that may be repeated, at least 1 (default 2)",
+			whole(0, anyNumber, func(r *request, n int) { r.sampling.DRY.AllowedLength, r.repeatNone = n, n == 0 })},
 		{"dry_penalty_last_n", honored, llama, "tokens that are searched; 0 is off, -1 is all (default)",
 			whole(-1, anyNumber, func(r *request, n int) { r.sampling.DRY.SetLastN(n) })},
 		{"dry_sequence_breakers", honored, llama, "texts that no repetition reaches over (default newline, colon, quote, " +
@@ -88,7 +92,10 @@ func samplingFields(in forms) []field {
 			"block, whose texts depend on what was drafted too; -1 is another each time",
 			func(r *request, v value) *Error {
 				n, err := v.whole(math.MinInt64, math.MaxInt64)
-				r.sampling.Seed, r.seeded = uint64(n), n != -1
+				if r.seeded = n != -1; !r.seeded {
+					n = 0 // which has one drawn
+				}
+				r.sampling.Seed = uint64(n)
 				return err
 			}},
 		{"tfs_z", honored, in, "only the value that switches it off", onlyNumber(1)},

@@ -111,13 +111,15 @@ var samples = map[string]sample{
 	"text": {good: []string{
 		`{"format":{"type":"text"}}`, `{"format":{"type":"json_schema","name":"x","schema":{"type":"boolean"}}}`},
 		bad: []string{`{"format":{"type":"xml"}}`, `{"fmt":1}`, `1`}},
-	"max_output_tokens":     {good: []string{`3`}, bad: []string{`0`, `-1`, `"3"`, `1.5`}},
-	"truncation":            {good: []string{`"disabled"`, `"auto"`}, bad: []string{`"x"`}, same: true},
-	"when_full":             {good: []string{`"stop"`, `"drop"`}, bad: []string{`"ask"`, `true`}, same: true},
-	"n_keep":                {good: []string{`-1`, `0`, `5`}, bad: []string{`-2`, `"x"`, `0.5`}, same: true},
-	"num_keep":              {good: []string{`4`, `-1`}, bad: []string{`-2`, `true`}, same: true},
-	"background":            {good: []string{`false`}, bad: []string{`true`}, same: true},
-	"reasoning":             {good: []string{`{"effort":"low"}`}, bad: []string{`1`, `{"effort":1}`}},
+	"max_output_tokens": {good: []string{`3`}, bad: []string{`0`, `-1`, `"3"`, `1.5`}},
+	"truncation":        {good: []string{`"disabled"`, `"auto"`}, bad: []string{`"x"`}, same: true},
+	"when_full":         {good: []string{`"stop"`, `"drop"`}, bad: []string{`"ask"`, `true`}, same: true},
+	"n_keep":            {good: []string{`-1`, `0`, `5`}, bad: []string{`-2`, `"x"`, `0.5`}, same: true},
+	"num_keep":          {good: []string{`4`, `-1`}, bad: []string{`-2`, `true`}, same: true},
+	"background":        {good: []string{`false`}, bad: []string{`true`}, same: true},
+	"reasoning":         {good: []string{`{"effort":"low"}`}, bad: []string{`1`, `{"effort":1}`}},
+	"include": {good: []string{`["reasoning.encrypted_content"]`, `[]`},
+		bad: []string{`1`, `[1]`, `["message.output_text.logprobs"]`}, same: true},
 	"encoding_format":       {good: []string{`"base64"`, `"float"`}, bad: []string{`"int8"`}},
 	"pooling":               {good: []string{`"last"`}, bad: []string{`"max"`}},
 	"inputs":                {good: []string{`"x"`, `[[5,6]]`}, bad: []string{`{}`, `7`, `[{}]`}},
@@ -407,13 +409,14 @@ func TestFieldsMean(t *testing.T) {
 	if a, b := text(`,"temperature":1,"seed":5`), text(`,"temperature":1,"seed":6`); a == b {
 		t.Errorf("two seeds, one text: %q", a)
 	}
-	different := map[string]bool{}
-	for range 4 {
-		different[text(`,"temperature":1`)] = true
-		different[text(`,"temperature":1,"seed":-1`)] = true
-	}
-	if len(different) < 2 {
-		t.Errorf("without a seed the text is always %q", plain)
+	for _, more := range []string{``, `,"seed":-1`} {
+		different := map[string]bool{}
+		for range 4 {
+			different[text(`,"temperature":1`+more)] = true
+		}
+		if len(different) < 2 {
+			t.Errorf("without a seed (%s) the text is always %v", more, different)
+		}
 	}
 	if got := text(`,"stop":["*"]`); got != plain[:strings.Index(plain, "*")] {
 		t.Errorf("stop: %q", got)

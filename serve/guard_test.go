@@ -45,7 +45,8 @@ func TestKeys(t *testing.T) {
 			"GET", "/health", nil, 200,
 		}, {
 			"GET", "/livez", nil, 200,
-		}, {"GET", "/readyz", nil, 200}, {"GET", "/", nil, 200}, {"HEAD", "/", nil, 200}, {"GET", "/app.js", nil, 200},
+		}, {"GET", "/readyz", nil, 200}, {"GET", "/v1/health", nil, 200},
+		{"GET", "/", nil, 200}, {"HEAD", "/", nil, 200}, {"GET", "/app.js", nil, 200},
 		{"POST", "/app.js", nil, 401},
 	} {
 		status, text, h := s.do(c.method, c.path, small, c.header...)
@@ -581,5 +582,11 @@ func TestTokenLimit(t *testing.T) {
 	o := decode(t, s.post("/v1/completions", `{"prompt":"func","max_tokens":6}`, 200))
 	if o.get(t, "usage", "completion_tokens") != 5.0 || o.get(t, "choices", 0, "finish_reason") != "length" {
 		t.Error(o)
+	}
+	for more, want := range map[string]float64{``: 5, `,"n_predict":6`: 5, `,"n_predict":3`: 3, `,"n_predict":0`: 0} {
+		o := decode(t, s.post("/completion", `{"prompt":"func"`+more+`}`, 200))
+		if got := o.get(t, "generation_settings", "n_predict"); got != want {
+			t.Errorf("%s: the settings have %v tokens, want %v", more, got, want)
+		}
 	}
 }

@@ -115,7 +115,7 @@ func limitTables() []struct {
 				"serve.TestContextExceeded serve.TestPromptThatFillsTheContext",
 			},
 			{
-				"tokens of an answer", "none", "`--predict`", refused + " that asks for more; else `length`",
+				"tokens of an answer", "none", "`--predict`", "`length`, also where a request asks for more",
 				"serve.TestTokenLimit",
 			},
 			{"time of a request", "none", "`--request-timeout`", "504", "serve.TestRequestTime"},

@@ -61,7 +61,21 @@ func (s *Server) detokenize(ctx context.Context, r *request) (any, error) {
 	}
 	return struct {
 		Content string `json:"content"`
-	}{m.Tokenizer().Decode(r.tokens)}, nil
+	}{spelled(m.Tokenizer(), r.tokens)}, nil
+}
+
+// spelled is the text of tokens with the spelling of control tokens, from which /tokenize makes the same tokens.
+func spelled(tok *bpe.Tokenizer, ids []int32) string {
+	var all strings.Builder
+	from := 0
+	for i, id := range ids {
+		if tok.IsControl(id) {
+			text, _ := tokenText(tok, id)
+			all.WriteString(tok.Decode(ids[from:i]) + text)
+			from = i + 1
+		}
+	}
+	return all.String() + tok.Decode(ids[from:])
 }
 
 // inputTokens answers /v1/chat/completions/input_tokens and /v1/responses/input_tokens: the length of the prompt that
@@ -279,16 +293,19 @@ func (s *Server) listModels(w http.ResponseWriter, _ *http.Request) {
 	}{"list", list})
 }
 
-// showModel answers /v1/models/NAME. A name here is a model's own, also when there is one model.
+// showModel answers /v1/models/NAME. A name here is one of the model's own, also when there is one model.
 func (s *Server) showModel(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
-	for _, e := range s.models.entries() {
-		if e.Name == name || s.ollamaName(e.Name) == name {
-			writeJSON(w, http.StatusOK, s.modelObject(e))
-			return
-		}
+	e := s.models.entryNamed(name)
+	if e == nil {
+		s.refreshed()
+		e = s.models.entryNamed(name)
 	}
-	s.fail(w, recordOf(r.Context()), openAIError, noModel(name))
+	if e == nil {
+		s.fail(w, recordOf(r.Context()), openAIError, noModel(name))
+		return
+	}
+	writeJSON(w, http.StatusOK, s.modelObject(*e))
 }
 
 func noModel(name string) *Error {

@@ -202,26 +202,31 @@ func (f *nativeForm) last(i int) nativeAnswer {
 
 // bound fills in the bounds of a request's answers.
 func (r *reading) bound(s *samplingSettings) {
-	s.Context, s.IgnoreEOS, s.Probs, s.Predict = r.m.Context(), r.ignoreEOS, r.top, r.maxTokens
-	if r.maxTokens == 0 {
+	s.Context, s.IgnoreEOS, s.Probs, s.Predict = r.m.Context(), r.ignoreEOS, r.top, r.server().most(r.request)
+	switch {
+	case r.none:
+		s.Predict = 0
+	case s.Predict == 0:
 		s.Predict = -1
 	}
 }
 
-// stopWord is the stop text that ended an answer, whose token ids were asked for: the first that its last token
-// completed.
+// stopWord is the stop text that ended an answer, whose token ids were asked for: that which its last token completed
+// first, and of those the longest, as the text is cut in front of it.
 func (r *reading) stopWord(a *answer) string {
-	if len(a.ids) == 0 {
-		return ""
+	var text strings.Builder
+	decoder, before := r.m.Tokenizer().NewDecoder(), 0
+	for _, id := range a.ids {
+		before = text.Len()
+		text.WriteString(decoder.Next(id))
 	}
-	tok := r.m.Tokenizer()
-	text := tok.Decode(a.ids)
-	before := len(text) - len(tok.Bytes(a.ids[len(a.ids)-1]))
-	best, first := "", len(text)
+	best, first := "", text.Len()+1
 	for _, s := range r.stop {
-		i := strings.LastIndex(text, s)
-		if i >= 0 && i+len(s) > before && (i < first || i == first && len(s) > len(best)) {
-			best, first = s, i
+		from := min(max(0, before-len(s)+1), text.Len())
+		if i := strings.Index(text.String()[from:], s); i >= 0 {
+			if end := from + i + len(s); end < first || end == first && len(s) > len(best) {
+				best, first = s, end
+			}
 		}
 	}
 	return best
@@ -286,7 +291,10 @@ func (f *nativeForm) delta(to sink, d *delta) {
 	a := &f.answers[d.Answer]
 	if d.Finish != "" {
 		out := f.last(d.Answer)
-		out.Content = d.Text
+		if out.Content = d.Text; f.fields != nil {
+			to.event("", choose(&out, f.fields))
+			return
+		}
 		to.event("", out)
 		return
 	}

@@ -129,6 +129,11 @@ func TestNativeCompletion(t *testing.T) {
 		o.get(t, "content") != want[:strings.Index(want, stop)] {
 		t.Errorf("stop %q: %v", stop, o)
 	}
+	o = decode(t, s.post("/completion", `{"prompt":"x","n_predict":4,"logit_bias":{"return":100},"stop":["return","tu",`+
+		`"etu","never"]}`, 200))
+	if o.get(t, "content") != "r" || o.get(t, "stopping_word") != "etu" {
+		t.Errorf("texts of stop within one token: %v", o)
+	}
 	text := s.post("/completion", fmt.Sprintf(
 		`{"prompt":["func (r *Ring) Push(",%s],"n_predict":12}`,
 		string(encode(m.Tokenizer().Encode("func (r *Ring) Push(", bpe.EncodeOptions{AddSpecial: true})))), 200)
@@ -174,6 +179,12 @@ func TestNativeStream(t *testing.T) {
 		} else if len(o.get(t, "completion_probabilities").([]any)) != 1 {
 			t.Errorf("piece %v", o)
 		}
+	}
+	list := events(t, s.post("/completion",
+		`{"prompt":"func","n_predict":2,"stream":true,"response_fields":["stop","generation_settings/n_predict","x"]}`, 200))
+	if got := list[len(list)-1]; got != `{"generation_settings/n_predict":2,"stop":true}` || len(list) != 3 ||
+		!strings.Contains(list[0], `"tokens_predicted":1,`) {
+		t.Errorf("with fields that are wanted: %s", list)
 	}
 	if stops != 1 || content != want.get(t, "content") || !slices.Equal(ids, want.get(t, "tokens").([]any)) {
 		t.Errorf("%d ends, %q, %v; whole %v", stops, content, ids, want)
@@ -360,6 +371,10 @@ func TestNamesTagsAndPath(t *testing.T) {
 	}
 	for name, status := range map[string]int{"fast": 200, "small:latest": 200, "slow": 404} {
 		s.post("/v1/completions", `{"model":"`+name+`","prompt":"x","max_tokens":1}`, status)
+		if got, text, _ := s.do("GET", "/v1/models/"+name, ""); got != status || status == 200 &&
+			decode(t, text).get(t, "id") != "go" {
+			t.Errorf("/v1/models/%s: %d %s", name, got, text)
+		}
 	}
 	props := decode(t, s.page("/props?model=fast"))
 	if props.get(t, "model_path") != "/models/go.gguf" ||
@@ -506,6 +521,10 @@ func TestPromptAheadOfTime(t *testing.T) {
 	if ahead = ask("0", ""); ahead.get(t, "content") != "" || ahead.get(t, "tokens_predicted") != 0.0 ||
 		ahead.get(t, "stop_type") != "limit" {
 		t.Errorf("%v", ahead)
+	}
+	end := decode(t, s.post("/tokenize", `{"content":"<|endoftext|>"}`, 200)).get(t, "tokens", 0)
+	if o := ask("0", fmt.Sprintf(`,"logit_bias":[[%v,100]]`, end)); o.get(t, "stop_type") != "limit" {
+		t.Errorf("where the model would end its text: %v", o)
 	}
 	if o := ask("4", ""); o.get(t, "timings", "cache_n").(float64) < 100 || o.get(t, "content") == "" {
 		t.Errorf("%v", o)

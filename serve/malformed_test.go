@@ -132,7 +132,7 @@ func TestContentType(t *testing.T) {
 	const body = `{"prompt":"func","max_tokens":3}`
 	for kind, want := range map[string]int{
 		"application/json": 200, "application/json; charset=utf-8": 200, "text/html": 415,
-		"multipart/form-data; boundary=x": 415,
+		"multipart/form-data; boundary=x": 415, "Application/JSON": 200,
 	} {
 		if status, text, _ := s.do("POST", "/v1/completions", body, "Content-Type", kind); status != want {
 			t.Errorf("%s: %d %s", kind, status, text)

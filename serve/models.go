@@ -112,6 +112,18 @@ func (p *pool) entry(name string) *Entry {
 	return &e
 }
 
+// entryNamed is the one that has a name; nil: none.
+func (p *pool) entryNamed(name string) *Entry {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.named(name)
+	if s == nil {
+		return nil
+	}
+	e := s.Entry
+	return &e
+}
+
 // put offers a model, in the place of an older one of its name: requests under way finish with what they have.
 func (p *pool) put(e Entry) {
 	p.mu.Lock()

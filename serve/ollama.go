@@ -37,6 +37,9 @@ func ollamaError(e *Error) any {
 }
 
 func needOllamaPrompt(_ *Server, r *request) *Error {
+	if r.raw && r.system != "" {
+		return badField("system", "there is none where the prompt is not put into the chat template (raw)")
+	}
 	r.wrap = !r.raw
 	return nil
 }
@@ -143,11 +146,7 @@ func (f *ollamaForm) finish(a *ollamaAnswer) *ollamaAnswer {
 
 func (f *ollamaForm) calls() (list []ollamaCall) {
 	for i, c := range f.answers[0].Calls {
-		arguments := json.RawMessage(c.Arguments)
-		if !json.Valid(arguments) {
-			arguments = encode(c.Arguments) // cut off: the text is told as it is
-		}
-		list = append(list, ollamaCall{c.ID, ollamaFunction{i, c.Name, arguments}})
+		list = append(list, ollamaCall{c.ID, ollamaFunction{i, c.Name, callObject(c.Arguments)}})
 	}
 	return list
 }
@@ -207,6 +206,9 @@ func (s *Server) ollamaRoutes(mux *http.ServeMux) {
 			q, e := s.parse(r.Context(), form, log.client, body, true)
 			if e != nil {
 				return nil, e
+			}
+			if one && len(q.prompts) == 0 {
+				return nil, badField("prompt", "missing")
 			}
 			begun := s.now()
 			out, err := s.embed(r.Context(), q, true, log)

@@ -109,6 +109,9 @@ func (f *responsesForm) object(status string) *responseObject {
 	if o.Metadata == nil {
 		o.Metadata = json.RawMessage("{}")
 	}
+	if f.whenFull == spec.FullDrop {
+		o.Truncation = "auto"
+	}
 	if f.instructions != "" {
 		o.Instructions = &f.instructions
 	}

@@ -147,6 +147,16 @@ func (r *conversation) setKwarg(name string, x any) {
 	r.kwargs[name] = x
 }
 
+// readEffort reads how much the model is to reason: templates know the variable, or none alone, by another name.
+func readEffort(r *request, v value) *Error {
+	s, err := v.text()
+	r.setKwarg("reasoning_effort", s)
+	if _, given := r.kwargs["enable_thinking"]; s == "none" && !given {
+		r.setKwarg("enable_thinking", false)
+	}
+	return err
+}
+
 func readThink(r *request, v value) *Error {
 	if s, err := v.text(); err == nil {
 		if s != "low" && s != "medium" && s != "high" {

@@ -18,7 +18,10 @@ func readPrompts(r *request, v value) *Error { return readTexts(r, v, maxChoices
 // maxInputs is the most texts to embed in one request, as in OpenAI's API.
 const maxInputs = 2048
 
-func readInputs(r *request, v value) *Error { return readTexts(r, v, maxInputs) }
+func readInputs(r *request, v value) *Error {
+	r.texts = v.path
+	return readTexts(r, v, maxInputs)
+}
 
 func readTexts(r *request, v value, most int) *Error {
 	if p, ok, err := readOne(v); ok {

@@ -8,13 +8,28 @@ import (
 
 func readReasoning(r *request, v value) *Error {
 	return v.object(map[string]func(value) *Error{
-		"effort": func(v value) *Error {
-			s, err := v.text()
-			r.setKwarg("reasoning_effort", s)
-			return err
-		},
+		"effort":  func(v value) *Error { return readEffort(r, v) },
 		"summary": func(v value) *Error { _, err := v.text(); return err },
 	})
+}
+
+// readInclude reads what the answer is to have besides: nothing of it is here, and of log-probabilities clients would
+// miss it.
+func readInclude(_ *request, v value) *Error {
+	items, err := v.list()
+	if err != nil {
+		return err
+	}
+	for _, item := range items {
+		s, err := item.text()
+		if err != nil {
+			return err
+		}
+		if s == "message.output_text.logprobs" {
+			return item.bad("log-probabilities are answered by /v1/chat/completions and /v1/completions alone")
+		}
+	}
+	return nil
 }
 
 func readResponsesText(r *request, v value) *Error {

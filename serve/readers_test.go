@@ -5,8 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/specgo/spec"
 )
 
 // A bias is of a token or of a text, a number or a ban, in both forms; token 0 is one like any other, and a number
@@ -54,6 +57,8 @@ func TestResponsesSayWhatWasAsked(t *testing.T) {
 		`,"temperature":0.5`:           {"temperature": 0.5},
 		`,"parallel_tool_calls":false`: {"parallel_tool_calls": false},
 		`,"instructions":"Go"`:         {"instructions": "Go"},
+		`,"truncation":"auto"`:         {"truncation": "auto"},
+		`,"truncation":"disabled"`:     {"truncation": "disabled"},
 		`,"metadata":{"a":"b"}`:        {"metadata": map[string]any{"a": "b"}},
 	} {
 		o := decode(t, s.post("/v1/responses", `{"input":"x","max_output_tokens":1`+more+`}`, 200))
@@ -118,5 +123,59 @@ func TestContextsOfRequestsEnd(t *testing.T) {
 		}
 		done()
 		cancel()
+	}
+}
+
+// A number that is 0 is no default: it is as near to 0 as it can be, or it is refused.
+func TestZeroIsNoDefault(t *testing.T) {
+	s := newTester(t, nil)
+	r, err := s.parse(t.Context(), formNative, s.anyone, []byte(`{"prompt":"x","xtc_threshold":0,"dynatemp_exponent":0,`+
+		`"mirostat_tau":0,"mirostat_eta":0,"typical_p":0}`), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := r.sampling.Normalized()
+	for name, x := range map[string]float32{"xtc_threshold": n.XTC.Threshold, "dynatemp_exponent": n.Dynatemp.Exponent,
+		"mirostat_tau": n.Mirostat.Tau, "mirostat_eta": n.Mirostat.Eta, "typical_p": n.TypicalP} {
+		if !(x > 0 && x < 1e-30) {
+			t.Errorf("%s 0 is %v", name, x)
+		}
+	}
+	const body = `{"prompt":"x","n_predict":1,"dry_allowed_length":0`
+	s.post("/completion", body+`,"dry_multiplier":0}`, 200)
+	e := decode(t, s.post("/completion", body+`,"dry_multiplier":0.8}`, 400))
+	if e.get(t, "error", "param") != "dry_allowed_length" {
+		t.Errorf("%v", e)
+	}
+}
+
+// The effort none is no reasoning, with templates that know enable_thinking alone; what a request says of that counts
+// more.
+func TestNoEffortIsNoReasoning(t *testing.T) {
+	s := newTester(t, with(t, func(o *spec.Options) {
+		o.Template = strings.Replace(thinking, "and enable_thinking",
+			"and (enable_thinking is not defined or enable_thinking)", 1)
+	}))
+	count := func(path, body string) any {
+		return decode(t, s.post(path+"/input_tokens", body, 200)).get(t, "input_tokens")
+	}
+	chat := func(more string) any {
+		return count("/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}]`+more+`}`)
+	}
+	reasons, not := chat(``), chat(`,"enable_thinking":false`)
+	if reasons == not {
+		t.Fatalf("%v tokens either way", reasons)
+	}
+	for more, want := range map[string]any{`,"reasoning_effort":"low"`: reasons, `,"reasoning_effort":"none"`: not,
+		`,"reasoning_effort":"none","enable_thinking":true`:                          reasons,
+		`,"chat_template_kwargs":{"enable_thinking":true},"reasoning_effort":"none"`: reasons} {
+		if got := chat(more); got != want {
+			t.Errorf("%s: a prompt of %v tokens, want %v", more, got, want)
+		}
+	}
+	for effort, want := range map[string]any{"low": reasons, "none": not} {
+		if got := count("/v1/responses", `{"input":"x","reasoning":{"effort":"`+effort+`"}}`); got != want {
+			t.Errorf("%s: a prompt of %v tokens, want %v", effort, got, want)
+		}
 	}
 }

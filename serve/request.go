@@ -88,6 +88,7 @@ type tokenizing struct {
 
 // vectors is the form of embeddings.
 type vectors struct {
+	texts   string // the field that has the texts
 	pooling string
 	each    bool // the form holds a vector of each token
 	base64  bool
@@ -146,6 +147,7 @@ type tokenChoice struct {
 	freeNewline bool // penalties leave it as it is
 	window      bool // the penalty window was given as 0: penalties are off
 	greedy      bool // top_p was 0
+	repeatNone  bool // dry_allowed_length was 0
 	breakers    []string
 	textBias    []textBias // in the order of the request: the last one counts
 	textBans    []string

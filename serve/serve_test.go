@@ -475,6 +475,12 @@ func TestTokens(t *testing.T) {
 	if back.get(t, "content") != "func main() {é}" {
 		t.Errorf("%s is %v", ids, back)
 	}
+	const marked = "<|endoftext|>func<|endoftext|><|endoftext|> main é"
+	ids = encode(decode(t, s.post("/tokenize", `{"content":"`+marked+`"}`, 200)).get(t, "tokens"))
+	back = decode(t, s.post("/detokenize", `{"tokens":`+string(ids)+`}`, 200))
+	if back.get(t, "content") != marked {
+		t.Errorf("control tokens: %s is %v", ids, back)
+	}
 	pieces := decode(t, s.post("/tokenize", `{"content":"func main() {日}","with_pieces":true}`,
 		200)).get(t, "tokens").([]any)
 	text := []byte{}
@@ -605,5 +611,9 @@ func TestRawPrompt(t *testing.T) {
 	}
 	if got := generate(``); got != wrapped {
 		t.Errorf("%q, the conversation is %q", got, wrapped)
+	}
+	e := decode(t, s.post("/api/generate", `{"prompt":"func","raw":true,"system":"Be brief."}`, 400)).get(t, "error")
+	if !strings.HasPrefix(e.(string), "system: ") {
+		t.Errorf("raw with a system message: %v", e)
 	}
 }

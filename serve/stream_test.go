@@ -11,13 +11,14 @@ import (
 	"github.com/specgo/spec/speculative"
 )
 
-// stable replaces what differs from run to run: times, ids and what was cached and drafted.
+// stable replaces what differs from run to run, times, ids and what was cached and drafted, and what repeats a request.
 func stable(text string) string {
 	for _, r := range []struct{ from, to string }{
 		{`"timings":\{[^}]*\}`, `"timings":{}`},
 		{`"seconds":[0-9.e+-]+`, `"seconds":0`},
 		{`"(created|created_at)":[0-9]+`, `"$1":0`},
 		{`"created_at":"[^"]*"`, `"created_at":""`},
+		{`"truncation":"(auto|disabled)"`, `"truncation":""`},
 		{`(chatcmpl-|cmpl-|resp_|msg_|call_|fc_|rs_)[0-9]+`, `${1}N`},
 		{`"generation_settings":\{[^}]*\}`, `"generation_settings":{}`},
 		{`"(cached_tokens|accepted_prediction_tokens|rejected_prediction_tokens)":[0-9]+`, `"$1":0`},

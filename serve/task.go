@@ -57,6 +57,9 @@ func (s *Server) translate(m *loaded, r *request) (q spec.Request, e *Error) {
 	if r.topField != "" && !r.logprobs && r.top > 0 {
 		return q, badField(r.topField, "needs logprobs: true")
 	}
+	if r.repeatNone && r.sampling.DRY.Multiplier > 0 { // where it is off, clients send anything
+		return q, badField("dry_allowed_length", "only numbers of at least 1 are supported")
+	}
 	q.MaxTokens, q.Lines, q.WhenFull, q.Keep = s.most(r), r.lines, r.whenFull, r.keep
 	if s.o.Reasoning == "on" || s.o.Reasoning == "off" {
 		if _, given := r.kwargs["enable_thinking"]; !given {

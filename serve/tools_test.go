@@ -155,6 +155,7 @@ func TestCutCallIsNoContent(t *testing.T) {
 		o.Speculation.Drafter = "none"
 		o.Around = func(s spec.Sequence) spec.Sequence { return &scripted{Sequence: s, ids: ids} }
 	}))
+	cut := 0
 	for limit := 3; limit <= len(ids); limit += 2 {
 		text := p.target.Tokenizer().Decode(ids[:limit])
 		want := strings.TrimSpace(text)
@@ -167,6 +168,18 @@ func TestCutCallIsNoContent(t *testing.T) {
 			o.get(t, "done_reason") != "length" {
 			t.Errorf("%d tokens, %q: %v", limit, text, o)
 		}
+		calls, _ := o["message"].(map[string]any)["tool_calls"].([]any)
+		for _, c := range calls { // clients read an object
+			f := object(c.(map[string]any))
+			if got, ok := f.get(t, "function", "arguments").(map[string]any); !ok || !strings.Contains(text,
+				fmt.Sprint(got["arguments"])) {
+				t.Errorf("%d tokens, %q: arguments %v", limit, text, f)
+			}
+			cut++
+		}
+	}
+	if cut == 0 {
+		t.Error("no call was cut off in its arguments")
 	}
 }
 
