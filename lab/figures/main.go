@@ -50,7 +50,8 @@ func command(ctx context.Context, args []string) error {
 	planning := f.Bool("plan", false, "print what the modes measure and how long it takes, and measure nothing")
 	render := f.Bool("render", false, "measure nothing")
 	out := f.String("out", "../docs", "the documentation's folder")
-	file := f.String("results", "", "the results file (default results/results-MACHINE.jsonl, of -sweep results/sweep-MACHINE.jsonl)")
+	file := f.String("results", "", "the results file (default results/results-MACHINE.jsonl, of -sweep "+
+		"results/sweep-MACHINE.jsonl)")
 	budget := f.Duration("budget", 0, "measure no longer than this")
 	simd := f.String("simd", "", "kernel sets, separated by commas (default: the CPU's best one, and avx2)")
 	threads := f.String("t", "0", "numbers of threads, separated by commas (0: one for each core)")

@@ -95,7 +95,8 @@ func TestOtherCommit(t *testing.T) {
 		}
 	}
 	var log strings.Builder
-	if err := renderAll(t.TempDir(), dir, ofModes, h.Commit, &log); err != nil || strings.Count(log.String(), "is left out") != 2 {
+	err = renderAll(t.TempDir(), dir, ofModes, h.Commit, &log)
+	if err != nil || strings.Count(log.String(), "is left out") != 2 {
 		t.Errorf("%q, %v", &log, err)
 	}
 }
