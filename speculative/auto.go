@@ -28,7 +28,7 @@ type AutoOptions struct {
 
 // Parameters of the policy.
 const (
-	unknownLength = 3     // tokens of the first draft where nothing is known of costs: two of its steps are measured
+	unknownLength = 2     // tokens of the first draft where nothing is known of costs
 	lookAhead     = 8     // tokens that are looked ahead: a pass's time may rise in steps
 	trialShare    = 0.012 // of the time that trials of drafts that do not pay for themselves may take
 	modelRounds   = 32    // rounds that the predicted rate counts as beside the rounds that were seen
@@ -61,6 +61,7 @@ type trials struct {
 // thisDraft is the draft of the present round.
 type thisDraft struct {
 	now       func() time.Duration
+	begun     time.Duration // when drafting began
 	mark      time.Duration // when the present token's drafting began
 	position  int           // of the round; 0: the text has had none
 	end       int           // of the text: nothing is drafted there
@@ -92,6 +93,7 @@ func (a *auto) Length(n int) int {
 		}
 	}
 	a.mark, a.requested, a.trial, a.drafted, a.reach = a.now(), maxVerify-1, -1, [maxLanes]bool{}, a.reach[:0]
+	a.begun = a.mark
 	a.look()
 	if a.group != nil && !a.join() {
 		a.requested = 0
@@ -278,6 +280,9 @@ func (a *auto) Observe(r *Round) {
 	a.observeForced(r)
 	if k == 0 {
 		a.lastPlain = a.rounds
+	}
+	if n := k - len(a.reach); a.lanes == 1 && n > 0 && len(a.reach) > 0 && a.steps.follow[0].n == 0 {
+		a.stepped(0, false, max(0, drafting-seconds(a.mark-a.begun))/float64(n)) // the last ones, after which nobody asked
 	}
 	if r.Drafted() == 0 {
 		if r.Requested > 0 && drafting > 0.01*plain { // a drafter that took its time for nothing
