@@ -44,8 +44,7 @@ type EmbedOptions struct {
 const DefaultEmbedAtOnce = 8
 
 // Embed computes the embeddings of texts: hidden states after the final norm, pooled, of length 1 unless the options
-// say otherwise. A vector depends on
-// its own text alone.
+// say otherwise. A vector depends on its own text alone.
 func (m *Model) Embed(ctx context.Context, texts []string, o EmbedOptions) ([][]float32, error) {
 	var prompts []Prompt
 	for _, text := range texts {

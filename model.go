@@ -24,7 +24,7 @@ import (
 
 // Options configure a [Model]. The zero value is a good choice.
 type Options struct {
-	Name string // of the model, in messages; "": the file's, without its end
+	Name string // of the model, in messages; "": the file's, without its folder
 
 	Load Load // how the files are loaded, for Open
 	// Hub, a *hub.Client of package hub, finds models of the Hugging Face Hub, which Open is given as

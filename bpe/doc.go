@@ -25,8 +25,8 @@
 //     the longest tokens from the left. Devlin et al., "BERT" (2019), section 3. Ids
 //     are those of the published program, Hugging Face's tokenizers.
 //
-// Other kinds (RWKV, PLaMo, HybriDNA) are an error that names them. Where files leave a choice open, ids
-// agree with llama.cpp's.
+// Other kinds (those of RWKV, of PLaMo 2 and 3, HybriDNA's) are an error that names them. Where files leave a choice
+// open, ids agree with llama.cpp's.
 //
 // A [Tokenizer] is immutable and safe for concurrent use. The package does not read
 // files: fill in a [Config], starting from [Defaults]. Encoding takes

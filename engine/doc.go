@@ -37,7 +37,7 @@
 // have and where a file keeps them (type family). A new one of known parts is a file with such a function and a line
 // in the table of architectures.go:
 //
-//	// glm4 is GLM-4 9B: norms before and after the sublayers.
+//	// glm4 is GLM-4 9B: norms before and after the sublayers (glm4.go also reads one key).
 //	func glm4(*loader, *Config) family {
 //		return family{
 //			norms: normParts{kind: rmsNorm{}, at: atBoth},
@@ -64,16 +64,16 @@
 // Every position of the input sees all others, so that each layer of the encoder takes the whole input, in rounds of
 // rows, before the next one begins. Of its states, every layer of the decoder keeps the keys and values of
 // cross-attention; they are computed once, and forks share them. Passes of such sessions are batches, trees and
-// chains as all others are; those of a Scheduler (package shared) are not supported yet. [Model.EncoderStates]
-// returns the states, also those of an encoder alone (architecture t5encoder), which has no sessions.
+// chains as all others are, also those of a Scheduler (package shared). [Model.EncoderStates] returns the states, also
+// those of an encoder alone (architecture t5encoder), which has no sessions.
 //
 // # State
 //
 // Layers that keep keys and values of the same shape share a cache (cache.go). One of layers with a window keeps the
-// window and 512 positions more. A layer may have another mixer than attention: short convolutions, Mamba-2 and gated
-// delta nets are recurrences (internal/recurrent): a state of a fixed size, and a scan that takes it on by some
-// tokens, one after the other. A step cannot be undone. So a session keeps copies of the states at a few points and a
-// journal of the latest tokens' inputs, and goes back by taking the steps again from the nearest point;
+// window and 512 positions more. A layer may have another mixer than attention: short convolutions, Mamba, Mamba-2,
+// gated delta nets and RWKV-7 are recurrences (internal/recurrent): a state of a fixed size, and a scan that takes it
+// on by some tokens, one after the other. A step cannot be undone. So a session keeps copies of the states at a few
+// points and a journal of the latest tokens' inputs, and goes back by taking the steps again from the nearest point;
 // [Session.Restorable] says how far back that reaches. What is further back is recomputed by the next pass.
 //
 // # Refused files

@@ -19,8 +19,8 @@ import (
 // a branch had in refs.
 type Cache struct{ Dir string }
 
-// DefaultCache is the cache that Hugging Face's own tools use: HF_HUB_CACHE, else hub in HF_HOME, else
-// ~/.cache/huggingface/hub.
+// DefaultCache is the cache that Hugging Face's own tools use: HF_HUB_CACHE, else hub in HF_HOME, else huggingface/hub
+// in XDG_CACHE_HOME, else ~/.cache/huggingface/hub.
 func DefaultCache(env func(string) string) (Cache, error) {
 	if dir := env("HF_HUB_CACHE"); dir != "" {
 		return Cache{dir}, nil

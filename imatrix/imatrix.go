@@ -1,7 +1,7 @@
 // Package imatrix reads and writes llama.cpp's importance matrices: of every weight matrix of a model, for each of its
 // columns, the sum of the squares of what was multiplied with it while the model read a text. A quantizer weighs its
 // errors by them. There are two formats: GGUF files of the type "imatrix", and the older binary one (imatrix.dat),
-// which is read only:
+// which is read and never written:
 //
 //	f, err := imatrix.Open("imatrix.gguf")
 //	w, err := f.Weights("blk.0.attn_q.weight", 4096, 1) // [4096] mean squares, nil if the file has none

@@ -138,8 +138,10 @@ func limitTables() []struct {
 				"serve.TestEmbeddingsShare serve.TestModelKVBytes",
 			},
 			{
-				"memory of finished requests that are kept", int64(spec.DefaultCacheBytes), "`--cache-ram`",
-				"what is worth least is dropped, and computed again where it is asked for",
+				"memory of finished requests that are kept",
+				"what `--memory` leaves, at most 8 GiB and an eighth of the machine's", "`--cache-ram`",
+				fmt.Sprintf("what is worth least is dropped, and computed again where it is asked for; a library's model: %s",
+					shown("bytes", int64(spec.DefaultCacheBytes))),
 				"engine/shared.TestPrefixesAreKeptInPart engine/shared.TestPrefixesAreKeptByWorth cmd/spec.TestServeCacheMemory",
 			},
 			{
@@ -150,6 +152,10 @@ func limitTables() []struct {
 			{
 				"sequences of a model that wait to be written there", 16, "",
 				"further ones are not written; all give way where memory is short", "engine/shared.TestStoringGivesWay",
+			},
+			{
+				"bytes of the files of slots in `--slot-save-path`", int64(DefaultSlotBytes), "`--slot-save-size`",
+				"507", "serve.TestSlotFilesAreRefused",
 			},
 		}},
 		{"Fields of a body", nil, []limit{

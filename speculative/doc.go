@@ -23,8 +23,8 @@
 //
 // Four choices are independent of each other:
 //
-//	Drafter   Model (draft models, EAGLE-3 and MTP heads), Tree, Splice, NGram, Suffix, EarlyExit, Reencode, Intersect,
-//	          Merge, Replay
+//	Drafter   Model (draft models; EAGLE-3, MTP, DFlash and Gemma 4's heads), Tree, Splice, NGram, Suffix, Lookup, Self,
+//	          SelfSplice, EarlyExit, Reencode, Intersect, Previous, Merge, Replay
 //	Schedule  Auto, Constant, Heuristic, Dynamic, Oracle
 //	Verifier  Greedy, Match, Rejection, Block, Stairs
 //	Sampling  engine.Sampling
@@ -32,13 +32,15 @@
 // [Drafters], [Schedules] and [Verifiers] list those that have a name, for flags and fields of requests; a [Choice]
 // is made of names.
 //
-// Drafters, schedules, verifiers and sequences from outside this package have the same abilities, which are interfaces:
+// Drafters, schedules, verifiers, sequences and candidate sources from outside this package have the same abilities,
+// which are interfaces:
 //
-//	Drafter   Attentive, Branching, Clocked, Continuing, Learning, Merging, Sequenced; fields Ranked and Calibrated
-//	          of Draft
-//	Schedule  Choosing, Clocked, Forcing, Learning, Starting, Trimming
-//	Verifier  Evaluator
-//	Sequence  Encoding, Listed, Metered, Modeled, Segmented, Shared
+//	Drafter          Attentive, Branching, Clocked, Continuing, Learning, Merging, Sequenced; fields Ranked and
+//	                 Calibrated of Draft
+//	Schedule         Choosing, Clocked, Forcing, Learning, Starting, Trimming
+//	Verifier         Evaluator
+//	Sequence         Costed, Encoding, Listed, Metered, Modeled, Recalling, Segmented, Shared, Taking
+//	CandidateSource  Failing, Reading
 //
 // Papers: Leviathan et al. 2023 and Chen et al. 2023 (speculative sampling), Gante 2023 (assisted generation,
 // heuristic schedule), Mamou et al. 2024 (dynamic lookahead), Saxena 2023 (prompt lookup), Sun et al. 2024 (block

@@ -37,7 +37,7 @@ const chatAbout = `The model is a GGUF file, or one of the Hugging Face Hub: OWN
 
 Reads messages from standard input and writes the model's answers to standard output, by the chat template in the model's file. One line is one message; a line that ends in a backslash goes on in the next, and lines between """ and """ are one message. A line that begins with a slash is a command: /help lists them.
 
-On a terminal messages are typed in a line editor: arrows, Home, End, Ctrl-arrows, Ctrl-A, E, K, U, W, Y, T, L, Alt-B, F and D as in a shell; Alt-Enter begins a further line; Tab completes commands and files; the arrow up and Ctrl-R find earlier messages, which are kept in a file (--history none: they are not). What is pasted is one message, of up to 4 MiB.
+On a terminal messages are typed in a line editor: arrows, Home, End, Ctrl-arrows, Ctrl-A, E, K, U, W, Y, T, L, Alt-B, F and D as in a shell; Alt-Enter begins a further line; Tab completes commands and what stands behind them; the arrow up and Ctrl-R find earlier messages, which are kept in a file (--history none: they are not). What is pasted is one message, of up to 4 MiB.
 
 Ctrl-C stops an answer; at the prompt it drops the line, and twice in a row it ends the program, as Ctrl-D does. What earlier turns have in common with the next prompt is not computed again.`
 
