@@ -2,6 +2,7 @@ package spec
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -395,6 +396,11 @@ func TestThinkingBudget(t *testing.T) {
 		if got := begun.at(state).phase; got != want || begun.Final(state) == (want == thinkClosing) {
 			t.Errorf("after %d tokens of 2: phase %d, expected %d", n, got, want)
 		}
+	}
+	most := newBudget(math.MaxInt, f, m.tok, m.parts.Target.Config().Vocab, true)
+	state, _, _ := most.Next(most.Start(), 70)
+	if got := most.at(state).phase; got != thinkInside {
+		t.Errorf("a budget of any number of tokens: phase %d after one", got)
 	}
 	for text, want := range map[string]thinkPhase{
 		"x": thinkOver, " \n": thinkBefore, "<th": thinkBefore, "<think>": thinkInside, "<think></think>": thinkOver,
