@@ -338,7 +338,7 @@ func (g *generation) chosenDrafter(ctx context.Context, target Sequence) (specul
 	}
 	m := g.m
 	if a := m.alone; a != nil && a.drafter != nil && slices.Equal(a.each, g.each) && a.salt == g.r.Salt &&
-		a.set == g.adapters {
+		a.set == g.adapters && a.target == target {
 		return a.drafter, nil // it goes on with what its sequence holds
 	}
 	var all []speculative.Drafter
@@ -378,6 +378,7 @@ func (g *generation) chosenDrafter(ctx context.Context, target Sequence) (specul
 	}
 	if m.alone != nil {
 		m.alone.each, m.alone.salt, m.alone.set, m.alone.drafter = g.each, g.r.Salt, g.adapters, d
+		m.alone.target = target
 	}
 	return d, nil
 }

@@ -187,6 +187,7 @@ type alone struct {
 	each    []speculative.Choice // that the drafter was made for
 	salt    string               // likewise
 	set     engine.AdapterSet    // of the target, likewise
+	target  Sequence             // likewise: it is another one after texts with other adapters
 	drafter speculative.Drafter
 	lent    map[*draft]*engine.Session // of draft heads that look at the target's cache
 }
