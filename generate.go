@@ -259,6 +259,9 @@ func (g *generation) run(ctx context.Context, put func(Event) bool) (last Event,
 
 // open makes the decoder: sequences, drafter, and what was learned from earlier texts.
 func (g *generation) open(ctx context.Context, stop func()) error {
+	if g.lacks() {
+		return fmt.Errorf("spec: %w: Generate of a task that is not compiled, or is closed", engine.ErrUsage)
+	}
 	own, done, err := g.m.target.open(ctx, g.r.Salt, g.adapters)
 	if err != nil {
 		return err

@@ -182,6 +182,26 @@ func TestGrammarsServeEqualRequests(t *testing.T) {
 	}
 }
 
+// A task whose grammar is not compiled, or was given back, writes nothing: its answers would follow no grammar.
+func TestTaskThatIsNotCompiled(t *testing.T) {
+	m := newModel(t, Options{})
+	r := Request{Prompts: []Prompt{{Text: "x"}}, Constraint: Schema([]byte(`{"const":1}`)), MaxTokens: 20}
+	task, err := m.Prepare(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, compiled := range []bool{false, true, false} {
+		if compiled {
+			err = task.Compile(t.Context())
+		}
+		list, failed := Collect(task.Generate(t.Context(), Run{}))
+		if err != nil || errors.Is(failed, engine.ErrUsage) == compiled || compiled && strings.TrimSpace(list[0].Text) != "1" {
+			t.Errorf("compiled %v: %v, %v, %+v", compiled, err, failed, list)
+		}
+		task.Close()
+	}
+}
+
 // Where a call is required, what the limit of tokens leaves of its mark is no content; where it is the model's choice,
 // less than half a mark is.
 func TestCutMarks(t *testing.T) {
