@@ -202,6 +202,39 @@ func TestTaskThatIsNotCompiled(t *testing.T) {
 	}
 }
 
+// A mark that is a control token stands behind the text in front of it, also where that was held back since a stop
+// text may begin with it.
+func TestMarksBehindHeldText(t *testing.T) {
+	m := newModel(t, Options{})
+	task, err := m.Prepare(t.Context(), Request{Messages: []chat.Message{chat.User("x")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mark := m.tok.EOS()
+	if !m.tok.IsControl(mark) {
+		t.Fatal("the token that ends texts is no control token")
+	}
+	task.format = &chat.Format{ThinkStart: "<think>", ThinkEnd: m.tok.Token(mark)}
+	task.reasoning = true
+	for name, tokens := range map[string][]speculative.Token{
+		"nothing":       {{ID: 70, Text: "use `x`"}, {ID: mark}, {ID: 71, Text: "\n\nyes"}},
+		"a character":   {{ID: 70, Text: "use `x", Held: 1}, {ID: mark, Held: 1}, {ID: 71, Text: "`\n\nyes"}},
+		"up to the end": {{ID: 70, Text: "use", Held: 4}, {ID: mark, Held: 4}, {ID: -1, Text: " `x`yes"}},
+		"with the next text": {{ID: 70, Text: "use `x", Held: 1}, {ID: mark, Held: 1}, {ID: 71, Held: 1},
+			{ID: 72, Text: "`yes"}},
+	} {
+		read, got := task.newReader(0, func() (s speculative.Stats) { return }), Result{}
+		for _, token := range tokens {
+			e, _ := read.token(token)
+			got.Add(&e)
+		}
+		e := read.end(nil, false)
+		if got.Add(&e); got.Reasoning != "use `x`" || got.Text != "yes" {
+			t.Errorf("%s is held back: reasoning %q, content %q", name, got.Reasoning, got.Text)
+		}
+	}
+}
+
 // Where a call is required, what the limit of tokens leaves of its mark is no content; where it is the model's choice,
 // less than half a mark is.
 func TestCutMarks(t *testing.T) {
