@@ -54,6 +54,9 @@ func (m *Model) Count(ctx context.Context, r Request) (int, error) {
 	return len(t.prompts[0]), nil
 }
 
+// mostAnswers bounds [Request].N: each answer under way has a goroutine.
+const mostAnswers = 1 << 16
+
 // Prepare binds a request to the model. What is wrong with the request is a *[RequestError].
 func (m *Model) Prepare(ctx context.Context, r Request) (*Task, error) {
 	t := &Task{m: m, r: r}
@@ -70,6 +73,12 @@ func (m *Model) Prepare(ctx context.Context, r Request) (*Task, error) {
 		choice.Drafter = cmp.Or(r.Speculation.Drafter, "own")
 	}
 	t.r.Speculation, t.each, t.r.N = choice, each, max(r.N, 1)
+	if r.N > mostAnswers {
+		return nil, bad("n", "%d answers of each prompt, at most %d", r.N, mostAnswers)
+	}
+	if slices.Contains(r.Stop, "") {
+		return nil, bad("stop", "an empty text")
+	}
 	if r.Written != nil && r.Lines != (Lines{}) {
 		return nil, bad("lines", "receipts of answers that end by their lines are not supported")
 	}

@@ -73,7 +73,8 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, o := range map[string]Options{
-		"negative": {Memory: Memory{KV: -1}}, "drafter": {Speculation: speculative.Choice{Drafter: "x"}},
+		"negative": {Memory: Memory{KV: -1}}, "an empty stop text": {Stops: []string{""}},
+		"drafter": {Speculation: speculative.Choice{Drafter: "x"}},
 	} {
 		if _, err := New(p, o); err == nil {
 			t.Errorf("%s is no error", name)
@@ -88,6 +89,8 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"speculation.drafter": {Prompts: text, Speculation: speculative.Choice{Drafter: "mtp"}},
 		"tool_choice":         {Messages: talk, ToolChoice: ToolChoice{Mode: CallRequired}},
 		"logit_bias":          {Prompts: text, Sampling: samplingWith(-1)},
+		"stop":                {Prompts: text, Stop: []string{""}},
+		"n":                   {Prompts: text, N: math.MaxInt},
 	} {
 		_, err := Collect(m.Generate(t.Context(), r))
 		if e, ok := err.(*RequestError); !ok || e.Field != field {
