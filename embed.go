@@ -69,7 +69,14 @@ func (m *Model) EmbedTokens(prompts []Prompt) (list [][]int32, err error) {
 			field = fmt.Sprintf("input[%d]", i)
 		}
 		ids := p.IDs
-		if !p.given() {
+		switch {
+		case p.Parts != nil:
+			parts := flat(p.Parts)
+			for i := range parts {
+				parts[i].Plain = true // as texts by themselves are
+			}
+			ids = m.joined(parts)
+		case !p.given():
 			ids = m.tok.Encode(p.Text, bpe.EncodeOptions{AddSpecial: true})
 		}
 		if err := m.checkIDs(field, ids); err != nil {

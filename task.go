@@ -245,6 +245,8 @@ func (t *Task) setPrompts(ctx context.Context) error {
 	switch {
 	case r.Messages != nil && r.Prompts != nil:
 		return bad("prompt", "there are messages too")
+	case r.Messages != nil && r.Infill != nil:
+		return bad("suffix", "needs a prompt that is a text, and there are messages")
 	case r.Messages != nil:
 		return t.setConversation(ctx)
 	case len(r.Prompts) == 0:
@@ -256,7 +258,7 @@ func (t *Task) setPrompts(ctx context.Context) error {
 		case q.Parts != nil && r.Infill != nil:
 			return bad("suffix", "needs a prompt that is a text")
 		case q.Parts != nil:
-			ids = m.joined(q.Parts)
+			ids = m.joined(flat(q.Parts))
 		case q.given() && r.Infill != nil:
 			return bad("suffix", "needs a prompt that is a text")
 		case r.Infill != nil:
@@ -281,7 +283,7 @@ func (t *Task) setPrevious() error {
 	if !p.given() && p.Parts == nil {
 		p.Parts = []Prompt{p}
 	}
-	for _, part := range p.Parts {
+	for _, part := range flat(p.Parts) {
 		if part.given() {
 			t.previous = append(t.previous, part.IDs...)
 		} else {
@@ -313,6 +315,18 @@ func (t *Task) setStart() error {
 	}
 	t.start = []int32{target.DecoderStart()}
 	return nil
+}
+
+// flat is texts and ids in a row, those of parts in their place.
+func flat(parts []Prompt) (list []Prompt) {
+	for _, p := range parts {
+		if p.Parts != nil {
+			list = append(list, flat(p.Parts)...)
+		} else {
+			list = append(list, p)
+		}
+	}
+	return list
 }
 
 // joined is the ids of texts and ids in a row; what the vocabulary puts in front of a text stands before the
