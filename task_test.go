@@ -198,7 +198,8 @@ func TestTaskThatIsNotCompiled(t *testing.T) {
 			err = task.Compile(t.Context())
 		}
 		list, failed := Collect(task.Generate(t.Context(), Run{}))
-		if err != nil || errors.Is(failed, engine.ErrUsage) == compiled || compiled && strings.TrimSpace(list[0].Text) != "1" {
+		if err != nil || errors.Is(failed, engine.ErrUsage) == compiled ||
+			compiled && strings.TrimSpace(list[0].Text) != "1" {
 			t.Errorf("compiled %v: %v, %v, %+v", compiled, err, failed, list)
 		}
 		task.Close()
