@@ -101,6 +101,39 @@ func TestAdaptersOfRequests(t *testing.T) {
 	}
 }
 
+// Where texts take turns, the drafter of the last text goes on while its target's sequence does. After vectors, or a
+// text, with other adapters that sequence is another one, and so is the drafter.
+func TestDraftersGoOnWithTheirTarget(t *testing.T) {
+	p, err := pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := New(Parts{Target: p.Target, Adapters: targetAdapters(t, p.Target, 1)}, Options{Parallel: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	r := Request{MaxTokens: 2, Adapters: []AdapterScale{{0, 1}}, Speculation: speculative.Choice{Drafter: "ngram"}}
+	var drafters []speculative.Drafter
+	for i := range 3 {
+		if i == 2 {
+			if _, err := m.Embed(t.Context(), []string{"x"}, EmbedOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := Collect(m.Complete(t.Context(), "func", r)); err != nil {
+			t.Fatal(err)
+		}
+		drafters = append(drafters, m.alone.drafter)
+	}
+	if drafters[0] != drafters[1] {
+		t.Error("a drafter does not go on")
+	}
+	if drafters[1] == drafters[2] {
+		t.Error("a drafter goes on with a sequence that is closed")
+	}
+}
+
 // SetAdapters changes what requests have that do not choose, and what vectors are computed with; ids and scales that
 // mean nothing are refused.
 func TestSetAdapters(t *testing.T) {

@@ -16,15 +16,22 @@ import (
 // Compiled reports whether there is nothing to compile: the answers follow no grammar, or one that an earlier request
 // had and that is still kept, and the request's breakers are tokens.
 func (t *Task) Compiled(ctx context.Context) bool {
+	if !t.lacks() {
+		return true
+	}
 	if t.breaks() {
 		return false
 	}
 	calls := t.callsConstraint()
-	if t.constraint != nil || t.r.Constraint.Kind == "" && calls.tools == nil {
-		return true
-	}
 	t.constraint = t.m.vocabulary.Find(ctx, t.constraintKey(&calls))
 	return t.constraint != nil
+}
+
+// lacks reports whether the answers would not follow all that the request says: Compile has not been called, or Close
+// has.
+func (t *Task) lacks() bool {
+	calls := t.callsConstraint()
+	return t.breaks() || t.constraint == nil && (t.r.Constraint.Kind != "" || calls.tools != nil)
 }
 
 // Compile binds the grammar that the answers must follow to the model's vocabulary: that of the request's constraint,

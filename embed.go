@@ -70,9 +70,9 @@ func (m *Model) EmbedTokens(prompts []Prompt) (list [][]int32, err error) {
 		ids := p.IDs
 		switch {
 		case p.Parts != nil:
-			parts := slices.Clone(p.Parts)
+			parts := flat(p.Parts)
 			for i := range parts {
-				parts[i].Plain = true // as texts to embed are
+				parts[i].Plain = true // as texts by themselves are
 			}
 			ids = m.joined(parts)
 		case !p.given():

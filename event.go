@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/specgo/spec/chat"
@@ -129,6 +130,9 @@ type reader struct {
 	round  *Round       // waits for its first token
 	stats  func() speculative.Stats
 
+	shown int        // bytes of the tokens' texts so far
+	marks []heldMark // that stand behind text which is held back
+
 	reasoned, written bool // there is reasoning; there is content, or a call
 	calls             int
 }
@@ -145,16 +149,47 @@ func (t *Task) newReader(index int, stats func() speculative.Stats) *reader {
 	return r
 }
 
+// heldMark is a mark of the format that waits for the text in front of it.
+type heldMark struct {
+	at   int // bytes of text in front of it
+	mark string
+}
+
+// marked is the text of a token with the format's marks, which decoders leave out where they are control tokens. One
+// behind text that is held back comes with it, in its place.
+func (r *reader) marked(text string, held int, id int32) string {
+	from := r.shown
+	r.shown += len(text)
+	if r.t.m.tok.IsControl(id) {
+		if mark := r.t.format.Spell(r.t.m.tok, id); mark != "" {
+			r.marks = append(r.marks, heldMark{r.shown + held, mark})
+		}
+	}
+	if len(r.marks) == 0 || r.marks[0].at > r.shown {
+		return text
+	}
+	var b strings.Builder
+	at := 0
+	for len(r.marks) > 0 && r.marks[0].at <= r.shown {
+		next := r.marks[0].at - from
+		b.WriteString(text[at:next])
+		b.WriteString(r.marks[0].mark)
+		at, r.marks = next, r.marks[1:]
+	}
+	b.WriteString(text[at:])
+	return b.String()
+}
+
 // token is the event of a token. It is the last one if the answer's lines say so.
 func (r *reader) token(token speculative.Token) (Event, bool) {
 	ended := false
 	if r.lines != nil {
 		token.Text, ended = r.lines.push(token.Text, time.Now())
+		token.Held += len(r.lines.held)
 	}
 	e := Event{Answer: r.index, Token: token}
-	// decoders leave control tokens out, and the parser needs the marks
-	if r.t.format != nil && r.t.m.tok.IsControl(token.ID) {
-		e.Token.Text += r.t.format.Spell(r.t.m.tok, token.ID)
+	if r.t.format != nil { // the parser needs the marks
+		e.Token.Text = r.marked(token.Text, token.Held, token.ID)
 	}
 	e.Ends = token.ID >= 0 && r.isEnd(token.ID)
 	if r.t.r.Rounds {
@@ -181,6 +216,7 @@ func (r *reader) end(err error, early bool) Event {
 		e.Token.Text = r.lines.held
 	}
 	if r.parser != nil {
+		e.Token.Text = r.marked(e.Token.Text, 0, -1)
 		r.read(r.parser.Push(e.Token.Text), &e)
 		rest := r.parser.Close()
 		if r.calls == 0 && r.t.callsConstraint().required { // what was held back is the beginning of a call

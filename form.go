@@ -22,16 +22,16 @@ type draftForm struct {
 	text   int     // tokens of a text beside them
 
 	made   atomic.Pointer[engine.DraftForm]
-	begun  atomic.Bool // start has been called
-	failed atomic.Bool // what it began: the form is not offered again
-	mu     sync.Mutex  // of whoever makes it
+	begun  atomic.Bool   // start has been called
+	failed atomic.Bool   // what it began: the form is not offered again
+	seat   chan struct{} // of whoever makes it
 	making sync.WaitGroup
 	stop   context.CancelFunc // ends what start began
 }
 
 // of says whose it is, and how much it may take.
 func (d *draftForm) of(m *engine.Model, o Options) error {
-	d.model, d.most, d.tokens = m, o.Memory.DraftForm, o.DraftVocab
+	d.model, d.most, d.tokens, d.seat = m, o.Memory.DraftForm, o.DraftVocab, make(chan struct{}, 1)
 	d.text = draftText(o.DraftText)
 	if err := checkVocab(d.tokens, m.Config().Vocab); err != nil {
 		return err
@@ -84,13 +84,17 @@ func (d *draftForm) start() *engine.DraftForm {
 	return nil
 }
 
-// make makes the draft form unless there is one. It waits for whoever makes it.
+// make makes the draft form unless there is one. It waits for whoever makes it; ctx ends the wait.
 func (d *draftForm) make(ctx context.Context) error {
 	if d.get() != nil {
 		return nil
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	select {
+	case d.seat <- struct{}{}:
+		defer func() { <-d.seat }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	if d.get() != nil {
 		return nil
 	}

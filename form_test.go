@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -86,6 +87,27 @@ func TestDraftFormsAreAllowed(t *testing.T) {
 	defer m.Close()
 	if c, err := m.Choose(speculative.Choice{}, 0); err != nil || c.Drafter != "ngram" {
 		t.Errorf("a model in as few bits drafts with %q: %v", c.Drafter, err)
+	}
+}
+
+// Whoever waits for a draft form that another one makes waits no longer than its own context.
+func TestWaitForDraftForm(t *testing.T) {
+	m := newModel(t, Options{Memory: Memory{DraftForm: 1 << 30}})
+	m.form.seat <- struct{}{} // another one makes it
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := Request{MaxTokens: 1, Speculation: speculative.Choice{Drafter: "self"}}
+	task, err := m.Prepare(t.Context(), Request{Prompts: []Prompt{{Text: "x"}}, Speculation: r.Speculation})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &generation{Task: task}
+	if _, err := g.newDrafter(ctx, nil); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	<-m.form.seat
+	if _, err := Collect(m.Complete(t.Context(), "x", r)); err != nil {
+		t.Error(err)
 	}
 }
 

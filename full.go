@@ -108,13 +108,16 @@ func (t *Task) makeRoom(ctx context.Context) error {
 		return err
 	}
 	t.r.Messages, t.offered, t.cut = messages, nil, true
-	return t.setConversation(ctx)
+	if err := t.setConversation(ctx); err != nil {
+		return err
+	}
+	return t.truncate() // what is left of the conversation is the prompt now
 }
 
 // shortened is a prompt without its middle: the tokens to keep, with the one that begins texts, and the newest, in half
 // of the context. One that keeps more than that is left to be refused.
 func (t *Task) shortened(ids []int32) []int32 {
-	keep, half := t.r.Keep, t.m.context/2
+	keep, half := min(t.r.Keep, t.m.context), t.m.context/2 // no sum that overflows
 	if keep < 0 {
 		return ids
 	}

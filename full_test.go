@@ -1,6 +1,8 @@
 package spec
 
 import (
+	"errors"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -94,6 +96,11 @@ func TestFullContextDropsTheOldestTurns(t *testing.T) {
 		}
 	}
 	one := []chat.Message{chat.User(strings.Repeat("x := 1; ", 99))}
+	two := []chat.Message{chat.User("x"), chat.Assistant("y"), one[0]}
+	task, err := m.Prepare(t.Context(), Request{Messages: two, WhenFull: FullDrop, Truncate: 90})
+	if err != nil || len(task.Prompt(0)) != 90 {
+		t.Errorf("a last message that is cut to 90 tokens: %v", err)
+	}
 	if _, err := m.Prepare(t.Context(), Request{Messages: one, WhenFull: FullDrop}); err == nil {
 		t.Error("one message that does not fit")
 	}
@@ -132,6 +139,11 @@ func TestFullContextDropsTheMiddleOfAText(t *testing.T) {
 	if whole := m.joined([]Prompt{long}); err != nil || m.tok.BOS() != whole[0] ||
 		!slices.Equal(task.Prompt(0), slices.Concat(whole[:4], whole[len(whole)-16:])) {
 		t.Errorf("a text: %v, %v", task.Prompt(0), err)
+	}
+	var e *RequestError
+	r := Request{Prompts: []Prompt{long}, WhenFull: FullDrop, Keep: math.MaxInt}
+	if _, err := m.Prepare(t.Context(), r); !errors.As(err, &e) || e.Code != CodeContext {
+		t.Errorf("a text to keep whole: %v", err)
 	}
 	if _, err := m.Prepare(t.Context(), Request{Prompts: []Prompt{{Text: "x"}}, WhenFull: "ask"}); err == nil {
 		t.Error("an unknown way")

@@ -259,6 +259,9 @@ func (g *generation) run(ctx context.Context, put func(Event) bool) (last Event,
 
 // open makes the decoder: sequences, drafter, and what was learned from earlier texts.
 func (g *generation) open(ctx context.Context, stop func()) error {
+	if g.lacks() {
+		return fmt.Errorf("spec: %w: Generate of a task that is not compiled, or is closed", engine.ErrUsage)
+	}
 	own, done, err := g.m.target.open(ctx, g.r.Salt, g.adapters)
 	if err != nil {
 		return err
@@ -338,7 +341,7 @@ func (g *generation) chosenDrafter(ctx context.Context, target Sequence) (specul
 	}
 	m := g.m
 	if a := m.alone; a != nil && a.drafter != nil && slices.Equal(a.each, g.each) && a.salt == g.r.Salt &&
-		a.set == g.adapters {
+		a.set == g.adapters && a.target == target {
 		return a.drafter, nil // it goes on with what its sequence holds
 	}
 	var all []speculative.Drafter
@@ -378,6 +381,7 @@ func (g *generation) chosenDrafter(ctx context.Context, target Sequence) (specul
 	}
 	if m.alone != nil {
 		m.alone.each, m.alone.salt, m.alone.set, m.alone.drafter = g.each, g.r.Salt, g.adapters, d
+		m.alone.target = target
 	}
 	return d, nil
 }

@@ -70,7 +70,7 @@ func (m *Model) infill(gap *Infill, prefix string) ([]int32, error) {
 			field string
 		}{{before, gap.Before, prefix, "input_prefix"}, {behind, gap.Behind, gap.Suffix, "input_suffix"}} {
 			ids = append(ids, side.mark)
-			for _, p := range side.parts {
+			for _, p := range flat(side.parts) {
 				if err := m.checkIDs(side.field, p.IDs); err != nil {
 					return nil, err
 				}

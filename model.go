@@ -187,6 +187,7 @@ type alone struct {
 	each    []speculative.Choice // that the drafter was made for
 	salt    string               // likewise
 	set     engine.AdapterSet    // of the target, likewise
+	target  Sequence             // likewise: it is another one after texts with other adapters
 	drafter speculative.Drafter
 	lent    map[*draft]*engine.Session // of draft heads that look at the target's cache
 }
@@ -201,6 +202,9 @@ func New(p Parts, o Options) (*Model, error) {
 	}
 	if o.Own < 0 || o.Memory.KV < 0 || o.Memory.DraftKV < 0 || o.Context < 0 || o.Parallel < 0 || o.StateBytes < 0 {
 		return nil, fmt.Errorf("%w: a negative bound", ErrOptions)
+	}
+	if slices.Contains(o.Stops, "") {
+		return nil, fmt.Errorf("%w: an empty text in Stops", ErrOptions)
 	}
 	if err := o.Speculation.Check(0); err != nil { // requests have their own temperatures
 		return nil, fmt.Errorf("%w: %w", ErrOptions, err)

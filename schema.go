@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -49,7 +50,8 @@ type schemas struct {
 	root  reflect.Type
 	names map[reflect.Type]string
 	taken map[string]bool
-	defs  []string // members of $defs
+	defs  []string       // members of $defs
+	open  []reflect.Type // lists, maps and pointers around the value, within the innermost struct with a name
 }
 
 // base64 is the pattern of the texts that are read into bytes.
@@ -78,6 +80,14 @@ func (s *schemas) of(t reflect.Type) (string, error) {
 		return anyValue, nil
 	case reads(t):
 		return `{"type":"string"}`, nil
+	}
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		if slices.Contains(s.open, t) {
+			return "", fmt.Errorf("%s contains itself, and no struct with a name stands between", t)
+		}
+		s.open = append(s.open, t)
+		defer func() { s.open = s.open[:len(s.open)-1] }()
 	}
 	switch t.Kind() {
 	case reflect.Bool:
@@ -140,8 +150,10 @@ func (s *schemas) reference(t reflect.Type) (string, error) {
 		s.names[t], s.taken[name] = name, true
 		at := len(s.defs)
 		s.defs = append(s.defs, "")
+		around := s.open
+		s.open = nil
 		text, err := s.object(t)
-		if err != nil {
+		if s.open = around; err != nil {
 			return "", err
 		}
 		s.defs[at] = strconv.Quote(name) + ":" + text

@@ -13,6 +13,19 @@ import (
 	"github.com/specgo/spec/grammar"
 )
 
+// Types that encoding/json writes, and that no schema without a definition of a list or a map describes.
+type (
+	mapOfItself     map[string]mapOfItself
+	listOfItself    []listOfItself
+	pointerToItself *pointerToItself
+	listOfStructs   []struct{ More listOfStructs }
+)
+
+// nodes are a list in a struct in that list, which the struct's name ends.
+type nodes []nodeOfNodes
+
+type nodeOfNodes struct{ More nodes }
+
 type node struct {
 	Name     string `json:"name" jsonschema:"minLength=1,pattern=^[a-z]{1,3}$"`
 	Children []node `json:"children,omitempty"`
@@ -101,6 +114,8 @@ func TestSchemaRefusesWhatItCannotSay(t *testing.T) {
 		"string": SchemaFor[struct {
 			A int `json:",string"`
 		}],
+		"map of itself": SchemaFor[mapOfItself], "list of itself": SchemaFor[[]listOfItself],
+		"pointer to itself": SchemaFor[pointerToItself], "struct without a name": SchemaFor[listOfStructs],
 		"twice": SchemaFor[struct {
 			A int
 			B int `json:"A"`
@@ -113,6 +128,9 @@ func TestSchemaRefusesWhatItCannotSay(t *testing.T) {
 	for name, f := range map[string]func() (json.RawMessage, error){
 		`{"type":"string"}`: SchemaFor[string], "{}": SchemaFor[json.RawMessage],
 		`{"type":"string","pattern":"` + base64 + `"}`: SchemaFor[[]byte],
+		`{"type":"array","items":{"$ref":"#/$defs/nodeOfNodes"},"$defs":{"nodeOfNodes":{"type":"object","properties":` +
+			`{"More":{"type":"array","items":{"$ref":"#/$defs/nodeOfNodes"}}},"additionalProperties":false,` +
+			`"required":["More"]}}}`: SchemaFor[nodes],
 	} {
 		if got, err := f(); err != nil || string(got) != name {
 			t.Errorf("%s: %s, %v", name, got, err)

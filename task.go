@@ -54,6 +54,9 @@ func (m *Model) Count(ctx context.Context, r Request) (int, error) {
 	return len(t.prompts[0]), nil
 }
 
+// mostAnswers bounds [Request].N: each answer under way has a goroutine.
+const mostAnswers = 1 << 16
+
 // Prepare binds a request to the model. What is wrong with the request is a *[RequestError].
 func (m *Model) Prepare(ctx context.Context, r Request) (*Task, error) {
 	t := &Task{m: m, r: r}
@@ -70,6 +73,12 @@ func (m *Model) Prepare(ctx context.Context, r Request) (*Task, error) {
 		choice.Drafter = cmp.Or(r.Speculation.Drafter, "own")
 	}
 	t.r.Speculation, t.each, t.r.N = choice, each, max(r.N, 1)
+	if r.N > mostAnswers {
+		return nil, bad("n", "%d answers of each prompt, at most %d", r.N, mostAnswers)
+	}
+	if slices.Contains(r.Stop, "") {
+		return nil, bad("stop", "an empty text")
+	}
 	if r.Written != nil && r.Lines != (Lines{}) {
 		return nil, bad("lines", "receipts of answers that end by their lines are not supported")
 	}
@@ -240,6 +249,8 @@ func (t *Task) setPrompts(ctx context.Context) error {
 	switch {
 	case r.Messages != nil && r.Prompts != nil:
 		return bad("prompt", "there are messages too")
+	case r.Messages != nil && r.Infill != nil:
+		return bad("suffix", "needs a prompt that is a text, and there are messages")
 	case r.Messages != nil:
 		return t.setConversation(ctx)
 	case len(r.Prompts) == 0:
@@ -251,7 +262,7 @@ func (t *Task) setPrompts(ctx context.Context) error {
 		case q.Parts != nil && r.Infill != nil:
 			return bad("suffix", "needs a prompt that is a text")
 		case q.Parts != nil:
-			ids = m.joined(q.Parts)
+			ids = m.joined(flat(q.Parts))
 		case q.given() && r.Infill != nil:
 			return bad("suffix", "needs a prompt that is a text")
 		case r.Infill != nil:
@@ -276,7 +287,7 @@ func (t *Task) setPrevious() error {
 	if !p.given() && p.Parts == nil {
 		p.Parts = []Prompt{p}
 	}
-	for _, part := range p.Parts {
+	for _, part := range flat(p.Parts) {
 		if part.given() {
 			t.previous = append(t.previous, part.IDs...)
 		} else {
@@ -308,6 +319,18 @@ func (t *Task) setStart() error {
 	}
 	t.start = []int32{target.DecoderStart()}
 	return nil
+}
+
+// flat is texts and ids in a row, those of parts in their place.
+func flat(parts []Prompt) (list []Prompt) {
+	for _, p := range parts {
+		if p.Parts != nil {
+			list = append(list, flat(p.Parts)...)
+		} else {
+			list = append(list, p)
+		}
+	}
+	return list
 }
 
 // joined is the ids of texts and ids in a row; what the vocabulary puts in front of a text stands before the

@@ -2,6 +2,7 @@ package spec
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -72,7 +73,8 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, o := range map[string]Options{
-		"negative": {Memory: Memory{KV: -1}}, "drafter": {Speculation: speculative.Choice{Drafter: "x"}},
+		"negative": {Memory: Memory{KV: -1}}, "an empty stop text": {Stops: []string{""}},
+		"drafter": {Speculation: speculative.Choice{Drafter: "x"}},
 	} {
 		if _, err := New(p, o); err == nil {
 			t.Errorf("%s is no error", name)
@@ -87,6 +89,8 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		"speculation.drafter": {Prompts: text, Speculation: speculative.Choice{Drafter: "mtp"}},
 		"tool_choice":         {Messages: talk, ToolChoice: ToolChoice{Mode: CallRequired}},
 		"logit_bias":          {Prompts: text, Sampling: samplingWith(-1)},
+		"stop":                {Prompts: text, Stop: []string{""}},
+		"n":                   {Prompts: text, N: math.MaxInt},
 	} {
 		_, err := Collect(m.Generate(t.Context(), r))
 		if e, ok := err.(*RequestError); !ok || e.Field != field {
@@ -178,6 +182,60 @@ func TestGrammarsServeEqualRequests(t *testing.T) {
 	}
 	if n := m.Stats().GrammarTexts; n != 0 {
 		t.Errorf("%d texts hold a grammar", n)
+	}
+}
+
+// A task whose grammar is not compiled, or was given back, writes nothing: its answers would follow no grammar.
+func TestTaskThatIsNotCompiled(t *testing.T) {
+	m := newModel(t, Options{})
+	r := Request{Prompts: []Prompt{{Text: "x"}}, Constraint: Schema([]byte(`{"const":1}`)), MaxTokens: 20}
+	task, err := m.Prepare(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, compiled := range []bool{false, true, false} {
+		if compiled {
+			err = task.Compile(t.Context())
+		}
+		list, failed := Collect(task.Generate(t.Context(), Run{}))
+		if err != nil || errors.Is(failed, engine.ErrUsage) == compiled ||
+			compiled && strings.TrimSpace(list[0].Text) != "1" {
+			t.Errorf("compiled %v: %v, %v, %+v", compiled, err, failed, list)
+		}
+		task.Close()
+	}
+}
+
+// A mark that is a control token stands behind the text in front of it, also where that was held back since a stop
+// text may begin with it.
+func TestMarksBehindHeldText(t *testing.T) {
+	m := newModel(t, Options{})
+	task, err := m.Prepare(t.Context(), Request{Messages: []chat.Message{chat.User("x")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mark := m.tok.EOS()
+	if !m.tok.IsControl(mark) {
+		t.Fatal("the token that ends texts is no control token")
+	}
+	task.format = &chat.Format{ThinkStart: "<think>", ThinkEnd: m.tok.Token(mark)}
+	task.reasoning = true
+	for name, tokens := range map[string][]speculative.Token{
+		"nothing":       {{ID: 70, Text: "use `x`"}, {ID: mark}, {ID: 71, Text: "\n\nyes"}},
+		"a character":   {{ID: 70, Text: "use `x", Held: 1}, {ID: mark, Held: 1}, {ID: 71, Text: "`\n\nyes"}},
+		"up to the end": {{ID: 70, Text: "use", Held: 4}, {ID: mark, Held: 4}, {ID: -1, Text: " `x`yes"}},
+		"with the next text": {{ID: 70, Text: "use `x", Held: 1}, {ID: mark, Held: 1}, {ID: 71, Held: 1},
+			{ID: 72, Text: "`yes"}},
+	} {
+		read, got := task.newReader(0, func() (s speculative.Stats) { return }), Result{}
+		for _, token := range tokens {
+			e, _ := read.token(token)
+			got.Add(&e)
+		}
+		e := read.end(nil, false)
+		if got.Add(&e); got.Reasoning != "use `x`" || got.Text != "yes" {
+			t.Errorf("%s is held back: reasoning %q, content %q", name, got.Reasoning, got.Text)
+		}
 	}
 }
 
@@ -395,6 +453,11 @@ func TestThinkingBudget(t *testing.T) {
 		if got := begun.at(state).phase; got != want || begun.Final(state) == (want == thinkClosing) {
 			t.Errorf("after %d tokens of 2: phase %d, expected %d", n, got, want)
 		}
+	}
+	most := newBudget(math.MaxInt, f, m.tok, m.parts.Target.Config().Vocab, true)
+	state, _, _ := most.Next(most.Start(), 70)
+	if got := most.at(state).phase; got != thinkInside {
+		t.Errorf("a budget of any number of tokens: phase %d after one", got)
 	}
 	for text, want := range map[string]thinkPhase{
 		"x": thinkOver, " \n": thinkBefore, "<th": thinkBefore, "<think>": thinkInside, "<think></think>": thinkOver,

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"math"
 	"strings"
 	"sync"
 
@@ -40,7 +41,8 @@ const (
 
 // newBudget is a budget for answers in a format; inside: they begin within reasoning.
 func newBudget(most int, f *chat.Format, tok *bpe.Tokenizer, vocab int, inside bool) *budget {
-	b := &budget{most: int32(most), start: strings.TrimSpace(f.ThinkStart), end: f.ThinkEnd, ids: map[thought]int32{}}
+	b := &budget{most: int32(min(most, math.MaxInt32)), start: strings.TrimSpace(f.ThinkStart), end: f.ThinkEnd,
+		ids: map[thought]int32{}}
 	b.closing = tok.Encode(f.ThinkEnd, bpe.EncodeOptions{ParseSpecial: true, NoSpacePrefix: true})
 	b.spell = func(id int32) string {
 		if tok.IsControl(id) {

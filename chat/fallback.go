@@ -72,7 +72,7 @@ func (t *Template) announced(c Conversation) (Conversation, error) {
 			continue
 		case m.Role == "tool":
 			m = Message{Role: "user", Content: "Result of " + m.called(c.Messages[:i]) + ": " + m.Content}
-			if last >= 0 && c.Messages[i-1].Role == "tool" {
+			if i > 0 && c.Messages[i-1].Role == "tool" {
 				messages[last].Content += "\n" + m.Content
 				continue
 			}

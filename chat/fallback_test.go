@@ -54,6 +54,25 @@ func TestToolFallback(t *testing.T) {
 	}
 }
 
+// A conversation may begin with the result of a call, as one whose beginning was dropped.
+func TestToolFallbackBeginsWithAResult(t *testing.T) {
+	tmpl, err := New(fallbackTemplate, Options{ToolFallback: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tools := []json.RawMessage{[]byte(`{"type":"function","function":{"name":"f"}}`)}
+	for _, tools := range [][]json.RawMessage{nil, tools} {
+		p, err := tmpl.Render(t.Context(), Conversation{Tools: tools, Messages: []Message{
+			{Role: "tool", Name: "f", Content: "one"}, {Role: "tool", Name: "g", Content: "two"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := "[user]Result of f: one\nResult of g: two"; !strings.HasSuffix(p.Text(), want) {
+			t.Errorf("%q, want %q at its end", p.Text(), want)
+		}
+	}
+}
+
 // Calls are plain JSON under a fallback, whatever form the model's own have, and its reasoning is read as before.
 func TestToolFallbackChangesCallsAlone(t *testing.T) {
 	own := Format{Syntax: SyntaxQwenXML, ThinkStart: "<think>", ThinkEnd: "</think>", Bare: true, Open: "[", Unknown: true}

@@ -19,3 +19,12 @@ func TestJSONCallsWithoutArgumentsHaveNone(t *testing.T) {
 		}
 	}
 }
+
+// Escapes of bytes in Python's strings are characters, as in Python.
+func TestPythonCallsWithEscapes(t *testing.T) {
+	const text = `f(a='caf\xe9 \u00e9 \351 é', b="\x41")`
+	calls, end := readPythonCalls(text)
+	if want := `{"a": "café é é é", "b": "A"}`; end != wholeDone || len(calls) != 1 || calls[0].args != want {
+		t.Errorf("%v: %v, want %s", end, calls, want)
+	}
+}

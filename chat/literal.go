@@ -208,7 +208,7 @@ func (r *literalReader) text(quote byte) bool {
 			s = s[2:]
 			continue
 		}
-		c, multi, rest, err := strconv.UnquoteChar(s, quote)
+		c, _, rest, err := strconv.UnquoteChar(s, quote)
 		if err != nil {
 			if s[0] == '\\' && len(s) > 1 && (s[1] == '"' || s[1] == '\'') {
 				b.WriteByte(s[1])
@@ -223,11 +223,7 @@ func (r *literalReader) text(quote byte) bool {
 			}
 			c, rest = '\n', s[1:]
 		}
-		if multi || c < 0x80 {
-			b.WriteRune(c)
-		} else {
-			b.WriteByte(byte(c))
-		}
+		b.WriteRune(c) // of \xHH too, which in a string of Python is a character
 		s = rest
 	}
 	r.s = ""

@@ -190,6 +190,13 @@ var answers = []parserCase{
 	{"harmony, no channel", Format{Syntax: SyntaxHarmony}, ParserOptions{}, "Hello world.", `content: "Hello world."`},
 	{"harmony, cut off", Format{Syntax: SyntaxHarmony}, ParserOptions{},
 		"<|channel|>analysis<|message|>I ", `reasoning: "I "`},
+	{"harmony, cut off in the first header", Format{Syntax: SyntaxHarmony}, ParserOptions{}, "<|channel|>ana", ""},
+	{"harmony, cut off behind a role", Format{Syntax: SyntaxHarmony}, ParserOptions{},
+		"<|channel|>analysis<|message|>I.<|end|><|start|>assistant", `reasoning: "I."`},
+	{"harmony, cut off in the second header", Format{Syntax: SyntaxHarmony}, ParserOptions{},
+		"<|channel|>analysis<|message|>I.<|end|><|start|>assistant<|channel|>final", `reasoning: "I."`},
+	{"harmony, cut off in a call's header", Format{Syntax: SyntaxHarmony}, ParserOptions{Tools: anyTools},
+		"<|channel|>commentary to=functions.f <|constrain|>js", "end 0:  chat: malformed or incomplete tool call"},
 }
 
 // merge joins texts of one kind in a row.

@@ -80,6 +80,13 @@ func (p *Parser) harmonyHeader() bool {
 	if more {
 		return false
 	}
+	if mark == "" && p.closed && harmonyBegun(p.buf) { // the answer ended within a header
+		if harmonyRecipient(p.buf) != "" && len(p.o.Tools) > 0 {
+			return p.cutCall()
+		}
+		p.buf = ""
+		return false
+	}
 	if mark == "" { // no header: an answer without channels
 		p.state, p.body = (*Parser).harmonyBody, ContentEvent
 		return p.buf != ""
@@ -112,6 +119,13 @@ func (p *Parser) harmonyHeader() bool {
 		p.body = ContentEvent
 	}
 	return true
+}
+
+// harmonyBegun reports whether a text is the beginning of a header, with its role or, as the first one, without.
+func harmonyBegun(text string) bool {
+	rest, role := strings.CutPrefix(text, "assistant")
+	rest = strings.TrimSpace(rest)
+	return role && rest == "" || strings.HasPrefix(rest, harmonyChannel) || strings.HasPrefix(rest, "to=")
 }
 
 // harmonyRecipient is the tool that a message goes to, "" if it goes to the user or an assistant.

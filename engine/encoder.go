@@ -66,6 +66,7 @@ func (s *Session) setInput(ctx context.Context, ids []int32) error {
 	s.input.drop()
 	s.input = in
 	s.tokens, s.valid = s.tokens[:0], 0
+	s.text.cut(0)
 	s.nodes, s.parents = s.nodes[:0], s.parents[:0]
 	return nil
 }

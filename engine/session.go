@@ -287,6 +287,9 @@ func (s *Session) ExitAt(n, layers int) (*Session, error) {
 		return nil, fmt.Errorf("%w: a fork at %d of %d tokens, with %d of %d layers", ErrUsage, n, len(s.tokens), layers,
 			s.layers)
 	}
+	if s.closed {
+		return nil, fmt.Errorf("%s: session: %w", s.m.name, ErrClosed)
+	}
 	in, err := s.input.share()
 	if err != nil {
 		return nil, err

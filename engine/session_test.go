@@ -53,6 +53,22 @@ func TestCommitRefused(t *testing.T) {
 	}
 }
 
+// A session that is closed has no forks, also where it has no keys and values, but recurrent states alone.
+func TestClosedSessionsAreNotForked(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
+	for name, m := range map[string]*Model{
+		"keys and values": openDrawn(t, rt, randommodel.Llama(), Options{}),
+		"states":          openModel(t, rt, written(t, askedModels()["rwkv7"].file(t, "rwkv7")), Options{}),
+	} {
+		s := newSession(t, m, SessionOptions{})
+		eval(t, s, []int32{1, 2, 3}, nil, None)
+		s.Close()
+		if _, err := s.Fork(); !errors.Is(err, ErrClosed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestForwardRefused(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	m, other := openDrawn(t, rt, randommodel.Llama(), Options{}), openDrawn(t, rt, randommodel.GPT2(), Options{})

@@ -174,6 +174,21 @@ func t5Eval(t *testing.T, m *Model, o SessionOptions, input, ids []int32) []floa
 	return eval(t, s, ids, nil, All)
 }
 
+// A new input begins a new text: none of the old one's tokens are those of its drafts' vocabulary.
+func TestNewInputForgetsTheTextsTokens(t *testing.T) {
+	m := openDrawn(t, newRuntime(t, RuntimeOptions{Threads: 1}), randommodel.SmallT5(), Options{})
+	s := newSession(t, m, SessionOptions{})
+	encode(t, s, []int32{5, 6})
+	f := &DraftForm{listed: make([]uint64, m.config.Vocab/64+1), text: 8}
+	for _, want := range [][]int32{{1, 2, 3}, {4}} {
+		eval(t, s, want, nil, None)
+		if s.text.follow(f, s.tokens); !slices.Equal(s.text.ids, want) {
+			t.Errorf("tokens %d, want %d", s.text.ids, want)
+		}
+		encode(t, s, []int32{7})
+	}
+}
+
 // TestT5OneAnswer is promise P1 of the decoder: the same bits however its tokens are cut, batched with sequences of
 // other inputs, drafted as trees, taken back and forked, with all kernels and numbers of threads.
 func TestT5OneAnswer(t *testing.T) {

@@ -47,6 +47,7 @@ type Token struct {
 	ID       int32   // -1: no token, the text that was held back when a constrained text turned out complete
 	Position int     // in the sequence; the prompt's first token has position 0
 	Text     string  // text that became certain with this token: may be empty, or belong to earlier tokens
+	Held     int     // bytes of text behind Text that are held back: a stop string may begin with them
 	Drafted  bool    // an accepted draft token; otherwise the target's own
 	Source   Source  // who wrote it
 	LogProb  float32 // log-softmax of the target's raw logits, if Options.LogProbs

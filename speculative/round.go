@@ -288,6 +288,7 @@ func (d *Decoder) emit(t Token, row []float32) error {
 	if d.stats.End != "" && !stop {
 		t.Text += d.print.rest()
 	}
+	t.Held = len(d.print.held)
 	d.out = append(d.out, t)
 	return nil
 }
@@ -326,7 +327,7 @@ func (d *Decoder) noToken(why error) error {
 		d.stats.End = EndComplete
 		rest := d.print.rest()
 		if n := len(d.out); n > 0 {
-			d.out[n-1].Text += rest
+			d.out[n-1].Text, d.out[n-1].Held = d.out[n-1].Text+rest, 0
 		} else if rest != "" {
 			d.out = append(d.out, Token{ID: -1, Position: len(d.sequence), Text: rest})
 		}

@@ -77,13 +77,17 @@ func TestTextAcrossDraftEdges(t *testing.T) {
 			}
 			d := New(newFake(t, 64, 100, script(1, write...)), &scripted{tokens: write}, o)
 			var shown []string
-			n := 0
+			n, all := 0, letters(t).NewDecoder()
+			behind := 0 // bytes of whole characters that are not shown
 			for tok, err := range d.Generate(context.Background(), []int32{1}, engine.Sampling{}) {
 				if err != nil {
 					t.Fatal(err)
 				}
 				shown = append(shown, tok.Text)
 				n++
+				if behind += len(all.Next(tok.ID)) - len(tok.Text); d.Stats().End == "" && tok.Held != behind {
+					t.Errorf("%q, stop %q: %d bytes are held back behind token %d, not %d", c.write, c.stop, behind, n, tok.Held)
+				}
 			}
 			if text := strings.Join(shown, ""); text != c.want || n != c.n || d.Stats().End != c.end {
 				t.Errorf("%q, stop %q, drafts of %d: %q in %d tokens, %s", c.write, c.stop, k, text, n, d.Stats().End)

@@ -362,6 +362,7 @@ func (s *Session) abandon(err error) {
 	}
 	if c.leader == s { // another one leads
 		c.leader, c.running = nil, false
+		c.ended.Broadcast() // Close may wait for the pass that does not begin
 	}
 	s.complete(engine.Result{}, err)
 	c.changed()

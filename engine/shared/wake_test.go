@@ -136,6 +136,20 @@ func TestWhoWaitsIsWoken(t *testing.T) {
 			goes(w, func() error { w.c.Close(); return nil })
 			return func() { time.Sleep(pass) }
 		}, 2},
+		"Close, where the one that leads leaves": {Options{Wait: time.Hour}, 0, func(w *world) func() {
+			a, b := sharedSession(w.T, w.c), sharedSession(w.T, w.c)
+			b.Announce(true)
+			ctx, cancel := context.WithCancel(context.Background())
+			goes(w, func() error {
+				_, err := a.Eval(ctx, []int32{1}, nil, engine.Last)
+				return err
+			})
+			w.c.mu.Lock()
+			w.c.leader, w.c.running = a, true // which has not been told as yet
+			w.c.mu.Unlock()
+			goes(w, func() error { w.c.Close(); return nil })
+			return cancel
+		}, 2},
 		"Close, where a loan ends": {Options{}, 0, func(w *world) func() {
 			s := sharedSession(w.T, w.c)
 			feed(w.T, s, 3, engine.Last)
