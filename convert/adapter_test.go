@@ -158,8 +158,8 @@ func TestAdapterRefused(t *testing.T) {
 	}
 }
 
-// TestAdapterOfBarePrefix: the tensors of an adapter have the names of the whole model's, also in families whose weights
-// are saved without the head under shorter names.
+// TestAdapterOfBarePrefix: the tensors of an adapter have the names of the whole model's, also in families whose
+// weights are saved without the head under shorter names.
 func TestAdapterOfBarePrefix(t *testing.T) {
 	_, opt := small(t, "OPTForCausalLM")
 	gpt2 := map[string]any{"architectures": []string{"GPT2LMHeadModel"}, "n_embd": 8, "n_layer": 1, "n_head": 4,

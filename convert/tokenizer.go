@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -60,12 +61,19 @@ func readTokenizer(dir string, b *builder) ([]gguf.KV, error) {
 	if err != nil {
 		return nil, err
 	}
+	own := len(w.tokens) // what follows was added
 	if err := w.addFile(filepath.Join(dir, "added_tokens.json")); err != nil {
 		return nil, err
 	}
 	for id, t := range settings.added {
 		if err := w.place(file, id, t); err != nil {
 			return nil, err
+		}
+	}
+	if own <= vocab {
+		if text := w.cut(vocab); text != "" {
+			b.note("the added token %s and all behind it are left out: the model has no rows for them (vocab_size %d)",
+				gguf.Printable(text, 40), vocab)
 		}
 	}
 	if w.model == "t5" {
@@ -163,6 +171,21 @@ func readTokenizer(dir string, b *builder) ([]gguf.KV, error) {
 		kvs = append(kvs, gguf.KV{Key: "tokenizer.chat_template", Value: settings.template})
 	}
 	return kvs, nil
+}
+
+// cut drops the tokens from id n on, and returns the first of them that has a text; "" if there is none.
+func (w *words) cut(n int) (first string) {
+	if len(w.tokens) <= n {
+		return ""
+	}
+	for _, text := range w.tokens[n:] {
+		first = cmp.Or(first, text)
+	}
+	w.tokens, w.types = w.tokens[:n], w.types[:n]
+	if w.scores != nil {
+		w.scores = w.scores[:n]
+	}
+	return first
 }
 
 // marks is how many tokens of several characters may be the result of no merge, besides a hundredth of the merges:
