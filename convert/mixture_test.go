@@ -174,8 +174,8 @@ func TestFullPrecision(t *testing.T) {
 	}
 }
 
-// TestLargeModels: attn_v of a model of 70B parameters has no fewer bits than Q5_K, of one with as many heads of keys the
-// usual ones. What differs by layer counts as in the first.
+// TestLargeModels: attn_v of a model of 70B parameters has no fewer bits than Q5_K, of one with as many heads of keys
+// the usual ones. What differs by layer counts as in the first.
 func TestLargeModels(t *testing.T) {
 	for name, want := range map[string]string{"q4_k_m": "Q5_K Q4_K", "q3_k_s": "Q5_K Q3_K", "q2_k": "Q5_K Q3_K",
 		"iq3_s": "Q5_K IQ3_S", "q5_k_m": "Q5_K Q5_K", "iq2_m": "Q4_K IQ3_S", "q4_0": "Q4_0 Q4_0"} {

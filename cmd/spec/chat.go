@@ -44,7 +44,8 @@ Ctrl-C stops an answer; at the prompt it drops the line, and twice in a row it e
 // converse is the command's options: generate's, with the conversation on.
 type converse struct {
 	generate
-	named bool // model is what a person called it, not a path
+	word  string // what a person called the model, without a flag
+	named bool   // model is that, not a path
 }
 
 func newConverse() *converse {
@@ -53,12 +54,22 @@ func newConverse() *converse {
 	return c
 }
 
-func (c *converse) operand(file string) error {
-	if c.model != "" {
+func (c *converse) operand(name string) error {
+	if c.word != "" {
 		return errors.New("a second model")
 	}
-	c.model, c.named = file, true
+	c.word = name
 	return nil
+}
+
+func (c *converse) check() error {
+	if c.word != "" {
+		if c.model != "" {
+			return usagef("%s: a second model beside that of -m or -hf", shown(c.word))
+		}
+		c.model, c.named, c.word = c.word, true, ""
+	}
+	return c.generate.check()
 }
 
 // chatFlags are what a conversation takes beside what a text takes.
