@@ -101,6 +101,9 @@ func (f *chatFlags) check(g *generate) error {
 		f.variables != nil):
 		return usagef("-sys, --chat-template and --load need a conversation: -cnv, or spec chat")
 	case !f.conversation:
+		if name := f.only(); name != "" {
+			return usagef("%s needs a conversation: -cnv, or spec chat", name)
+		}
 		return nil
 	case g.json || g.trace:
 		return usagef("--json and --trace are for single texts, not for a conversation")
@@ -108,6 +111,20 @@ func (f *chatFlags) check(g *generate) error {
 		return usagef("-f -: standard input is for the conversation's messages")
 	}
 	return nil
+}
+
+// only is a further flag that was given and is for a conversation alone; "" if there is none.
+func (f *chatFlags) only() string {
+	for _, x := range []struct {
+		name  string
+		given bool
+	}{{"-st", f.singleTurn}, {"--when-full", f.whenFull != ""}, {"--hide-reasoning", f.hideReasoning},
+		{"--color-drafts", f.colorDrafts}, {"--history", f.typedHistory != ""}} {
+		if x.given {
+			return x.name
+		}
+	}
+	return ""
 }
 
 // templateSource finds the template and the stop strings that belong to it.
