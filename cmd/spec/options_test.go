@@ -286,6 +286,12 @@ func TestOptions(t *testing.T) {
 	check("quantize -o b a f16", &quantize{in: "a", out: "b", typ: "f16", operands: []string{}})
 	check("inspect a", &inspect{file: "a"})
 	check("inspect -m a --json", &inspect{file: "a", json: true})
+	for _, line := range []string{"run -fa m", "run m -fa", "run -fa ON m", "run -fa=off m", "run -fa -n 5 m"} {
+		args := strings.Fields(line)
+		if got := options[*converse](t, args...); got.model != "m" || !got.named {
+			t.Errorf("%s: the model is %q", line, got.model)
+		}
+	}
 	check("tokenize --ids --no-bos --parse-special", &tokenize{ids: true, noSpecial: true, parse: true})
 	check("verify a --json -m b -t 3", &verification{
 		modelFlags: modelFlags{model: "b", threads: 3}, receipt: "a", json: true})
