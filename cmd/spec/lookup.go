@@ -50,7 +50,7 @@ func (l *lookingUp) flags() []group {
 		fileFlag("-o, --output", &l.output, "FILE", "the index, which --lookup FILE then names").or("one in the cache " +
 			"directory, which --lookup PATH finds").when(build),
 		memoryRow(&l.memory, "memory for sorting, with build").or("128MiB").when(build),
-	}}, {"output", []flag{jsonRow(&l.json)}}}
+	}}, {"output", []flag{jsonRow(&l.json).when(func() bool { return l.what == "" || l.what == "list" })}}}
 }
 
 func (*lookingUp) words() []string { return []string{"build", "check", "rm", "list"} }
@@ -75,7 +75,7 @@ func (l *lookingUp) check() error {
 		return usagef("%s: of what?", l.what)
 	case l.what != "build" && (l.model != "" || l.output != "" || l.memory != lookup.UsualMemory):
 		return usagef("-m, -o and --memory go with build")
-	case l.output != "" && l.json:
+	case l.json && l.what != "" && l.what != "list":
 		return usagef("--json is for the list")
 	}
 	return nil

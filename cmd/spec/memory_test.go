@@ -191,7 +191,8 @@ func TestMemory(t *testing.T) {
 	if list, _ := engine.PanelFiles(cache); len(list) != 1 {
 		t.Errorf("cleaning another folder left %v", list)
 	}
-	for _, args := range [][]string{{"cache", "build"}, {"cache", "clean", "-m", file}, {"cache", "other"}} {
+	for _, args := range [][]string{{"cache", "build"}, {"cache", "clean", "-m", file}, {"cache", "other"},
+		{"cache", "clean", "--json"}, {"cache", "build", "-m", file, "--json"}} {
 		if code, _, _ := runWith(t, cache, args...); code != exitUsage {
 			t.Errorf("%v: %d", args, code)
 		}
