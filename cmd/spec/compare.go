@@ -400,6 +400,9 @@ func (c *comparison) run(ctx context.Context, p *program) error {
 	// Outputs are opened before the work is done. The page replaces an older one when it is whole.
 	var page *output.File
 	if c.page != "" {
+		if err := output.Distinct(c.page, c.inputs()...); err != nil {
+			return err
+		}
 		stdout, _ := p.stdout.(*os.File)
 		if page, err = output.Create(ctx, c.page, stdout); err != nil {
 			return err
@@ -485,6 +488,15 @@ func (c *comparison) run(ctx context.Context, p *program) error {
 		return failed
 	}
 	return report.Err()
+}
+
+// inputs are the files that are read.
+func (c *comparison) inputs() []string {
+	list := slices.Concat([]string{c.model}, c.drafts, c.prompts, c.texts)
+	for _, x := range c.single.list {
+		list = append(list, x.file)
+	}
+	return list
 }
 
 // measured is the origin of the results.

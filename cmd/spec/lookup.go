@@ -16,6 +16,7 @@ import (
 
 	library "github.com/specgo/spec"
 	"github.com/specgo/spec/bpe"
+	"github.com/specgo/spec/cmd/spec/internal/output"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/internal/terminal"
 	"github.com/specgo/spec/speculative/lookup"
@@ -119,6 +120,9 @@ func (l *lookingUp) build(ctx context.Context, p *program, dir string) error {
 		return fmt.Errorf("%s: no tokenizer in the file", f.Name)
 	}
 	if l.output != "" {
+		if err := output.Distinct(l.output, append(l.list, l.model)...); err != nil {
+			return err
+		}
 		if err := buildLookup(ctx, p, tok, l.output, l.list, l.memory); err != nil {
 			return err
 		}
