@@ -20,7 +20,7 @@ func TestMemorySize(t *testing.T) {
 			t.Errorf("%s: %d, %v", v, n, err)
 		}
 	}
-	for _, v := range []string{"", "iB", "GiB", "0", "-1", "1.5G", "10iB"} {
+	for _, v := range []string{"", "iB", "GiB", "0", "-1", "1.5G", "10iB", "2MK", "1TG"} {
 		if n, err := memorySize(v); err == nil {
 			t.Errorf("%q: %d", v, n)
 		}
