@@ -313,6 +313,10 @@ func TestOptions(t *testing.T) {
 	bench = newBenchmark()
 	bench.results.format = "json"
 	check("bench --json", bench)
+	bench = newBenchmark() // what is given counts before --quick, on either side of it
+	bench.quick, bench.o.Prefill, bench.o.Decode, bench.o.Verify, bench.o.Batches, bench.o.Sampled,
+		bench.o.Repeats = true, []int{16, 128, 512}, 3, []int{1, 2, 4, 8, 16}, nil, 20, 9
+	check("bench -n 3 -p 16,128,512 --quick --batch 0 -r 9", bench)
 	compare := newComparison()
 	compare.matrix.Drafters, compare.matrix.Temperatures, compare.matrix.DraftMax, compare.matrix.Confidence = []string{
 		"model", "ngram"}, []float32{0, 0.5}, []int{3, 4}, []float32{0.25}
