@@ -107,6 +107,8 @@ func (f *chatFlags) check(g *generate) error {
 		return nil
 	case g.json || g.trace:
 		return usagef("--json and --trace are for single texts, not for a conversation")
+	case g.parseSpecial:
+		return usagef("--parse-special is for single texts: the template writes the special tokens of a conversation")
 	case g.prompt.file == "-":
 		return usagef("-f -: standard input is for the conversation's messages")
 	}
