@@ -266,9 +266,9 @@ var fullPrecision = []string{"norm.weight", "ffn_gate_inp", "position_embd", "to
 	"shortconv.conv", "per_layer_model_proj", "attn_rel_b", "altup_router", "altup_predict_coef", "altup_correct_coef",
 	"time_mix_lerp_fused", "channel_mix_lerp_k"}
 
-// alike are parts of names of further matrices that only a mixture of one type alone is for: those of Gemma 3n's
-// streams, and of RWKV's factors of low rank.
-var alike = []string{"altup_", "laurel_", "time_mix_w1.", "time_mix_w2.", "time_mix_a1.", "time_mix_a2.",
+// keptByMixtures are parts of names of further matrices that only a mixture of one type alone is for: those of Gemma
+// 3n's streams, and of RWKV's factors of low rank.
+var keptByMixtures = []string{"altup_", "laurel_", "time_mix_w1.", "time_mix_w2.", "time_mix_a1.", "time_mix_a2.",
 	"time_mix_v1.", "time_mix_v2.", "time_mix_g1.", "time_mix_g2."}
 
 // hasAny reports whether a name has one of the parts.
@@ -287,7 +287,7 @@ func (m Mixture) of(name string, dims []uint64) bool {
 	if !matrix(name, dims) || m.pure {
 		return matrix(name, dims)
 	}
-	return slices.Max(dims[1:]) > 1 && !hasAny(name, alike)
+	return slices.Max(dims[1:]) > 1 && !hasAny(name, keptByMixtures)
 }
 
 // Requantized is the type that a tensor of a model's file gets, whose type is now: Type, but what is no matrix keeps
