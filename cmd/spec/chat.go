@@ -201,17 +201,17 @@ func (g *generate) converse(ctx context.Context, p *program) (err error) {
 		}
 	}
 	w.request.Trace = func(r *speculative.Round) { d.estimate.round(r) }
-	if g.systemGiven {
+	if g.history != "" {
+		if err := d.load(g.history); err != nil {
+			return err
+		}
+	}
+	if g.systemGiven { // in place of the loaded conversation's
 		system := g.system
 		if !g.prompt.verbatim {
 			system = unescape(system)
 		}
 		d.setSystem(system)
-	}
-	if g.history != "" {
-		if err := d.load(g.history); err != nil {
-			return err
-		}
 	}
 	defer d.edit(ctx, g.typedHistory)()
 	return w.learned.keep(d.run(ctx, first))

@@ -292,6 +292,15 @@ func TestChatFirstMessage(t *testing.T) {
 	if system != "" || stderr != "a\tb\n" {
 		t.Errorf("-sys: %q", stderr)
 	}
+	// It counts before that of a conversation that is loaded.
+	saved := filepath.Join(t.TempDir(), "saved.json")
+	write(t, saved, `{"schema": 1, "messages": [{"role": "system", "content": "old"}, {"role": "user", "content": "x"}]}`)
+	for line, want := range map[string]string{"": "old\n", "-sys new": "new\n"} {
+		_, stderr, _ := spec(t, "/system\n", with(greedyChat, append(strings.Fields(line), "--load", saved)...)...)
+		if stderr != want {
+			t.Errorf("%s --load: %q", line, stderr)
+		}
+	}
 	// A template without a system role: its text goes in front of the first message.
 	bare := `{% for m in messages %}{{ raise_exception("no") if m.role == "system" }}{{ m.content }}{% endfor %}`
 	got, stderr, _ := spec(t, "b\n", "chat", "--chat-template", bare, "-sys", "a", "--temp", "0", "-n", "8")
