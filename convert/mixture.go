@@ -87,6 +87,9 @@ func grouped(_, _ int, m Facts) bool        { return m.KVHeads > 0 && m.Heads/m.
 func groupedOrExperts(i, n int, m Facts) bool {
 	return grouped(i, n, m) || m.Experts >= 4
 }
+func firstEighthOrMore(i, n int, m Facts) bool {
+	return i < n/8 || m.Experts == 8 && more(i, n, m)
+}
 func blind(_, _ int, m Facts) bool            { return !m.Importance }
 func blindFirstEighth(i, n int, m Facts) bool { return !m.Importance && i < n/8 }
 func knownFirstEighth(i, n int, m Facts) bool { return m.Importance && i < n/8 }
@@ -117,11 +120,12 @@ var mixtures = []Mixture{
 	{Name: "Q4_0", FileType: 2, base: tensor.Q4_0, rules: []rule{{down, tensor.Q4_1, knownFirstEighth}}},
 	{Name: "IQ4_XS", FileType: 30, base: tensor.IQ4_XS, eight: tensor.Q5_K,
 		rules: []rule{{value, tensor.Q5_K, grouped}, {down, tensor.Q5_K, blindFirstEighth}}},
-	{Name: "Q3_K_L", FileType: 13, base: tensor.Q3_K, rules: []rule{{values | down | attention, tensor.Q5_K, nil}}},
+	{Name: "Q3_K_L", FileType: 13, base: tensor.Q3_K, eight: tensor.Q3_K,
+		rules: []rule{{values | down | attention, tensor.Q5_K, nil}}},
 	{Name: "Q3_K_M", FileType: 12, base: tensor.Q3_K, eight: tensor.Q5_K, rules: []rule{{values, tensor.Q5_K, firstTwo},
 		{down, tensor.Q5_K, firstSixteenth}, {values | down | attention, tensor.Q4_K, nil}}},
 	{Name: "IQ3_M", FileType: 27, base: tensor.IQ3_S, eight: tensor.Q5_K,
-		rules: []rule{{values | attention, tensor.Q4_K, nil}, {down, tensor.Q4_K, firstEighth}}},
+		rules: []rule{{values | attention, tensor.Q4_K, nil}, {down, tensor.Q4_K, firstEighthOrMore}}},
 	{Name: "Q3_K_S", FileType: 11, base: tensor.Q3_K, eight: tensor.Q5_K},
 	{Name: "IQ3_S", FileType: 26, base: tensor.IQ3_S, eight: tensor.Q5_K, rules: []rule{{values, tensor.Q4_K, grouped}}},
 	{Name: "IQ3_XS", FileType: 22, base: tensor.IQ3_S, eight: tensor.Q5_K, rules: []rule{{values, tensor.Q4_K, grouped},
@@ -329,7 +333,7 @@ func (m Mixture) choose(name string, dims []uint64, model Facts) tensor.Type {
 		return m.outputType(dims, model)
 	case eight && m.tiny && p == key:
 		return tensor.Q4_K
-	case eight && !m.tiny && p&(value|key) != 0:
+	case eight && !m.tiny && p&(values|key) != 0:
 		return tensor.Q8_0
 	case eight && p == attention && m.eight != tensor.F32:
 		return m.eight

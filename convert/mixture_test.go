@@ -125,7 +125,7 @@ func TestEightExperts(t *testing.T) {
 	model := Facts{Architecture: "llama", Layers: 16, Heads: 32, KVHeads: 8, Experts: 8}
 	for name, want := range map[string]string{
 		"Q4_K_M": all("5"), "Q4_K_S": all("5"), "IQ4_NL": all("5"), "IQ4_XS": all("5"), "Q5_K_M": all("5"), "Q6_K": all("6"),
-		"Q4_0": all("o")} {
+		"Q4_0": all("o"), "Q3_K_L": all("3"), "Q3_K_M": all("5"), "IQ3_M": all("5")} {
 		m, err := FindMixture(name)
 		if err != nil {
 			t.Fatal(err)
@@ -136,6 +136,9 @@ func TestEightExperts(t *testing.T) {
 		}
 		if got := choices(t, m, model, "attn_output", 512, 64); got != want {
 			t.Errorf("%s: attn_output %s, want %s", name, got, want)
+		}
+		if got := choices(t, m, model, "ffn_down_exps", 512, 64); name == "IQ3_M" && got != "44SS4SS4SS4SS444" {
+			t.Errorf("%s: ffn_down %s", name, got)
 		}
 	}
 }
