@@ -157,3 +157,36 @@ func TestAdapterRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestAdapterOfBarePrefix: the tensors of an adapter have the names of the whole model's, also in families whose
+// weights are saved without the head under shorter names.
+func TestAdapterOfBarePrefix(t *testing.T) {
+	_, opt := small(t, "OPTForCausalLM")
+	gpt2 := map[string]any{"architectures": []string{"GPT2LMHeadModel"}, "n_embd": 8, "n_layer": 1, "n_head": 4,
+		"n_positions": 16, "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5, "vocab_size": 260}
+	for _, c := range []struct {
+		config     map[string]any
+		from, name string
+		rows, cols int
+	}{
+		{opt, "model.decoder.layers.0.fc1", "blk.0.ffn_up.weight", 12, 8},
+		{gpt2, "transformer.h.0.attn.c_attn", "blk.0.attn_qkv.weight", 24, 8}, // of Conv1D, whose factors lie as all do
+	} {
+		base := &source{t: t, dir: t.TempDir()}
+		base.file("config.json", c.config)
+		a, b := "base_model.model."+c.from+".lora_A.weight", "base_model.model."+c.from+".lora_B.weight"
+		s := &source{t: t, dir: t.TempDir(), tensors: map[string][]int{a: {2, c.cols}, b: {c.rows, 2}}}
+		s.file(AdapterConfig, map[string]any{"peft_type": "LORA", "r": 2, "lora_alpha": 3, "fan_in_fan_out": true})
+		s.weights()
+		s.adapterWeights()
+		m, err := OpenAdapter(s.dir, base.dir)
+		if err != nil {
+			t.Errorf("%s: %v", c.from, err)
+			continue
+		}
+		if len(m.targets) != 2 || m.targets[0].name != c.name+".lora_a" || m.targets[1].name != c.name+".lora_b" {
+			t.Errorf("%s: %+v", c.from, m.targets)
+		}
+		m.Close()
+	}
+}

@@ -307,6 +307,47 @@ func TestLlama(t *testing.T) {
 	}
 }
 
+// TestTemplateMarks: what a post-processor puts around a text is added by the GGUF's tokenizer too, or refused.
+func TestTemplateMarks(t *testing.T) {
+	s, config := llamaSource(t, "LlamaForCausalLM")
+	s.file("config.json", config)
+	s.weights()
+	data, err := os.ReadFile(filepath.Join(s.dir, "tokenizer.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const text = `{"Sequence": {"id": "A", "type_id": 0}}`
+	token := func(id string) string { return `{"SpecialToken": {"id": "` + id + `", "type_id": 0}}` }
+	for _, c := range []struct {
+		single   []string
+		bos, eos any
+		err      string
+	}{
+		{[]string{text}, false, nil, ""},
+		{[]string{token("<turn>"), text}, true, nil, ""},
+		{[]string{text, token("<end>")}, false, true, ""},
+		{[]string{token("<turn>"), text, token("<end>")}, true, true, ""},
+		{[]string{text, token("<turn>")}, nil, nil, "it puts <turn> around a text where GGUF has the eos_token, <end>"},
+		{[]string{token("<turn>"), token("<end>"), text}, nil, nil, "post_processor: more than"},
+		{[]string{text, text}, nil, nil, "post_processor: more than"},
+	} {
+		s.file("tokenizer.json", strings.Replace(string(data), "{", `{"post_processor": {"type": "Sequence", "processors": [`+
+			`{"type": "ByteLevel"}, {"type": "TemplateProcessing", "single": [`+strings.Join(c.single, ", ")+`]}]}, `, 1))
+		if c.err != "" {
+			if _, err := Open(s.dir); err == nil || !strings.Contains(err.Error(), c.err) {
+				t.Errorf("%s: %v", c.single, err)
+			}
+			continue
+		}
+		f, _ := converted(t, s.dir, Options{Type: "f32"})
+		bos, _ := f.Value("tokenizer.ggml.add_bos_token")
+		eos, _ := f.Value("tokenizer.ggml.add_eos_token")
+		if bos != c.bos || eos != c.eos {
+			t.Errorf("%s: add_bos_token %v, add_eos_token %v", c.single, bos, eos)
+		}
+	}
+}
+
 func TestGemmaNorms(t *testing.T) {
 	s, config := llamaSource(t, "Gemma2ForCausalLM")
 	delete(s.tensors, "lm_head.weight")

@@ -370,9 +370,9 @@ func gpt2(b *builder) {
 	c.must("reorder_and_upcast_attn", "", false, true)
 	c.must("add_cross_attention", "GGUF's gpt2 has none", false)
 
-	prefix := ""
-	if _, ok := b.weights.tensors["transformer.wte.weight"]; ok {
-		prefix = "transformer."
+	prefix := "transformer."
+	if b.holds("wte.weight") { // saved without the head
+		prefix = ""
 	}
 	norm := func(to, from string) {
 		b.vector(to+".weight", from+".weight", width, 0)

@@ -2,6 +2,7 @@ package convert
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -86,6 +87,9 @@ func grouped(_, _ int, m Facts) bool        { return m.KVHeads > 0 && m.Heads/m.
 func groupedOrExperts(i, n int, m Facts) bool {
 	return grouped(i, n, m) || m.Experts >= 4
 }
+func firstEighthOrMore(i, n int, m Facts) bool {
+	return i < n/8 || m.Experts == 8 && more(i, n, m)
+}
 func blind(_, _ int, m Facts) bool            { return !m.Importance }
 func blindFirstEighth(i, n int, m Facts) bool { return !m.Importance && i < n/8 }
 func knownFirstEighth(i, n int, m Facts) bool { return m.Importance && i < n/8 }
@@ -116,11 +120,12 @@ var mixtures = []Mixture{
 	{Name: "Q4_0", FileType: 2, base: tensor.Q4_0, rules: []rule{{down, tensor.Q4_1, knownFirstEighth}}},
 	{Name: "IQ4_XS", FileType: 30, base: tensor.IQ4_XS, eight: tensor.Q5_K,
 		rules: []rule{{value, tensor.Q5_K, grouped}, {down, tensor.Q5_K, blindFirstEighth}}},
-	{Name: "Q3_K_L", FileType: 13, base: tensor.Q3_K, rules: []rule{{values | down | attention, tensor.Q5_K, nil}}},
+	{Name: "Q3_K_L", FileType: 13, base: tensor.Q3_K, eight: tensor.Q3_K,
+		rules: []rule{{values | down | attention, tensor.Q5_K, nil}}},
 	{Name: "Q3_K_M", FileType: 12, base: tensor.Q3_K, eight: tensor.Q5_K, rules: []rule{{values, tensor.Q5_K, firstTwo},
 		{down, tensor.Q5_K, firstSixteenth}, {values | down | attention, tensor.Q4_K, nil}}},
 	{Name: "IQ3_M", FileType: 27, base: tensor.IQ3_S, eight: tensor.Q5_K,
-		rules: []rule{{values | attention, tensor.Q4_K, nil}, {down, tensor.Q4_K, firstEighth}}},
+		rules: []rule{{values | attention, tensor.Q4_K, nil}, {down, tensor.Q4_K, firstEighthOrMore}}},
 	{Name: "Q3_K_S", FileType: 11, base: tensor.Q3_K, eight: tensor.Q5_K},
 	{Name: "IQ3_S", FileType: 26, base: tensor.IQ3_S, eight: tensor.Q5_K, rules: []rule{{values, tensor.Q4_K, grouped}}},
 	{Name: "IQ3_XS", FileType: 22, base: tensor.IQ3_S, eight: tensor.Q5_K, rules: []rule{{values, tensor.Q4_K, grouped},
@@ -229,12 +234,26 @@ type Facts struct {
 	Importance     bool // an importance matrix is known: then fewer matrices need more bits
 }
 
+// large reports whether a model has the depth of the 70B ones, whose attn_v is small beside the rest.
+func (m *Facts) large() bool {
+	switch m.Architecture {
+	case "llama":
+		return m.Layers == 80 && m.Heads != m.KVHeads
+	case "qwen2", "deci", "olmo":
+		return m.Layers == 80
+	}
+	return m.Architecture == "jais2" && m.Layers == 68
+}
+
 // FactsOf reads them of a file; what the file does not say is 0.
 func FactsOf(f *gguf.File) Facts {
 	var m Facts
 	m.Architecture, _ = f.String("general.architecture")
-	number := func(key string) int {
-		n, _ := f.Uint32(m.Architecture + "." + key)
+	number := func(key string) int { // of the first layer where layers differ
+		n, err := f.Uint32(m.Architecture + "." + key)
+		if list, wrong := f.Uint32s(m.Architecture + "." + key); err != nil && wrong == nil && len(list) > 0 {
+			n = list[0]
+		}
 		return int(n)
 	}
 	m.Layers, m.Heads, m.Experts = number("block_count"), number("attention.head_count"), number("expert_count")
@@ -248,26 +267,38 @@ func FactsOf(f *gguf.File) Facts {
 
 // fullPrecision are parts of names of matrices that are small and stay as they are.
 var fullPrecision = []string{"norm.weight", "ffn_gate_inp", "position_embd", "token_types", "ssm_conv1d",
-	"shortconv.conv", "per_layer_model_proj", "attn_rel_b"}
+	"shortconv.conv", "per_layer_model_proj", "attn_rel_b", "altup_router", "altup_predict_coef", "altup_correct_coef",
+	"time_mix_lerp_fused", "channel_mix_lerp_k"}
 
-// matrix reports whether a tensor is a matrix that a mixture is for.
+// keptByMixtures are parts of names of further matrices that only a mixture of one type alone is for: those of Gemma
+// 3n's streams, and of RWKV's factors of low rank.
+var keptByMixtures = []string{"altup_", "laurel_", "time_mix_w1.", "time_mix_w2.", "time_mix_a1.", "time_mix_a2.",
+	"time_mix_v1.", "time_mix_v2.", "time_mix_g1.", "time_mix_g2."}
+
+// hasAny reports whether a name has one of the parts.
+func hasAny(name string, parts []string) bool {
+	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(name, part) })
+}
+
+// matrix reports whether a tensor is a matrix that a mixture may be for.
 func matrix(name string, dims []uint64) bool {
-	if len(dims) < 2 || !strings.HasSuffix(name, ".weight") {
-		return false
+	return len(dims) >= 2 && strings.HasSuffix(name, ".weight") && !hasAny(name, fullPrecision)
+}
+
+// of reports whether the mixture is for a tensor: if it is not of one type alone not for small matrices, nor for those
+// of a single row.
+func (m Mixture) of(name string, dims []uint64) bool {
+	if !matrix(name, dims) || m.pure {
+		return matrix(name, dims)
 	}
-	for _, part := range fullPrecision {
-		if strings.Contains(name, part) {
-			return false
-		}
-	}
-	return true
+	return slices.Max(dims[1:]) > 1 && !hasAny(name, keptByMixtures)
 }
 
 // Requantized is the type that a tensor of a model's file gets, whose type is now: Type, but what is no matrix keeps
 // its own, and so do with a pure mixture matrices that no type of the mixture fits, as where the engine converts while
 // loading.
 func (m Mixture) Requantized(name string, dims []uint64, now gguf.Type, model Facts) gguf.Type {
-	if !matrix(name, dims) {
+	if !m.of(name, dims) {
 		return now
 	}
 	if _, ok := tensor.Fitting(m.base, int(dims[0])); !ok && m.pure {
@@ -280,7 +311,7 @@ func (m Mixture) Requantized(name string, dims []uint64, now gguf.Type, model Fa
 // type chosen, another stands in: see [tensor.Fitting]; where they are not a multiple of 32, F16. All but matrices
 // get F32.
 func (m Mixture) Type(name string, dims []uint64, model Facts) gguf.Type {
-	if !matrix(name, dims) {
+	if !m.of(name, dims) {
 		return gguf.F32
 	}
 	t, ok := tensor.Fitting(m.choose(name, dims, model), int(dims[0]))
@@ -302,17 +333,22 @@ func (m Mixture) choose(name string, dims []uint64, model Facts) tensor.Type {
 		return m.outputType(dims, model)
 	case eight && m.tiny && p == key:
 		return tensor.Q4_K
-	case eight && !m.tiny && p&(value|key) != 0:
+	case eight && !m.tiny && p&(values|key) != 0:
 		return tensor.Q8_0
 	case eight && p == attention && m.eight != tensor.F32:
 		return m.eight
 	}
+	to := m.base
 	for _, r := range m.rules {
 		if r.parts&p != 0 && (r.when == nil || r.when(layer, model.Layers, model)) {
-			return r.to
+			to = r.to
+			break
 		}
 	}
-	return m.base
+	if p&values != 0 && !m.tiny && model.large() && (to == tensor.Q3_K || to == tensor.Q4_K) {
+		return tensor.Q5_K
+	}
+	return to
 }
 
 // outputType is the type of the output matrix.

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -124,7 +125,7 @@ func TestEightExperts(t *testing.T) {
 	model := Facts{Architecture: "llama", Layers: 16, Heads: 32, KVHeads: 8, Experts: 8}
 	for name, want := range map[string]string{
 		"Q4_K_M": all("5"), "Q4_K_S": all("5"), "IQ4_NL": all("5"), "IQ4_XS": all("5"), "Q5_K_M": all("5"), "Q6_K": all("6"),
-		"Q4_0": all("o")} {
+		"Q4_0": all("o"), "Q3_K_L": all("3"), "Q3_K_M": all("5"), "IQ3_M": all("5")} {
 		m, err := FindMixture(name)
 		if err != nil {
 			t.Fatal(err)
@@ -135,6 +136,9 @@ func TestEightExperts(t *testing.T) {
 		}
 		if got := choices(t, m, model, "attn_output", 512, 64); got != want {
 			t.Errorf("%s: attn_output %s, want %s", name, got, want)
+		}
+		if got := choices(t, m, model, "ffn_down_exps", 512, 64); name == "IQ3_M" && got != "44SS4SS4SS4SS444" {
+			t.Errorf("%s: ffn_down %s", name, got)
 		}
 	}
 }
@@ -148,7 +152,10 @@ func TestFullPrecision(t *testing.T) {
 	for name, dims := range map[string][]uint64{
 		"blk.0.attn_q.bias": {64}, "output_norm.weight": {64}, "blk.0.ffn_gate_inp.weight": {64, 8},
 		"position_embd.weight": {64, 100}, "blk.0.ssm_conv1d.weight": {64, 4}, "blk.3.shortconv.conv.weight": {64, 3},
-		"per_layer_model_proj.weight": {64, 64}, "blk.0.attn_k_norm.weight": {64, 2}} {
+		"per_layer_model_proj.weight": {64, 64}, "blk.0.attn_k_norm.weight": {64, 2},
+		"blk.0.altup_router.weight": {64, 4}, "altup_proj.weight": {64, 64, 3}, "blk.0.laurel_l.weight": {64, 32},
+		"blk.0.time_mix_w1.weight": {64, 32}, "blk.0.time_mix_lerp_fused.weight": {64, 1, 1, 6},
+		"blk.0.channel_mix_lerp_k.weight": {64, 1, 1}, "cls.output.weight": {64, 1}} {
 		if got := m.Type(name, dims, Facts{}); got != gguf.F32 {
 			t.Errorf("%s: %v", name, got)
 		}
@@ -156,8 +163,49 @@ func TestFullPrecision(t *testing.T) {
 			t.Errorf("%s: %v of f16", name, got)
 		}
 	}
-	if got := m.Type("blk.0.ffn_up_exps.weight", []uint64{64, 32, 8}, Facts{}); got != gguf.Q4_0 {
-		t.Errorf("experts: %v", got)
+	pure, err := PureMixture("q4_0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string][2]gguf.Type{"blk.0.ffn_up_exps.weight": {gguf.Q4_0, gguf.Q4_0},
+		"blk.0.time_mix_value.weight": {gguf.Q4_0, gguf.Q4_0}, "blk.0.laurel_l.weight": {gguf.F32, gguf.Q4_0},
+		"blk.0.altup_router.weight": {gguf.F32, gguf.F32}, "blk.0.channel_mix_lerp_k.weight": {gguf.F32, gguf.F32}} {
+		dims := []uint64{64, 32, 8}
+		if got := [2]gguf.Type{m.Type(name, dims, Facts{}), pure.Type(name, dims, Facts{})}; got != want {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+}
+
+// TestLargeModels: attn_v of a model of 70B parameters has no fewer bits than Q5_K, of one with as many heads of keys
+// the usual ones. What differs by layer counts as in the first.
+func TestLargeModels(t *testing.T) {
+	for name, want := range map[string]string{"q4_k_m": "Q5_K Q4_K", "q3_k_s": "Q5_K Q3_K", "q2_k": "Q5_K Q3_K",
+		"iq3_s": "Q5_K IQ3_S", "q5_k_m": "Q5_K Q5_K", "iq2_m": "Q4_K IQ3_S", "q4_0": "Q4_0 Q4_0"} {
+		m, err := FindMixture(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		of := func(kvHeads int) gguf.Type { // of layer 40, which has no more bits than most
+			return m.Type("blk.40.attn_v.weight", []uint64{512, 64},
+				Facts{Architecture: "llama", Layers: 80, Heads: 64, KVHeads: kvHeads, Importance: true})
+		}
+		if got := fmt.Sprint(of(8), " ", of(64)); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+	var b bytes.Buffer
+	if err := gguf.Write(&b, []gguf.KV{{Key: "general.architecture", Value: "deci"},
+		{Key: "deci.block_count", Value: uint32(80)}, {Key: "deci.attention.head_count", Value: []int32{64, 0}},
+		{Key: "deci.attention.head_count_kv", Value: []uint32{8, 0}}}, nil); err != nil {
+		t.Fatal(err)
+	}
+	f, err := gguf.Open(bytes.NewReader(b.Bytes()), int64(b.Len()), "deci")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := FactsOf(f); got.Heads != 64 || got.KVHeads != 8 || !got.large() {
+		t.Errorf("%+v", got)
 	}
 }
 

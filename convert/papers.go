@@ -75,7 +75,7 @@ func opt(b *builder) {
 	b.addBOS = true
 
 	prefix := "model.decoder."
-	if !b.holds(prefix + "embed_tokens.weight") {
+	if b.holds("decoder.embed_tokens.weight") { // saved without the head
 		prefix = "decoder."
 	}
 	b.matrix("token_embd.weight", prefix+"embed_tokens.weight", b.vocab, embedding)

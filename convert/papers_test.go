@@ -519,3 +519,32 @@ func TestElements(t *testing.T) {
 		t.Errorf("I8: %v", err)
 	}
 }
+
+// TestAddedTokensWithoutRows: tokens that were added behind the vocabulary are left out with a word, as Gemma 3's
+// <image_soft_token> of the models that read text alone.
+func TestAddedTokensWithoutRows(t *testing.T) {
+	s, config := small(t, "OPTForCausalLM")
+	s.file("config.json", config)
+	s.weights()
+	s.file("added_tokens.json", map[string]int{"   ": 258, "  ": 259, "<image>": 261})
+	added := map[string]addedToken{"261": {Content: "<image>", Special: true}, "262": {Content: "<sound>"}}
+	s.file("tokenizer_config.json", map[string]any{"eos_token": "</s>", "added_tokens_decoder": added})
+	m, err := Open(s.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if notes := strings.Join(m.Notes, "\n"); !strings.Contains(notes, "<image> and all behind it are left out") {
+		t.Errorf("notes: %s", notes)
+	}
+	for _, kv := range m.kvs {
+		list, _ := kv.Value.([]string)
+		if kv.Key == "tokenizer.ggml.tokens" && (len(list) != 260 || list[259] != "  ") {
+			t.Errorf("%d tokens, the last is %q", len(list), list[len(list)-1])
+		}
+	}
+	s.file("tokenizer_config.json", map[string]any{"eos_token": "<image>"})
+	if _, err := Open(s.dir); err == nil || !strings.Contains(err.Error(), "<image> is not in the vocabulary") {
+		t.Errorf("a text ends with a token that the model has no row for: %v", err)
+	}
+}

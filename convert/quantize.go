@@ -167,7 +167,11 @@ func (q *Quantization) Write(ctx context.Context, w io.Writer, progress func(don
 	return ctx.Err()
 }
 
-// metadata is the file's own, but for the keys that state the type.
+// splitKeys begin the keys by which a part of a split model names the others.
+const splitKeys = "split."
+
+// metadata is the file's own, but for the keys that state the type. What is made of all parts of a split model is no
+// part.
 func (q *Quantization) metadata() (kvs []gguf.KV) {
 	own := []gguf.KV{
 		{Key: "general.file_type", Value: q.mixture.FileType},
@@ -183,6 +187,9 @@ func (q *Quantization) metadata() (kvs []gguf.KV) {
 		}
 	}
 	for key := range q.file.Keys() {
+		if q.file.Parts > 1 && strings.HasPrefix(key, splitKeys) {
+			continue
+		}
 		if !slices.ContainsFunc(own, func(kv gguf.KV) bool { return kv.Key == key }) {
 			v, _ := q.file.Value(key)
 			kvs = append(kvs, gguf.KV{Key: key, Value: v})

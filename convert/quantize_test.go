@@ -5,8 +5,11 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"math"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -198,5 +201,52 @@ func TestQuantizeBy(t *testing.T) {
 		if _, err := QuantizeBy(f, mixture, bad); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, expected %s", err, says)
 		}
+	}
+}
+
+// TestQuantizedPartsAreWhole: of a model in several files one is made, which can be opened by any name.
+func TestQuantizedPartsAreWhole(t *testing.T) {
+	dir := t.TempDir()
+	part := func(i int) string { return filepath.Join(dir, fmt.Sprintf("m-%05d-of-00002.gguf", i+1)) }
+	for i := range 2 {
+		kvs := []gguf.KV{{Key: "general.architecture", Value: "llama"}, {Key: "split.no", Value: uint16(i)},
+			{Key: "split.count", Value: uint16(2)}, {Key: "split.tensors.count", Value: int32(2)}}
+		tensor := gguf.TensorSource{Name: fmt.Sprintf("blk.%d.ffn_up.weight", i), Type: gguf.F32, Dims: []uint64{32, 2},
+			Write: func(w io.Writer) error {
+				_, err := w.Write(make([]byte, 4*64))
+				return err
+			}}
+		var b bytes.Buffer
+		if err := errors.Join(gguf.Write(&b, kvs, []gguf.TensorSource{tensor}),
+			os.WriteFile(part(i), b.Bytes(), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := gguf.OpenFile(part(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	m, err := FindMixture("q8_0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := Quantize(f, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	out := filepath.Join(dir, "whole.gguf")
+	if err := errors.Join(q.Write(t.Context(), &b, nil), os.WriteFile(out, b.Bytes(), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := gguf.OpenFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer whole.Close()
+	if arch, _ := whole.String("general.architecture"); len(whole.Tensors) != 2 || whole.Has("split.count") ||
+		whole.Has("split.no") || whole.Has("split.tensors.count") || arch != "llama" {
+		t.Errorf("%d tensors, keys %v", len(whole.Tensors), whole.KVs)
 	}
 }

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,6 +35,7 @@ type words struct {
 	ids        map[string]int32
 	addBOS     *bool
 	addEOS     *bool
+	around     [2]string // tokens that a post-processor puts in front of a text and behind it; "": none
 	addPrefix  *bool
 	squeeze    *bool  // remove_extra_whitespaces
 	charsmap   []byte // of a unigram model
@@ -60,12 +62,19 @@ func readTokenizer(dir string, b *builder) ([]gguf.KV, error) {
 	if err != nil {
 		return nil, err
 	}
+	own := len(w.tokens) // what follows was added
 	if err := w.addFile(filepath.Join(dir, "added_tokens.json")); err != nil {
 		return nil, err
 	}
 	for id, t := range settings.added {
 		if err := w.place(file, id, t); err != nil {
 			return nil, err
+		}
+	}
+	if own <= vocab {
+		if text := w.cut(vocab); text != "" {
+			b.note("the added token %s and all behind it are left out: the model has no rows for them (vocab_size %d)",
+				gguf.Printable(text, 40), vocab)
 		}
 	}
 	if w.model == "t5" {
@@ -116,11 +125,17 @@ func readTokenizer(dir string, b *builder) ([]gguf.KV, error) {
 	if err := w.check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
+	for i, name := range []string{"bos_token", "eos_token"} {
+		if text := settings.text(name); w.around[i] != "" && text != "" && text != w.around[i] {
+			return nil, fmt.Errorf("%s: post_processor: it puts %s around a text where GGUF has the %s, %s", file,
+				gguf.Printable(w.around[i], 40), name, gguf.Printable(text, 40))
+		}
+	}
 	ends := idsOf(c, "eos_token_id")
-	for _, mark := range []struct{ key, name string }{
-		{"bos", "bos_token"}, {"eos", "eos_token"}, {"unknown", "unk_token"}, {"padding", "pad_token"}} {
+	for _, mark := range []struct{ key, name, around string }{{"bos", "bos_token", w.around[0]},
+		{"eos", "eos_token", w.around[1]}, {"unknown", "unk_token", ""}, {"padding", "pad_token", ""}} {
 		id := int32(-1)
-		if text := settings.text(mark.name); text != "" {
+		if text := cmp.Or(settings.text(mark.name), mark.around); text != "" {
 			var ok bool
 			if id, ok = w.ids[text]; !ok {
 				return nil, fmt.Errorf("%s: %s %s is not in the vocabulary", settings.file, mark.name, gguf.Printable(text, 40))
@@ -163,6 +178,21 @@ func readTokenizer(dir string, b *builder) ([]gguf.KV, error) {
 		kvs = append(kvs, gguf.KV{Key: "tokenizer.chat_template", Value: settings.template})
 	}
 	return kvs, nil
+}
+
+// cut drops the tokens from id n on, and returns the first of them that has a text; "" if there is none.
+func (w *words) cut(n int) (first string) {
+	if len(w.tokens) <= n {
+		return ""
+	}
+	for _, text := range w.tokens[n:] {
+		first = cmp.Or(first, text)
+	}
+	w.tokens, w.types = w.tokens[:n], w.types[:n]
+	if w.scores != nil {
+		w.scores = w.scores[:n]
+	}
+	return first
 }
 
 // marks is how many tokens of several characters may be the result of no merge, besides a hundredth of the merges:
@@ -488,7 +518,17 @@ func readTokenizerJSON(file string, unigram bool) (*words, error) {
 			return nil, err
 		}
 	}
-	w.addBOS = templateBOS(t.PostProcessor)
+	marks, err := templateMarks(t.PostProcessor)
+	if err != nil {
+		return fail("%v", err)
+	}
+	if marks != nil {
+		bos, eos := marks[0] != "", marks[1] != ""
+		w.around, w.addBOS = *marks, &bos
+		if eos {
+			w.addEOS = &eos
+		}
+	}
 	return w, nil
 }
 
@@ -511,8 +551,9 @@ func (w *words) setVocabulary(vocab map[string]int32) error {
 	return nil
 }
 
-// templateBOS reports whether a post-processor puts one special token in front of a text; nil if it does not say.
-func templateBOS(raw json.RawMessage) *bool {
+// templateMarks are the special tokens that a post-processor puts in front of a text and behind it, "" for none; nil if
+// it does not say.
+func templateMarks(raw json.RawMessage) (marks *[2]string, err error) {
 	type processor struct {
 		Type       string `json:"type"`
 		Processors []json.RawMessage
@@ -524,16 +565,28 @@ func templateBOS(raw json.RawMessage) *bool {
 	}
 	var p processor
 	if json.Unmarshal(raw, &p) != nil {
-		return nil
+		return nil, nil
 	}
 	for _, sub := range p.Processors {
-		if on := templateBOS(sub); on != nil {
-			return on
+		if marks, err := templateMarks(sub); marks != nil || err != nil {
+			return marks, err
 		}
 	}
 	if p.Type != "TemplateProcessing" || len(p.Single) == 0 {
-		return nil
+		return nil, nil
 	}
-	on := p.Single[0].SpecialToken != nil
-	return &on
+	marks = new([2]string)
+	behind := 0
+	for _, part := range p.Single {
+		switch {
+		case part.SpecialToken == nil && behind == 1, part.SpecialToken != nil && marks[behind] != "":
+			return nil, errors.New("post_processor: more than a text with one special token in front and one behind is not " +
+				"supported")
+		case part.SpecialToken == nil:
+			behind = 1
+		default:
+			marks[behind] = part.SpecialToken.ID
+		}
+	}
+	return marks, nil
 }

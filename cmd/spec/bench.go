@@ -9,6 +9,7 @@ import (
 	"math"
 	"path/filepath"
 	"runtime/pprof"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,7 +64,8 @@ type benchmark struct {
 	shape, typ string
 	layers     int // of the shape; 0: all
 	quick      bool
-	machine    bool // without a model: limits
+	own        []string // flags that were given, of those that quick has values for
+	machine    bool     // without a model: limits
 	limits     bench.Limits
 	text       string // file whose tokens are taken instead of random ones
 	read       string // what it holds
@@ -104,17 +106,20 @@ func (b *benchmark) flags() []group {
 				when(func() bool { return b.shape != "" }))},
 		{"cache", b.cache.rows()},
 		{"measurement", []flag{
-			countsFlag("-p, --n-prompt", &b.o.Prefill, 1, math.MaxInt32, "tokens of prompts; 0 is none").or("16,128,512"),
-			intFlag("-n, --n-gen", &b.o.Decode, 0, math.MaxInt32, "tokens to decode in a repeat").or("32"),
+			b.given(countsFlag("-p, --n-prompt", &b.o.Prefill, 1, math.MaxInt32, "tokens of prompts; 0 is none").
+				or("16,128,512")),
+			b.given(intFlag("-n, --n-gen", &b.o.Decode, 0, math.MaxInt32, "tokens to decode in a repeat").or("32")),
 			valueFlag("-d, --n-depth", "N,N", "tokens before those that are decoded", func(v string) error {
 				b.deep = true
 				return parseCounts(&b.o.Contexts, 0, math.MaxInt32, v)
 			}).or("0,2048, or what the model's context holds"),
-			countsFlag("--verify", &b.o.Verify, 1, maxVerify, "tokens of a verification pass; 0 is none").
-				or("1,2,3,4,6,8,12,16").env("SPEC_BENCH_VERIFY"),
-			countsFlag("--batch", &b.o.Batches, 1, maxBatch, "sequences decoded together; 0 is none").or("1,4,16,64"),
-			intFlag("--sample", &b.o.Sampled, 1, math.MaxInt32, "tokens that each of them samples").or("100"),
-			intFlag("-r, --repetitions", &b.o.Repeats, 1, maxRepeats, "repeats; a row stops after ten seconds").or("5"),
+			b.given(countsFlag("--verify", &b.o.Verify, 1, maxVerify, "tokens of a verification pass; 0 is none").
+				or("1,2,3,4,6,8,12,16").env("SPEC_BENCH_VERIFY")),
+			b.given(countsFlag("--batch", &b.o.Batches, 1, maxBatch, "sequences decoded together; 0 is none").
+				or("1,4,16,64")),
+			b.given(intFlag("--sample", &b.o.Sampled, 1, math.MaxInt32, "tokens that each of them samples").or("100")),
+			b.given(intFlag("-r, --repetitions", &b.o.Repeats, 1, maxRepeats, "repeats; a row stops after ten seconds").
+				or("5")),
 			switchFlag("--quick", &b.quick, true, "fewer rows and repeats: -p 128 -n 16 --verify 1,2,4,8,16 --batch 1,16 "+
 				"--sample 20 -r 2"),
 			switchFlag("--limits", &b.machine, true, "what this machine can do at most, and what of it the kernels reach"),
@@ -138,13 +143,39 @@ func (b *benchmark) check() (err error) {
 		return usagef("--layers goes with --shape")
 	}
 	if b.quick {
-		b.o.Prefill, b.o.Decode, b.o.Verify, b.o.Batches, b.o.Sampled, b.o.Repeats = []int{128}, 16, []int{1, 2, 4, 8, 16},
-			[]int{1, 16}, 20, 2
+		b.hurry()
 	}
+	b.own = nil // seen
 	if b.o.KV, err = b.cache.kvType(); err == nil && b.machine {
 		b.limits, err = b.checkLimits()
 	}
 	return err
+}
+
+// given has a flag leave its name when it is set.
+func (b *benchmark) given(f flag) flag {
+	set := f.set
+	f.set = func(v string) error {
+		b.own = append(b.own, f.names[0])
+		return set(v)
+	}
+	return f
+}
+
+// hurry sets what --quick has other values for, but for what was given.
+func (b *benchmark) hurry() {
+	for _, x := range []struct {
+		flag string
+		set  func()
+	}{
+		{"-p", func() { b.o.Prefill = []int{128} }}, {"-n", func() { b.o.Decode = 16 }},
+		{"--verify", func() { b.o.Verify = []int{1, 2, 4, 8, 16} }}, {"--batch", func() { b.o.Batches = []int{1, 16} }},
+		{"--sample", func() { b.o.Sampled = 20 }}, {"-r", func() { b.o.Repeats = 2 }},
+	} {
+		if !slices.Contains(b.own, x.flag) {
+			x.set()
+		}
+	}
 }
 
 // fit brings the rows down to the model's context where they were not asked for, and refuses what does not
@@ -230,6 +261,9 @@ func parseCounts(p *[]int, low, high int, v string) error {
 }
 
 func (b *benchmark) run(ctx context.Context, p *program) error {
+	if err := output.Distinct(b.profile, b.model, b.draft, b.text); err != nil {
+		return err
+	}
 	if b.machine {
 		return b.runLimits(ctx, p)
 	}

@@ -77,6 +77,7 @@ func ignoredRows() []flag {
 		"-tb, --threads-batch", "-dev, --device", "-sm, --split-mode", "-mg, --main-gpu")...)
 	flash := ignored("VALUE", "-fa, --flash-attn")
 	flash[0].optional = true
+	flash[0].values = []string{"on", "off", "auto", "enabled", "disabled", "true", "false", "1", "0"}
 	return append(list, flash...)
 }
 

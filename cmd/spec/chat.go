@@ -44,7 +44,8 @@ Ctrl-C stops an answer; at the prompt it drops the line, and twice in a row it e
 // converse is the command's options: generate's, with the conversation on.
 type converse struct {
 	generate
-	named bool // model is what a person called it, not a path
+	word  string // what a person called the model, without a flag
+	named bool   // model is that, not a path
 }
 
 func newConverse() *converse {
@@ -53,12 +54,22 @@ func newConverse() *converse {
 	return c
 }
 
-func (c *converse) operand(file string) error {
-	if c.model != "" {
+func (c *converse) operand(name string) error {
+	if c.word != "" {
 		return errors.New("a second model")
 	}
-	c.model, c.named = file, true
+	c.word = name
 	return nil
+}
+
+func (c *converse) check() error {
+	if c.word != "" {
+		if c.model != "" {
+			return usagef("%s: a second model beside that of -m or -hf", shown(c.word))
+		}
+		c.model, c.named, c.word = c.word, true, ""
+	}
+	return c.generate.check()
 }
 
 // chatFlags are what a conversation takes beside what a text takes.
@@ -90,13 +101,32 @@ func (f *chatFlags) check(g *generate) error {
 		f.variables != nil):
 		return usagef("-sys, --chat-template and --load need a conversation: -cnv, or spec chat")
 	case !f.conversation:
+		if name := f.only(); name != "" {
+			return usagef("%s needs a conversation: -cnv, or spec chat", name)
+		}
 		return nil
 	case g.json || g.trace:
 		return usagef("--json and --trace are for single texts, not for a conversation")
+	case g.parseSpecial:
+		return usagef("--parse-special is for single texts: the template writes the special tokens of a conversation")
 	case g.prompt.file == "-":
 		return usagef("-f -: standard input is for the conversation's messages")
 	}
 	return nil
+}
+
+// only is a further flag that was given and is for a conversation alone; "" if there is none.
+func (f *chatFlags) only() string {
+	for _, x := range []struct {
+		name  string
+		given bool
+	}{{"-st", f.singleTurn}, {"--when-full", f.whenFull != ""}, {"--hide-reasoning", f.hideReasoning},
+		{"--color-drafts", f.colorDrafts}, {"--history", f.typedHistory != ""}} {
+		if x.given {
+			return x.name
+		}
+	}
+	return ""
 }
 
 // templateSource finds the template and the stop strings that belong to it.
@@ -171,17 +201,17 @@ func (g *generate) converse(ctx context.Context, p *program) (err error) {
 		}
 	}
 	w.request.Trace = func(r *speculative.Round) { d.estimate.round(r) }
-	if g.systemGiven {
+	if g.history != "" {
+		if err := d.load(g.history); err != nil {
+			return err
+		}
+	}
+	if g.systemGiven { // in place of the loaded conversation's
 		system := g.system
 		if !g.prompt.verbatim {
 			system = unescape(system)
 		}
 		d.setSystem(system)
-	}
-	if g.history != "" {
-		if err := d.load(g.history); err != nil {
-			return err
-		}
 	}
 	defer d.edit(ctx, g.typedHistory)()
 	return w.learned.keep(d.run(ctx, first))

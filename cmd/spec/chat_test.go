@@ -214,10 +214,17 @@ func TestChatMistakes(t *testing.T) {
 		{"", "line 2: the filter", exitFailed, []string{"chat", "--chat-template-file", template}},
 		{"", "-cnv", exitUsage, []string{"generate", "-sys", "x"}},
 		{"", "-cnv", exitUsage, []string{"generate", "--chat-template", "plain"}},
+		{"", "-st needs a conversation: -cnv", exitUsage, []string{"generate", "-p", "x", "-st"}},
+		{"", "--when-full needs a conv", exitUsage, []string{"generate", "-p", "x", "--when-full", "drop"}},
+		{"", "--hide-reasoning needs", exitUsage, []string{"generate", "-p", "x", "--hide-reasoning"}},
 		{"", "exclude each other", exitUsage, []string{"chat", "--chat-template", "plain", "--chat-template-file", template}},
 		{"", "--json", exitUsage, []string{"generate", "-cnv", "--json"}},
 		{"", "unknown flag --json", exitUsage, []string{"chat", "--json"}},
 		{"", "a second model", exitUsage, []string{"run", "a", "b"}},
+		{"", "a second model", exitUsage, []string{"run", "a", "-m", "b"}},
+		{"", "a second model", exitUsage, []string{"run", "-hf", "a/b", "c"}},
+		{"", "one file at a time", exitUsage, []string{"inspect", "a", "-m", "b"}},
+		{"", "one file at a time", exitUsage, []string{"inspect", "-m", "b", "a"}},
 		{"", "not a JSON object", exitUsage, []string{"chat", "--chat-template-kwargs", "3"}},
 		{"", "standard input", exitUsage, []string{"chat", "-f", "-"}},
 		{"", "schema", exitFailed, with(greedyChat, "--load", bad)},
@@ -284,6 +291,15 @@ func TestChatFirstMessage(t *testing.T) {
 	_, stderr, _ := spec(t, "/system\n", with(greedyChat, "-sys", `a\tb`)...)
 	if system != "" || stderr != "a\tb\n" {
 		t.Errorf("-sys: %q", stderr)
+	}
+	// It counts before that of a conversation that is loaded.
+	saved := filepath.Join(t.TempDir(), "saved.json")
+	write(t, saved, `{"schema": 1, "messages": [{"role": "system", "content": "old"}, {"role": "user", "content": "x"}]}`)
+	for line, want := range map[string]string{"": "old\n", "-sys new": "new\n"} {
+		_, stderr, _ := spec(t, "/system\n", with(greedyChat, append(strings.Fields(line), "--load", saved)...)...)
+		if stderr != want {
+			t.Errorf("%s --load: %q", line, stderr)
+		}
 	}
 	// A template without a system role: its text goes in front of the first message.
 	bare := `{% for m in messages %}{{ raise_exception("no") if m.role == "system" }}{{ m.content }}{% endfor %}`

@@ -400,6 +400,9 @@ func (c *comparison) run(ctx context.Context, p *program) error {
 	// Outputs are opened before the work is done. The page replaces an older one when it is whole.
 	var page *output.File
 	if c.page != "" {
+		if err := output.Distinct(c.page, c.inputs()...); err != nil {
+			return err
+		}
 		stdout, _ := p.stdout.(*os.File)
 		if page, err = output.Create(ctx, c.page, stdout); err != nil {
 			return err
@@ -487,6 +490,15 @@ func (c *comparison) run(ctx context.Context, p *program) error {
 	return report.Err()
 }
 
+// inputs are the files that are read.
+func (c *comparison) inputs() []string {
+	list := slices.Concat([]string{c.model}, c.drafts, c.prompts, c.texts)
+	for _, x := range c.single.list {
+		list = append(list, x.file)
+	}
+	return list
+}
+
 // measured is the origin of the results.
 func (c *comparison) measured(ctx context.Context, p *program, rt *engine.Runtime, plan compare.Plan) (results.Origin,
 	error) {
@@ -557,8 +569,23 @@ func (c *comparison) command(plan compare.Plan) string {
 	list("--draft-max", texts(m.DraftMax))
 	list("--draft-p-min", texts(m.Confidence))
 	list("--kernels", m.Kernels)
-	if c.seeds > 1 {
-		s += fmt.Sprint(" --seeds ", c.seeds)
+	kv, _ := c.cache.kvType() // it was used
+	for _, x := range []struct {
+		flag  string
+		value any
+		given bool
+	}{
+		{"-c", c.context, c.context > 0}, {"--kv", kv, kv != ""}, {"--draft-vocab", c.vocab.tokens, c.vocab.tokens > 0},
+		{"--top-k", c.sampling.TopK, c.sampling.TopK != 0}, {"--top-p", c.sampling.TopP, c.sampling.TopP != 0},
+		{"--min-p", c.sampling.MinP, c.sampling.MinP != 0}, {"-s", c.seed, c.seed != 1}, {"--seeds", c.seeds, c.seeds > 1},
+		{"--memory", c.memory, c.memory > 0}, {"--numa", c.numa, c.numa != ""},
+	} {
+		if x.given {
+			s += fmt.Sprint(" ", x.flag, " ", x.value)
+		}
+	}
+	for _, path := range c.vocab.from {
+		s += " --draft-vocab-from " + filepath.Base(path)
 	}
 	if plan.Mode != compare.Free {
 		s += map[compare.Mode]string{compare.FixedLength: " --fixed-length", compare.FixedText: " --fixed-text"}[plan.Mode]

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/specgo/spec/internal/compare"
 	"github.com/specgo/spec/internal/testkit"
 )
 
@@ -313,5 +314,22 @@ func TestCompareTakesWhatDraftsByDefault(t *testing.T) {
 		if c.matrix.Kernels = []string{"one", "other"}; strings.HasSuffix(line, "17M") && c.hasForm() {
 			t.Error("there is no room for two")
 		}
+	}
+}
+
+// The command that the page tells repeats the run: it has what changes the measurement.
+func TestComparisonCommand(t *testing.T) {
+	const line = "-c 77 --kv q8_0 --draft-vocab 9 --top-k 5 --top-p 0.5 -s 7 --draft-vocab-from a"
+	c := options[*comparison](t, append([]string{"compare", "--temp", "0.5"}, strings.Fields(line)...)...)
+	if got := c.command(compare.Plan{Tokens: 64, Repeats: 3, Warmup: 1}); !strings.HasSuffix(got, " --temp 0.5 "+line) {
+		t.Errorf("%s, without all of %s", got, line)
+	}
+	plain := options[*comparison](t, "compare").command(compare.Plan{Tokens: 64, Repeats: 3, Warmup: 1})
+	if plain != "spec compare -n 64 -r 3 --warmup 1" {
+		t.Error(plain)
+	}
+	if _, errs, code := spec(t, "", "compare", "--draft-vocab-from", "a"); code != exitUsage ||
+		!strings.Contains(errs, "--draft-vocab-from needs --draft-vocab N") {
+		t.Errorf("exit %d: %s", code, errs)
 	}
 }

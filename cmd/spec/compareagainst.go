@@ -95,8 +95,11 @@ func (a *againstFlags) open(ctx context.Context, p *program, fixedLength bool) (
 	return list, nil
 }
 
-// check refuses what is not compared with servers.
+// check refuses what cannot mean anything, and what is not compared with servers.
 func (c *comparison) check() error {
+	if err := c.vocab.check(); err != nil {
+		return err
+	}
 	switch {
 	case c.fixedLength && c.fixedText:
 		return usagef("--fixed-length and --fixed-text exclude each other")

@@ -76,6 +76,9 @@ func (c *cutting) cut(source, text string) ([]document, error) {
 	number := 0
 	for part := range strings.SplitSeq(text, separator) {
 		number++
+		if unit == "line" {
+			part = strings.TrimSuffix(part, "\r")
+		}
 		if strings.Trim(part, "\r\n") != "" {
 			list = append(list, document{part, c.label(source, number), source, unit, number})
 		}

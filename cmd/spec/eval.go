@@ -16,6 +16,7 @@ import (
 	"time"
 
 	library "github.com/specgo/spec"
+	"github.com/specgo/spec/cmd/spec/internal/output"
 	"github.com/specgo/spec/internal/results"
 	"github.com/specgo/spec/internal/terminal"
 	"github.com/specgo/spec/serve"
@@ -175,6 +176,13 @@ func (v *evaluating) run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
+	junit, err := v.createJUnit(ctx)
+	if err != nil {
+		return err
+	}
+	if junit != nil {
+		defer junit.Abort()
+	}
 	if v.seed < 0 {
 		v.seed = evalSeed
 	}
@@ -228,8 +236,8 @@ func (v *evaluating) run(ctx context.Context, p *program) error {
 		}
 	}
 	suite.Time = fmt.Sprintf("%.3f", time.Since(begin).Seconds())
-	if v.junit != "" {
-		if err := writeJUnit(v.junit, suite); err != nil {
+	if junit != nil {
+		if err := writeJUnit(junit, suite); err != nil {
 			return err
 		}
 	}
@@ -277,17 +285,30 @@ func (v *evaluating) evaluate(ctx context.Context, server *serve.Server, c *spec
 	return failures, nil
 }
 
+// createJUnit opens the file of --junit before any work is done; nil without it.
+func (v *evaluating) createJUnit(ctx context.Context) (*output.File, error) {
+	if v.junit == "" {
+		return nil, nil
+	}
+	inputs := append([]string{v.cases}, v.drafts()...)
+	if !v.embedded() {
+		inputs = append(inputs, v.models[0].target)
+	}
+	if err := output.Distinct(v.junit, inputs...); err != nil {
+		return nil, err
+	}
+	return output.Create(ctx, v.junit, nil)
+}
+
 // writeJUnit writes results into a file.
-func writeJUnit(name string, suite junitSuite) error {
-	f, err := os.Create(name)
-	if err != nil {
+func writeJUnit(f *output.File, suite junitSuite) error {
+	if _, err := io.WriteString(f, xml.Header); err != nil {
 		return err
 	}
-	_, err = io.WriteString(f, xml.Header)
-	if err == nil {
-		e := xml.NewEncoder(f)
-		e.Indent("", "  ")
-		err = e.Encode(suite)
+	e := xml.NewEncoder(f)
+	e.Indent("", "  ")
+	if err := e.Encode(suite); err != nil {
+		return err
 	}
-	return errors.Join(err, f.Close())
+	return f.Commit()
 }

@@ -108,6 +108,12 @@ func TestEvalNamesWhatIsWrong(t *testing.T) {
 			t.Errorf("%s: %d %s, want %s", text, code, errs, want)
 		}
 	}
+	write(t, cases, good)
+	junit := filepath.Join(filepath.Dir(cases), "none", "junit.xml") // which is told before a model is loaded
+	if _, errs, code := spec(t, "", "eval", cases, "-m", "no.gguf", "--junit", junit); code != exitFailed ||
+		!strings.Contains(errs, "junit.xml") {
+		t.Errorf("a folder that is not there: %d %s", code, errs)
+	}
 	for _, args := range [][]string{{}, {cases, cases}, {cases, "-m", "a", "-m", "b"}} {
 		if _, errs, code := spec(t, "", append([]string{"eval"}, args...)...); code != exitUsage {
 			t.Errorf("%q: %d %s", args, code, errs)

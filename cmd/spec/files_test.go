@@ -89,6 +89,26 @@ func TestTokenize(t *testing.T) {
 	}
 }
 
+// A special token that a prompt spells is text, which is told, or with --parse-special the token.
+func TestGenerateSpelledTokens(t *testing.T) {
+	lengths := map[string]int{}
+	for _, flag := range []string{"--no-escape", "--parse-special"} {
+		out, errs, code := spec(t, "", "generate", "-p", "a<|endoftext|>b", "-n", "1", "--temp", "0", "--json", flag)
+		if code != exitDone || strings.Contains(errs, "spells <|endoftext|>, which is read as plain text") !=
+			(flag == "--no-escape") {
+			t.Fatalf("%s: exit %d: %s", flag, code, errs)
+		}
+		lengths[flag] = decode[result](t, out).Stats.Prompt
+	}
+	if lengths["--parse-special"] != 4 || lengths["--no-escape"] < 6 {
+		t.Errorf("tokens of the prompt: %v", lengths)
+	}
+	if _, errs, code := spec(t, "", "generate", "-cnv", "--parse-special"); code != exitUsage ||
+		!strings.Contains(errs, "--parse-special") {
+		t.Errorf("a conversation: exit %d: %s", code, errs)
+	}
+}
+
 func TestTokenizeVocabularyOnly(t *testing.T) {
 	dir := testkit.Shared(t, "tokenizers")
 	if got := done(t, "", "tokenize", "--no-special", "--ids", "-m",

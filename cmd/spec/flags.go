@@ -81,7 +81,8 @@ func shown(arg string) string {
 
 // parse reads args by the table. A flag may be written with one dash or two, its value as the next
 // argument or after "="; an optional value is taken from the next argument if that does not begin with a
-// dash. What is no flag goes to operand, one by one; where operand is nil everything must be a flag.
+// dash, and, of a flag without effect before operands, is one of its values. What is no flag goes to
+// operand, one by one; where operand is nil everything must be a flag.
 // parse returns which flags and operands were given.
 func parse(flags []flag, args []string, operand func(string) error) (all given, err error) {
 	for i := 0; i < len(args); i++ {
@@ -112,7 +113,8 @@ func parse(flags []flag, args []string, operand func(string) error) (all given, 
 		case f.arg == "" && hasValue:
 			return all, usagef("%s takes no value", name)
 		case f.optional && !hasValue:
-			if i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
+			if i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") &&
+				(operand == nil || !f.ignored || slices.Contains(f.values, strings.ToLower(args[i+1]))) {
 				i++
 				value = args[i]
 			}

@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	library "github.com/specgo/spec"
+	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/internal/results"
 	"github.com/specgo/spec/internal/terminal"
@@ -38,6 +41,7 @@ type generate struct {
 	promptCache   promptCache
 	displayPrompt bool
 	noDisplay     bool
+	parseSpecial  bool
 
 	predict   int
 	stop      []string
@@ -191,6 +195,10 @@ func (g *generate) run(ctx context.Context, p *program) (err error) {
 			return err
 		}
 	}
+	if name := spelledToken(w.Tokenizer(), text); name != "" && !g.parseSpecial {
+		p.say(slog.LevelWarn, "spec generate: the prompt spells %s, which is read as plain text; --parse-special reads "+
+			"such tokens as what they name", terminal.Line(name, 40))
+	}
 	w.prefill.prompt = len(task.Prompt(0))
 	out.bar = w.prefill.shown()
 	if w.Target().Encodes() {
@@ -238,12 +246,22 @@ func (g *generate) prepare(ctx context.Context, w *writing, source *source) (str
 	if err != nil {
 		return "", nil, err
 	}
-	w.request.Prompts = []library.Prompt{{Text: text, Plain: true}}
+	w.request.Prompts = []library.Prompt{{Text: text, Plain: !g.parseSpecial}}
 	task, err := w.Prepare(ctx, w.request)
 	if err == nil {
 		err = task.Compile(ctx)
 	}
 	return text, task, err
+}
+
+// spelledToken is a control token that a text spells in its first MiB; "" if there is none.
+func spelledToken(tok *bpe.Tokenizer, text string) string {
+	const most = 1 << 20
+	ids := tok.Encode(text[:min(len(text), most)], bpe.EncodeOptions{ParseSpecial: true, NoSpacePrefix: true})
+	if i := slices.IndexFunc(ids, tok.IsControl); i >= 0 {
+		return tok.Token(ids[i])
+	}
+	return ""
 }
 
 // write streams what the task generates and ends with the figures. An error is all that is told, unless it is an

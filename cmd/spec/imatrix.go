@@ -74,6 +74,12 @@ func (x *importance) run(ctx context.Context, p *program) error {
 	if err := output.Distinct(x.out, append(x.in, x.model, x.text.file)...); err != nil {
 		return err
 	}
+	stdout, _ := p.stdout.(*os.File)
+	file, err := output.Create(ctx, x.out, stdout) // before the work is done
+	if err != nil {
+		return err
+	}
+	defer file.Abort()
 	result, err := x.added()
 	if len(x.in) == 0 {
 		result, err = x.measure(ctx, p)
@@ -81,12 +87,6 @@ func (x *importance) run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	stdout, _ := p.stdout.(*os.File)
-	file, err := output.Create(ctx, x.out, stdout)
-	if err != nil {
-		return err
-	}
-	defer file.Abort()
 	if err := result.Write(file); err != nil {
 		return err
 	}

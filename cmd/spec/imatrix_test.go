@@ -43,6 +43,7 @@ func TestImatrix(t *testing.T) {
 		{"is the input", []string{"--in-file", out, "-o", out}},
 		{"imatrix_test.go", []string{"--in-file", "imatrix_test.go", "-o", twice}},
 		{"less than one chunk", []string{"-p", "x", "-o", twice}},
+		{"none", []string{"-m", "no.gguf", "-f", text, "-o", filepath.Join(dir, "none", "x.gguf")}}, // before the model
 	} {
 		if _, stderr, code := spec(t, "", append([]string{"imatrix"}, c.args...)...); code == 0 ||
 			!strings.Contains(stderr, c.says) {

@@ -25,6 +25,7 @@ var inspectCommand = command{
 // inspect is the command's options.
 type inspect struct {
 	file    string
+	word    string // the file, without a flag
 	tensors bool
 	json    bool
 	memory  int64 // 0: no limit is asked about
@@ -42,14 +43,20 @@ func (x *inspect) check() error {
 	if x.json && x.memory > 0 {
 		return usagef("--memory goes with text, not with --json")
 	}
+	if x.word != "" {
+		if x.file != "" {
+			return usagef("%s, and -m %s: one file at a time", shown(x.word), shown(x.file))
+		}
+		x.file, x.word = x.word, ""
+	}
 	return nil
 }
 
 func (x *inspect) operand(v string) error {
-	if x.file != "" {
+	if x.word != "" {
 		return errors.New("one file at a time")
 	}
-	x.file = v
+	x.word = v
 	return nil
 }
 

@@ -16,6 +16,7 @@ import (
 
 	library "github.com/specgo/spec"
 	"github.com/specgo/spec/bpe"
+	"github.com/specgo/spec/cmd/spec/internal/output"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/internal/terminal"
 	"github.com/specgo/spec/speculative/lookup"
@@ -50,7 +51,7 @@ func (l *lookingUp) flags() []group {
 		fileFlag("-o, --output", &l.output, "FILE", "the index, which --lookup FILE then names").or("one in the cache " +
 			"directory, which --lookup PATH finds").when(build),
 		memoryRow(&l.memory, "memory for sorting, with build").or("128MiB").when(build),
-	}}, {"output", []flag{jsonRow(&l.json)}}}
+	}}, {"output", []flag{jsonRow(&l.json).when(func() bool { return l.what == "" || l.what == "list" })}}}
 }
 
 func (*lookingUp) words() []string { return []string{"build", "check", "rm", "list"} }
@@ -75,7 +76,7 @@ func (l *lookingUp) check() error {
 		return usagef("%s: of what?", l.what)
 	case l.what != "build" && (l.model != "" || l.output != "" || l.memory != lookup.UsualMemory):
 		return usagef("-m, -o and --memory go with build")
-	case l.output != "" && l.json:
+	case l.json && l.what != "" && l.what != "list":
 		return usagef("--json is for the list")
 	}
 	return nil
@@ -119,6 +120,9 @@ func (l *lookingUp) build(ctx context.Context, p *program, dir string) error {
 		return fmt.Errorf("%s: no tokenizer in the file", f.Name)
 	}
 	if l.output != "" {
+		if err := output.Distinct(l.output, append(l.list, l.model)...); err != nil {
+			return err
+		}
 		if err := buildLookup(ctx, p, tok, l.output, l.list, l.memory); err != nil {
 			return err
 		}

@@ -123,6 +123,8 @@ func TestLookup(t *testing.T) {
 		{"no name of", []string{"lookup", "rm", "../texts/answers.jsonl"}},
 		{"expected", []string{"lookup", "burn"}},
 		{"go with build", []string{"lookup", "list", "-o", index}},
+		{"--json is for the list", []string{"lookup", "check", index, "--json"}},
+		{"--json is for the list", []string{"lookup", "build", file, "--json"}},
 	} {
 		if _, stderr, code := spec(t, "", x.args...); code == 0 || !strings.Contains(stderr, x.says) {
 			t.Errorf("%v: exit %d, %s", x.args, code, stderr)

@@ -291,7 +291,12 @@ func (x *caching) flags() []group {
 		prompts[i].word = false
 		prompts[i] = prompts[i].when(func() bool { return x.what == cachePrompt || prompts[i].names[0] == "--cache-dir" })
 	}
-	return []group{{"model", list}, {"prompts", prompts}, {"output", []flag{jsonRow(&x.json)}}}
+	return []group{{"model", list}, {"prompts", prompts}, {"output", []flag{jsonRow(&x.json).when(x.hasJSON)}}}
+}
+
+// hasJSON reports whether what is done can be told as JSON.
+func (x *caching) hasJSON() bool {
+	return x.what == "" || x.what == cacheList || x.what == cacheClean && x.folder.dir != ""
 }
 
 func (*caching) words() []string { return []string{cacheList, cacheClean, cacheBuild, cachePrompt} }
@@ -316,6 +321,9 @@ func (x *caching) check() error {
 	}
 	if x.what == cacheBuild && x.folder.dir != "" {
 		return usagef("--cache-dir goes with list, clean and prompt")
+	}
+	if x.json && !x.hasJSON() {
+		return usagef("--json goes with list, and with clean --cache-dir")
 	}
 	if _, err := x.kv.kvType(); err != nil {
 		return err

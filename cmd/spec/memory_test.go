@@ -20,7 +20,7 @@ func TestMemorySize(t *testing.T) {
 			t.Errorf("%s: %d, %v", v, n, err)
 		}
 	}
-	for _, v := range []string{"", "iB", "GiB", "0", "-1", "1.5G", "10iB"} {
+	for _, v := range []string{"", "iB", "GiB", "0", "-1", "1.5G", "10iB", "2MK", "1TG"} {
 		if n, err := memorySize(v); err == nil {
 			t.Errorf("%q: %d", v, n)
 		}
@@ -191,7 +191,8 @@ func TestMemory(t *testing.T) {
 	if list, _ := engine.PanelFiles(cache); len(list) != 1 {
 		t.Errorf("cleaning another folder left %v", list)
 	}
-	for _, args := range [][]string{{"cache", "build"}, {"cache", "clean", "-m", file}, {"cache", "other"}} {
+	for _, args := range [][]string{{"cache", "build"}, {"cache", "clean", "-m", file}, {"cache", "other"},
+		{"cache", "clean", "--json"}, {"cache", "build", "-m", file, "--json"}} {
 		if code, _, _ := runWith(t, cache, args...); code != exitUsage {
 			t.Errorf("%v: %d", args, code)
 		}

@@ -286,6 +286,12 @@ func TestOptions(t *testing.T) {
 	check("quantize -o b a f16", &quantize{in: "a", out: "b", typ: "f16", operands: []string{}})
 	check("inspect a", &inspect{file: "a"})
 	check("inspect -m a --json", &inspect{file: "a", json: true})
+	for _, line := range []string{"run -fa m", "run m -fa", "run -fa ON m", "run -fa=off m", "run -fa -n 5 m"} {
+		args := strings.Fields(line)
+		if got := options[*converse](t, args...); got.model != "m" || !got.named {
+			t.Errorf("%s: the model is %q", line, got.model)
+		}
+	}
 	check("tokenize --ids --no-bos --parse-special", &tokenize{ids: true, noSpecial: true, parse: true})
 	check("verify a --json -m b -t 3", &verification{
 		modelFlags: modelFlags{model: "b", threads: 3}, receipt: "a", json: true})
@@ -307,6 +313,10 @@ func TestOptions(t *testing.T) {
 	bench = newBenchmark()
 	bench.results.format = "json"
 	check("bench --json", bench)
+	bench = newBenchmark() // what is given counts before --quick, on either side of it
+	bench.quick, bench.o.Prefill, bench.o.Decode, bench.o.Verify, bench.o.Batches, bench.o.Sampled,
+		bench.o.Repeats = true, []int{16, 128, 512}, 3, []int{1, 2, 4, 8, 16}, nil, 20, 9
+	check("bench -n 3 -p 16,128,512 --quick --batch 0 -r 9", bench)
 	compare := newComparison()
 	compare.matrix.Drafters, compare.matrix.Temperatures, compare.matrix.DraftMax, compare.matrix.Confidence = []string{
 		"model", "ngram"}, []float32{0, 0.5}, []int{3, 4}, []float32{0.25}

@@ -19,12 +19,14 @@ func (f *promptFlags) rows(what, standard string) []flag {
 	}
 }
 
-// displayRows say whether the prompt is shown.
+// displayRows say whether the prompt is shown, and how it is read.
 func (g *generate) displayRows() []flag {
 	return []flag{
 		switchFlag("--display-prompt", &g.displayPrompt, true, "write the prompt before the text").
 			or("on a terminal").of("display"),
 		switchFlag("--no-display-prompt", &g.noDisplay, true, "do not write the prompt").of("display"),
+		switchFlag("--parse-special", &g.parseSpecial, true, "read special tokens that are spelled out in the prompt as "+
+			"such, as llama.cpp always does").when(func() bool { return !g.conversation }),
 	}
 }
 

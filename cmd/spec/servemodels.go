@@ -114,6 +114,7 @@ func byteSize(v string) (int64, error) {
 	for i, u := range []string{"K", "M", "G", "T"} {
 		if base, ok := strings.CutSuffix(text, u); ok {
 			text, unit = base, 1<<(10*(i+1))
+			break // 1TG is none
 		}
 	}
 	n, err := strconv.ParseInt(text, 10, 64)

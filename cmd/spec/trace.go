@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/cmd/spec/internal/output"
@@ -38,9 +39,16 @@ func (t *tracer) close() error {
 	return t.file.Commit()
 }
 
-// create opens an output beside the text. It is none of the models' files.
+// create opens an output beside the text. It is none of the files that are read.
 func (g *generate) create(ctx context.Context, path string, stdout *os.File) (*output.File, error) {
-	if err := output.Distinct(path, append([]string{g.model}, g.drafts...)...); err != nil {
+	inputs := slices.Concat([]string{g.model, g.grammarFile, g.schemaFile, g.earlier}, g.drafts, g.texts)
+	if g.prompt.file != "-" {
+		inputs = append(inputs, g.prompt.file)
+	}
+	for _, a := range g.adapters.adapters {
+		inputs = append(inputs, a.Path)
+	}
+	if err := output.Distinct(path, inputs...); err != nil {
 		return nil, err
 	}
 	return output.Create(ctx, path, stdout)

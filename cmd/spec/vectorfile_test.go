@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -296,5 +297,19 @@ func TestEmbedInterrupted(t *testing.T) {
 	report.add([]float32{3}, nil)
 	if b, _ := json.Marshal(report.IDs); string(b) != "[null,7,null]" {
 		t.Errorf("ids %s", b)
+	}
+}
+
+// Lines may end as Windows ends them: that is no part of their texts. Between other separators it is.
+func TestEmbedLinesOfWindows(t *testing.T) {
+	for separator, want := range map[string][]string{"": {"a", "b c"}, "\n": {"a", "b c"}, "c": {"a\r\n\r\nb "}} {
+		list, err := (&cutting{separator: separator}).cut("f", "a\r\n\r\nb c\r\n")
+		var got []string
+		for _, d := range list {
+			got = append(got, d.text)
+		}
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q: %q, %v", separator, got, err)
+		}
 	}
 }

@@ -75,6 +75,9 @@ func TestTheInputIsNoOutput(t *testing.T) {
 		"quantize a ./here/a q4_0", "quantize a here/link q4_0",
 		"generate -m a -n 1 --receipt a", "generate -m a -n 1 --receipt hard", "generate -m a -n 1 --trace a",
 		"generate -m a -n 1 --trace link", "generate -md link -n 1 --trace a",
+		"generate -f a -n 1 --trace a", "generate -f link -n 1 --receipt a", "generate -p x --grammar-file a --trace hard",
+		"generate -p x --draft-from a --receipt a", "compare -m a --html hard", "bench -m a --cpuprofile a",
+		"lookup build -o link a",
 	} {
 		args := strings.Fields(line)
 		for i, arg := range args {
