@@ -33,15 +33,13 @@ The estimated speedup in that line compares with plain decoding at the time that
 // generate is the command's options.
 type generate struct {
 	modelFlags
-	prompt        promptFlags
-	cache         kvFlags
-	context       int
-	stateBytes    int64
-	noCache       bool
-	promptCache   promptCache
-	displayPrompt bool
-	noDisplay     bool
-	parseSpecial  bool
+	prompt      promptFlags
+	cache       kvFlags
+	context     int
+	stateBytes  int64
+	noCache     bool
+	promptCache promptCache
+	promptUse
 
 	predict   int
 	stop      []string
@@ -59,6 +57,12 @@ type generate struct {
 	traceFile      string
 	receipt        string
 	color          string
+}
+
+// promptUse is how the prompt is read, and whether it is shown.
+type promptUse struct {
+	parseSpecial             bool // the spelling of a control token is that token
+	displayPrompt, noDisplay bool
 }
 
 // newGenerate holds llama.cpp's defaults.
