@@ -235,6 +235,7 @@ func TestChatMistakes(t *testing.T) {
 		{"/stats\n", "no answer", exitFailed, greedyChat},
 		{"/set nosuch 3\n", "no setting", exitFailed, greedyChat},
 		{"/set top-p 3\n", "not between 0 and 1", exitFailed, greedyChat},
+		{"/set repeat-penalty 0\n", "not between 1e-06", exitFailed, greedyChat},
 		{"/undo now\n", "takes no argument", exitFailed, greedyChat},
 		{"/load " + bad + "\n", "schema", exitFailed, greedyChat},
 		{`"""open`, "does not end", exitFailed, greedyChat},

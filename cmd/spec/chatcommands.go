@@ -266,11 +266,17 @@ type setting struct {
 	values []string // that it takes, nil: they cannot be listed
 }
 
-func numberSetting(name string, at func(d *dialog) *float32, low, high float64) setting {
+// numberSetting is what a flag sets, with its bounds.
+func numberSetting(name string, at func(d *dialog) *float32, row func(p *float32, standard string) flag) setting {
 	return setting{name: name,
-		show: func(d *dialog) string { return strconv.FormatFloat(float64(*at(d)), 'g', -1, 32) },
+		show: func(d *dialog) string {
+			if *at(d) == exactZero {
+				return "0"
+			}
+			return strconv.FormatFloat(float64(*at(d)), 'g', -1, 32)
+		},
 		set: func(d *dialog, v string) error {
-			f := floatFlag("x", at(d), low, high, "")
+			f := row(at(d), "")
 			return f.set(v)
 		}}
 }
@@ -310,11 +316,12 @@ func showSetting(name string, at func(d *dialog) *bool, hidden string) setting {
 func settings() []setting {
 	full := []string{fullAsk, fullDrop, fullStop}
 	return []setting{
-		numberSetting("temp", func(d *dialog) *float32 { return &d.request.Sampling.Temperature }, 0, 1e6),
+		numberSetting("temp", func(d *dialog) *float32 { return &d.request.Sampling.Temperature }, temperatureRow),
 		countSetting("top-k", func(d *dialog) *int { return &d.request.Sampling.TopK }, 0),
-		numberSetting("top-p", func(d *dialog) *float32 { return &d.request.Sampling.TopP }, 0, 1),
-		numberSetting("min-p", func(d *dialog) *float32 { return &d.request.Sampling.MinP }, 0, 1),
-		numberSetting("repeat-penalty", func(d *dialog) *float32 { return &d.request.Sampling.RepeatPenalty }, 1e-6, 1e6),
+		numberSetting("top-p", func(d *dialog) *float32 { return &d.request.Sampling.TopP }, topPRow),
+		numberSetting("min-p", func(d *dialog) *float32 { return &d.request.Sampling.MinP }, minPRow),
+		numberSetting("repeat-penalty", func(d *dialog) *float32 { return &d.request.Sampling.RepeatPenalty },
+			repeatPenaltyRow),
 		countSetting("predict", func(d *dialog) *int { return &d.predict }, -1),
 		{name: "seed", show: func(d *dialog) string {
 			return strconv.FormatUint(d.request.Sampling.Seed, 10)

@@ -132,7 +132,7 @@ func (c *comparison) flags() []group {
 		{"servers", c.against.rows()},
 		{"sampling", []flag{
 			valueFlag("--temp, --temperature", "X,X", "temperatures; 0 is greedy", c.setTemperatures).or("0"),
-			topKRow(&c.sampling.TopK, "0: off"), topPRow(&c.sampling.TopP, "0: off"), minPRow(&c.sampling.MinP, "0: off"),
+			topKRow(&c.sampling.TopK, "0: off"), topPRow(&c.sampling.TopP, "1: off"), minPRow(&c.sampling.MinP, "0: off"),
 			noiseRow(&c.seed, "1"),
 		}},
 		{"output", append(c.results.rows("SPEC_COMPARE_OUTPUT"),

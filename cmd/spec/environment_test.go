@@ -82,11 +82,12 @@ func TestEnvironment(t *testing.T) {
 // A value that does not fit is an error that names its variable.
 func TestEnvironmentErrors(t *testing.T) {
 	for vars, want := range map[string]string{
-		"LLAMA_ARG_CTX_SIZE=many": "environment variable LLAMA_ARG_CTX_SIZE=many: not a whole number",
-		"SPEC_TEMP=-1":            "environment variable SPEC_TEMP=-1: not between",
-		"SPEC_NO_KV_CACHE=maybe":  "environment variable SPEC_NO_KV_CACHE=maybe: neither 1 nor 0",
-		"SPEC_DRAFTER=nobody":     "environment variable SPEC_DRAFTER=nobody: not one of",
-		"LLAMA_ARG_HF_REPO=x":     "environment variable LLAMA_ARG_HF_REPO=x: not a model of the form",
+		"LLAMA_ARG_CTX_SIZE=many":   "environment variable LLAMA_ARG_CTX_SIZE=many: not a whole number",
+		"SPEC_TEMP=-1":              "environment variable SPEC_TEMP=-1: not between",
+		"SPEC_DRY_ALLOWED_LENGTH=0": "environment variable SPEC_DRY_ALLOWED_LENGTH=0: not between",
+		"SPEC_NO_KV_CACHE=maybe":    "environment variable SPEC_NO_KV_CACHE=maybe: neither 1 nor 0",
+		"SPEC_DRAFTER=nobody":       "environment variable SPEC_DRAFTER=nobody: not one of",
+		"LLAMA_ARG_HF_REPO=x":       "environment variable LLAMA_ARG_HF_REPO=x: not a model of the form",
 	} {
 		_, _, err := generateCommand.parse(nil, environment(vars))
 		if err == nil || !strings.HasPrefix(err.Error(), want) {

@@ -11,36 +11,54 @@ import (
 	"github.com/specgo/spec/engine/sampling"
 )
 
+// exactZero stands for 0 where the zero of [engine.Sampling] stands for another number: the least one above it.
+const exactZero = math.SmallestNonzeroFloat32
+
+// exactFlag is a floatFlag of such a number.
+func exactFlag(n string, p *float32, high float64, help string) flag {
+	f := floatFlag(n, p, 0, high, help)
+	read := f.set
+	f.set = func(v string) error {
+		err := read(v)
+		if err == nil {
+			*p = max(*p, exactZero)
+		}
+		return err
+	}
+	return f
+}
+
 // samplingRows choose tokens.
 func samplingRows(s *engine.Sampling) []flag {
 	return []flag{
 		temperatureRow(&s.Temperature, "0.8"), topKRow(&s.TopK, "40"), topPRow(&s.TopP, "0.95"), minPRow(&s.MinP, "0.05"),
-		floatFlag("--repeat-penalty", &s.RepeatPenalty, 1e-6, 1e6, "divide the logits of repeated tokens").or("1: off"),
+		repeatPenaltyRow(&s.RepeatPenalty, "1: off"),
 		floatFlag("--frequency-penalty", &s.FrequencyPenalty, -1e6, 1e6,
 			"subtract this from a token's logit for each repetition").or("0"),
 		floatFlag("--presence-penalty", &s.PresencePenalty, -1e6, 1e6,
 			"subtract this from a repeated token's logit once").or("0"),
 		intFlag("--repeat-last-n", &s.PenaltyLastN, -1, math.MaxInt32,
 			"tokens that the penalties look back on; 0 is off, -1 the whole context").or("64"),
-		floatFlag("--typical, --typical-p", &s.TypicalP, 0, 1,
+		exactFlag("--typical, --typical-p", &s.TypicalP, 1,
 			"keep the tokens of the most expected surprise, of this total probability; 1 is off").or("1"),
 		floatFlag("--top-nsigma, --top-n-sigma", &s.TopNSigma, 0, 1e6,
 			"keep logits up to so many standard deviations below the greatest; 0 is off").or("0"),
 		floatFlag("--xtc-probability", &s.XTC.Probability, 0, 1,
 			"leave out the most likely tokens at this share of positions; 0 is off").or("0"),
-		floatFlag("--xtc-threshold", &s.XTC.Threshold, 0, 1,
+		exactFlag("--xtc-threshold", &s.XTC.Threshold, 1,
 			"of those that reach this probability all but the least likely; above 0.5 is off").or("0.1"),
 		floatFlag("--dynatemp-range", &s.Dynatemp.Range, 0, 1e6,
 			"the temperature follows the entropy, by so much up and down; 0 is off").or("0"),
-		floatFlag("--dynatemp-exp", &s.Dynatemp.Exponent, 0, 1e6, "how it follows").or("1"),
+		exactFlag("--dynatemp-exp", &s.Dynatemp.Exponent, 1e6, "how it follows").or("1"),
 		intFlag("--mirostat", &s.Mirostat.Version, 0, 2,
 			"filters follow the surprise of the text, by version 1 or 2, in place of all others; 0 is off").or("0"),
-		floatFlag("--mirostat-ent", &s.Mirostat.Tau, 0, 1e6, "the surprise to hold, in bits").or("5"),
-		floatFlag("--mirostat-lr", &s.Mirostat.Eta, 0, 1e6, "how fast it is followed").or("0.1"),
+		exactFlag("--mirostat-ent", &s.Mirostat.Tau, 1e6, "the surprise to hold, in bits").or("5"),
+		exactFlag("--mirostat-lr", &s.Mirostat.Eta, 1e6, "how fast it is followed").or("0.1"),
 		floatFlag("--dry-multiplier", &s.DRY.Multiplier, 0, 1e6,
 			"what a token loses that would continue a repetition; 0 is off").or("0"),
 		floatFlag("--dry-base", &s.DRY.Base, 0, 1e6, "grows to this power with each further token of it").or("1.75"),
-		intFlag("--dry-allowed-length", &s.DRY.AllowedLength, 0, math.MaxInt32, "tokens that may be repeated").or("2"),
+		intFlag("--dry-allowed-length", &s.DRY.AllowedLength, 1, math.MaxInt32,
+			"tokens that may be repeated, at least 1").or("2"),
 		valueFlag("--dry-penalty-last-n", "N", "tokens that are searched for repetitions; 0 is off, -1 the whole context",
 			func(v string) error {
 				n, err := wholeNumber(v, -1, math.MaxInt32)
@@ -77,12 +95,17 @@ func topKRow(p *int, standard string) flag {
 }
 
 func topPRow(p *float32, standard string) flag {
-	return floatFlag("--top-p", p, 0, 1, "keep the most likely tokens of this total probability; 1 is off").or(standard)
+	return exactFlag("--top-p", p, 1, "keep the most likely tokens of this total probability; 1 is off, 0 keeps one").
+		or(standard)
 }
 
 func minPRow(p *float32, standard string) flag {
 	return floatFlag("--min-p", p, 0, 1,
 		"drop tokens below this share of the most likely one's probability; 0 is off").or(standard)
+}
+
+func repeatPenaltyRow(p *float32, standard string) flag {
+	return floatFlag("--repeat-penalty", p, 1e-6, 1e6, "divide the logits of repeated tokens").or(standard)
 }
 
 // seedRow is -s where no seed may be given.
