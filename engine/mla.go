@@ -254,7 +254,7 @@ func (b *build) latentScaling(s latentSizes, multiplier float32, reduced bool) (
 	if !b.ok() {
 		return nil, 1
 	}
-	m, ln, yarn := float64(multiplier), math.Log(1/o.Scale), o.Yarn.Original > 0
+	m, ln, yarn := float64(multiplier), tensor.Log64(1/o.Scale), o.Yarn.Original > 0
 	magnitude := o.Magnitude * (1 + float64(0.1*ln))
 	if yarn && m != 0 {
 		if o.Yarn.LogMultiplier = 1; reduced {

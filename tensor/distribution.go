@@ -116,6 +116,9 @@ func ArgMax(x []float32) int {
 // Log is the natural logarithm, the same bits on every machine.
 func Log(x float32) float32 { return asm.Log32(x) }
 
+// Log64 is Log for numbers that are computed once, when a model is opened.
+func Log64(x float64) float64 { return asm.Log64(x) }
+
 // Exp is e to the power x, the same on every machine.
 func Exp(x float32) float32 { return asm.Exp32(x) }
 
