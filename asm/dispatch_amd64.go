@@ -67,6 +67,7 @@ func avx2() Kernels {
 	k.GELUErf = geluErfAVX2
 	k.RopeHalves, k.RopeInterleaved = ropeHalvesAVX2, ropeInterleaved256
 	k.Quantize, k.EncodeF16, k.DecodeF16 = quantize256, encodeF16x8, decodeF16x8
+	k.EncodeQ4_0 = encodeQ4_0x32
 	k.ArgMax, k.Finite = argMax256, finite256
 	k.Gumbel, k.MaxHash = gumbel256, maxHash256
 	k.ReadSum = readSumAVX2

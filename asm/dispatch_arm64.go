@@ -35,6 +35,7 @@ func neon() Kernels {
 	k.GELUErf = geluErfNEON
 	k.RopeHalves, k.RopeInterleaved = ropeHalvesNEON, ropeInterleavedARM64
 	k.Quantize, k.EncodeF16, k.DecodeF16 = quantizeARM64, encodeF16ARM64, decodeF16ARM64
+	k.EncodeQ4_0 = encodeQ4_0ARM64
 	k.ArgMax, k.Finite = argMaxARM64, finiteARM64
 	k.Gumbel, k.MaxHash = gumbelARM64, maxHashARM64
 	k.ReadSum = readSumNEON

@@ -1,5 +1,7 @@
 package asm
 
+import "math"
+
 // Q4_0. A block of 32 weights takes 18 bytes: d binary16; 16 bytes whose low nibbles are weights 0 … 15 and whose
 // high nibbles are weights 16 … 31, each stored as q+8. A weight is d*q.
 //
@@ -50,4 +52,37 @@ func matMulQ4_0(panel []byte, x *Tile, out []float32, stride int, _ Prefetch) {
 		acc.block(x, b, &w, &d, 8)
 	}
 	acc.store(x.Tokens, out, stride)
+}
+
+// tooLargeQ4_0 is the least magnitude of which the scale rounds to infinity in binary16.
+const tooLargeQ4_0 = 8 * 65520
+
+// EncodeQ4_0 writes x, of whole blocks, as a row of Q4_0: d = the number of greatest magnitude, the first of several, over
+// -8, so that it becomes -8 itself; q = x/d + 8, halves up, at most 15. These are the bytes of ggml's reference
+// quantizer. It returns false, leaving dst undefined, if a number is NaN or infinite or a d exceeds binary16.
+func EncodeQ4_0(dst []byte, x []float32) bool {
+	for ; len(x) >= BlockSize; dst, x = dst[18:], x[BlockSize:] {
+		v, block := (*[BlockSize]float32)(x), (*[18]byte)(dst)
+		var top float32
+		var greatest uint32 // its bits; magnitudes compare as those
+		for _, e := range v {
+			if b := math.Float32bits(e) &^ (1 << 31); b > greatest {
+				greatest, top = b, e
+			}
+		}
+		if greatest >= math.Float32bits(tooLargeQ4_0) {
+			return false
+		}
+		d, inverse := top/-8, float32(0)
+		if math.Float32bits(d)&^(1<<31) >= 0x00800000 { // a subnormal d is 0 in binary16, and may have no 1/d
+			inverse = 1 / d
+		}
+		le.PutUint16(block[:], ToF16(d))
+		for i := range 16 {
+			low := min(15, byte(int8(float32(v[i]*inverse)+8.5)))
+			high := min(15, byte(int8(float32(v[16+i]*inverse)+8.5)))
+			block[2+i] = low | high<<4
+		}
+	}
+	return true
 }

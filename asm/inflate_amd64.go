@@ -2,24 +2,6 @@
 
 package asm
 
-// inflateTernary is WeightKernels.Inflate of TQ1_0.
-func inflateTernary(dst, panel []byte, cols int) {
-	if supers := cols / SuperBlock; supers > 0 {
-		_, _ = dst[supers*tqPanel-1], panel[supers*tq1Panel-1]
-		tq1InflateAVX2(&dst[0], &panel[0], supers)
-	}
-}
-
-// inflateHalves makes WeightKernels.Inflate of NVFP4 of a kernel.
-func inflateHalves(kernel func(dst, panel *byte, parts int)) func(dst, panel []byte, cols int) {
-	return func(dst, panel []byte, cols int) {
-		if parts := cols / 16; parts > 0 {
-			_, _ = dst[parts*16*PanelRows*2-1], panel[parts*nvfp4Part-1]
-			kernel(&dst[0], &panel[0], parts)
-		}
-	}
-}
-
 // inflatesAVX2 sets what turns compact panels into those of products.
 func inflatesAVX2(k *Kernels) {
 	k.Weights[IQ3_XXS].Inflate = inflateOf(IQ3_XXS, iq3xxsInflateAVX2, quadsOf(IQ3_XXS))
@@ -27,14 +9,16 @@ func inflatesAVX2(k *Kernels) {
 	k.Weights[IQ2_XS].Inflate = inflateOf(IQ2_XS, iq2xsInflateAVX2, octetsOf(IQ2_XS))
 	k.Weights[IQ2_XXS].Inflate = inflateOf(IQ2_XXS, iq2xxsInflateAVX2, octetsOf(IQ2_XXS))
 	k.Weights[IQ1_M].Inflate = inflateOf(IQ1_M, iq1InflateAVX2, octetsOf(IQ1_M))
-	k.Weights[TQ1_0].Inflate = inflateTernary
+	k.Weights[TQ1_0].Inflate = inflateTernaryOf(tq1InflateAVX2)
 	k.Weights[IQ1_S].Inflate = inflateOf(IQ1_S, iq1InflateAVX2, octetsOf(IQ1_S))
-	k.Weights[NVFP4].Inflate = inflateHalves(nvfp4InflateAVX2)
+	k.Weights[Q1_0].Inflate = inflateNarrowOf(Q1_0, q1InflateAVX2)
+	k.Weights[Q2_0].Inflate = inflateNarrowOf(Q2_0, q2InflateAVX2)
+	k.Weights[NVFP4].Inflate = inflateHalvesOf(nvfp4InflateAVX2)
 }
 
 // inflatesAVX512 does it with AVX-512.
 func inflatesAVX512(k *Kernels, vbmi bool) {
-	k.Weights[NVFP4].Inflate = inflateHalves(nvfp4InflateAVX512)
+	k.Weights[NVFP4].Inflate = inflateHalvesOf(nvfp4InflateAVX512)
 	if !vbmi {
 		return
 	}
@@ -43,22 +27,12 @@ func inflatesAVX512(k *Kernels, vbmi bool) {
 	k.Weights[IQ2_XS].Inflate = inflateOf(IQ2_XS, iq2xsInflateAVX512, &planesIQ2_XS[0])
 	k.Weights[IQ2_XXS].Inflate = inflateOf(IQ2_XXS, iq2xxsInflateAVX512, &planesIQ2_XXS[0])
 	k.Weights[IQ1_M].Inflate = inflateOf(IQ1_M, iq1InflateAVX512, &planesIQ1[0])
-	k.Weights[TQ1_0].Inflate = inflateTernaryAVX512
+	k.Weights[TQ1_0].Inflate = inflateTernaryOf(func(dst, panel *byte, supers int) {
+		tq1InflateAVX512(dst, panel, &planesTQ1_0[0], supers)
+	})
 	k.Weights[IQ1_S].Inflate = inflateOf(IQ1_S, iq1InflateAVX512, &planesIQ1[0])
-	k.Weights[Q1_0].Inflate = narrowInflate(128, 4, func(nibbles, quants []byte) {
-		q1InflateAVX512(&nibbles[0], &quants[0])
-	})
-	k.Weights[Q2_0].Inflate = narrowInflate(64, 8, func(nibbles, quants []byte) {
-		q2InflateAVX512(&nibbles[0], &quants[0])
-	})
-}
-
-// inflateTernaryAVX512 is inflateTernary.
-func inflateTernaryAVX512(dst, panel []byte, cols int) {
-	if supers := cols / SuperBlock; supers > 0 {
-		_, _ = dst[supers*tqPanel-1], panel[supers*tq1Panel-1]
-		tq1InflateAVX512(&dst[0], &panel[0], &planesTQ1_0[0], supers)
-	}
+	k.Weights[Q1_0].Inflate = inflateNarrowOf(Q1_0, q1InflateAVX512)
+	k.Weights[Q2_0].Inflate = inflateNarrowOf(Q2_0, q2InflateAVX512)
 }
 
 // Tables of the kernels of AVX-512: first the lower bytes of all entries, then the higher ones.

@@ -90,6 +90,9 @@ type MatrixKernels struct {
 	// Quantize fills the quantized form of token t of a tile from x.Cols activations; see quantize.go. It returns false,
 	// leaving the token undefined, if one of them is NaN or infinite.
 	Quantize func(v []float32, x *Tile, t int) bool
+
+	// EncodeQ4_0 is the function of that name.
+	EncodeQ4_0 func(dst []byte, x []float32) bool
 }
 
 // WeightKernels are the products with one weight type.

@@ -1,6 +1,7 @@
 package asm
 
 import (
+	"bytes"
 	"errors"
 	"math"
 	"math/rand/v2"
@@ -190,6 +191,54 @@ func TestQuantizeSets(t *testing.T) {
 					t.Fatalf("%d tokens, %d columns: Q, Bias or Half differ", tokens, cols)
 				}
 			}
+		}
+	})
+}
+
+// TestEncodeQ4_0Sets: every set writes the scalar set's row, and nothing behind it, and refuses the same rows.
+func TestEncodeQ4_0Sets(t *testing.T) {
+	eachSet(t, func(t *testing.T, k, scalar *Kernels) {
+		r := newRand(17)
+		refused := 0
+		for n := range 400 {
+			blocks := n % 5
+			x := tail[float32](t, blocks*BlockSize)
+			switch n / 5 % 5 {
+			case 0:
+				normal(r, x, math.Ldexp(1, r.IntN(170)-149)) // up to scales that are too large
+			case 1:
+				for i := range x { // ties, of both signs: the first one counts
+					x[i] = float32(r.IntN(5)-2) / 4
+				}
+			case 2:
+				wild(r, x)
+			case 3: // zeros of both signs, and one number
+				for i := range x {
+					x[i] = math.Float32frombits(r.Uint32() << 31)
+				}
+				if len(x) > 0 && r.IntN(2) == 0 {
+					x[r.IntN(len(x))] = math.Float32frombits(r.Uint32() >> r.IntN(9) & 0x80ffffff)
+				}
+			case 4: // about the least number whose scale is too large
+				normal(r, x, 1000)
+				if len(x) > 0 {
+					x[r.IntN(len(x))] = math.Float32frombits(math.Float32bits(tooLargeQ4_0) - uint32(r.IntN(2)) | r.Uint32()<<31)
+				}
+			}
+			got, want := tail[byte](t, 18*blocks), make([]byte, 18*blocks)
+			a, b := k.EncodeQ4_0(got, x), scalar.EncodeQ4_0(want, x)
+			if a != b {
+				t.Fatalf("case %d: says %v, scalar %v", n, a, b)
+			}
+			if a && !bytes.Equal(got, want) {
+				t.Fatalf("case %d: %x, want %x, of %v", n, got, want, x)
+			}
+			if !a {
+				refused++
+			}
+		}
+		if refused == 0 || refused == 400 {
+			t.Errorf("%d of 400 rows are refused", refused)
 		}
 	})
 }

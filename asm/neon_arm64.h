@@ -59,6 +59,8 @@
 #define UCVTF4(n,d) WORD $(0x6E21D800 | (n)<<5 | (d))
 // fcvtns vd.4s, vn.4s
 #define FCVTNS4(n,d) WORD $(0x4E21A800 | (n)<<5 | (d))
+// fcvtzs vd.4s, vn.4s
+#define FCVTZS4(n,d) WORD $(0x4EA1B800 | (n)<<5 | (d))
 // fcvtl vd.4s, vn.4h
 #define FCVTL(n,d) WORD $(0x0E217800 | (n)<<5 | (d))
 // fcvtl2 vd.4s, vn.8h
@@ -93,5 +95,9 @@
 #define FMLAI(i,m,n,d) WORD $(0x4F801000 | ((i)&1)<<21 | ((i)>>1)<<11 | (m)<<16 | (n)<<5 | (d))
 // fmls vd.4s, vn.4s, vm.s[i]
 #define FMLSI(i,m,n,d) WORD $(0x4F805000 | ((i)&1)<<21 | ((i)>>1)<<11 | (m)<<16 | (n)<<5 | (d))
+// cmhi vd.16b, vn.16b, vm.16b
+#define CMHIB(m,n,d) WORD $(0x6E203400 | (m)<<16 | (n)<<5 | (d))
+// ushl vd.16b, vn.16b, vm.16b
+#define USHLB(m,n,d) WORD $(0x6E204400 | (m)<<16 | (n)<<5 | (d))
 // cmgt vd.4s, vn.4s, vm.4s
 #define CMGT4(m,n,d) WORD $(0x4EA03400 | (m)<<16 | (n)<<5 | (d))

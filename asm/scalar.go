@@ -5,7 +5,7 @@ package asm
 func Scalar() Kernels {
 	k := Kernels{
 		Name:          "scalar",
-		MatrixKernels: MatrixKernels{Quantize: quantize},
+		MatrixKernels: MatrixKernels{Quantize: quantize, EncodeQ4_0: EncodeQ4_0},
 		NormKernels:   NormKernels{SumSquares: sumSquares, RMSNorm: rmsNorm, LayerNorm: layerNorm},
 		ElementKernels: ElementKernels{
 			Add: add, Blend: blend, Divide: divide,

@@ -721,6 +721,20 @@ func iq3xxsInflateAVX2(dst *byte, panel *byte, quads *uint32, supers int, scales
 //go:noescape
 func tq1InflateAVX2(dst *byte, panel *byte, supers int)
 
+// q1InflateAVX2 is
+//
+//	WeightKernels.Inflate of a sub-block
+//
+//go:noescape
+func q1InflateAVX2(nibbles *byte, quants *byte)
+
+// q2InflateAVX2 is
+//
+//	WeightKernels.Inflate of a sub-block
+//
+//go:noescape
+func q2InflateAVX2(nibbles *byte, quants *byte)
+
 // nvfp4InflateAVX2 is
 //
 //	WeightKernels.Inflate of NVFP4, of parts of 16 weights
@@ -1202,6 +1216,14 @@ func turnNibblesAVX2(dst, src *byte, stride, blocks, steps int)
 //
 //go:noescape
 func quantizeAVX2(v *float32, q *int8, d *float32, bias *int32, dsum *float32, half *int32, blocks, tokens int) (greatest int)
+
+// encodeQ4_0AVX2 is
+//
+//	for b < blocks: dst[18b:] = x[32b:] as in EncodeQ4_0
+//	greatest = max of the bits of |x|
+//
+//go:noescape
+func encodeQ4_0AVX2(dst *byte, x *float32, blocks int) (greatest int)
 
 // encodeF16AVX2 is
 //

@@ -501,6 +501,34 @@ func iq1InflateNEON(dst *byte, panel *byte, octets *uint64, supers int, scales i
 //go:noescape
 func iq3xxsInflateNEON(dst *byte, panel *byte, quads *uint32, supers int, scales int)
 
+// tq1InflateNEON is
+//
+//	WeightKernels.Inflate of TQ1_0, of super-blocks
+//
+//go:noescape
+func tq1InflateNEON(dst *byte, panel *byte, supers int)
+
+// q1InflateNEON is
+//
+//	WeightKernels.Inflate of a sub-block
+//
+//go:noescape
+func q1InflateNEON(nibbles *byte, quants *byte)
+
+// q2InflateNEON is
+//
+//	WeightKernels.Inflate of a sub-block
+//
+//go:noescape
+func q2InflateNEON(nibbles *byte, quants *byte)
+
+// nvfp4InflateNEON is
+//
+//	WeightKernels.Inflate of NVFP4, of parts of 16 weights
+//
+//go:noescape
+func nvfp4InflateNEON(dst *byte, panel *byte, parts int)
+
 // quantizeNEON is
 //
 //	for b < blocks:
@@ -512,6 +540,14 @@ func iq3xxsInflateNEON(dst *byte, panel *byte, quads *uint32, supers int, scales
 //
 //go:noescape
 func quantizeNEON(v *float32, q *int8, d *float32, bias *int32, dsum *float32, half *int32, blocks, tokens int) (done int)
+
+// encodeQ4_0NEON is
+//
+//	for b < blocks: dst[18b:] = x[32b:] as in EncodeQ4_0; return b where that is false
+//	return blocks
+//
+//go:noescape
+func encodeQ4_0NEON(dst *byte, x *float32, blocks int) (done int)
 
 // encodeF16NEON is
 //

@@ -2,6 +2,8 @@
 
 package asm
 
+import "math"
+
 // Kernels of 256 bits whose assembly takes whole registers only, or other arguments. The scalar kernel computes the
 // remaining elements.
 
@@ -15,6 +17,15 @@ func quantize256(v []float32, x *Tile, t int) bool {
 	_, _, _ = x.Bias[last], x.DSum[last], x.Half[2*last+1]
 	greatest := quantizeAVX2(&v[0], &x.Q[t*BlockSize], &x.D[t], &x.Bias[t], &x.DSum[t], &x.Half[2*t], blocks, x.Tokens)
 	return greatest < 0x7f800000 // the bits of Inf; those of NaN are greater
+}
+
+func encodeQ4_0x32(dst []byte, x []float32) bool {
+	blocks := len(x) / BlockSize
+	if blocks == 0 {
+		return true
+	}
+	_ = dst[blocks*18-1]
+	return encodeQ4_0AVX2(&dst[0], &x[0], blocks) < int(math.Float32bits(tooLargeQ4_0))
 }
 
 func encodeF16x8(dst []uint16, src []float32) {

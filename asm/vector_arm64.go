@@ -16,6 +16,15 @@ func quantizeARM64(v []float32, x *Tile, t int) bool {
 		x.Tokens) == blocks
 }
 
+func encodeQ4_0ARM64(dst []byte, x []float32) bool {
+	blocks := len(x) / BlockSize
+	if blocks == 0 {
+		return true
+	}
+	_ = dst[blocks*18-1]
+	return encodeQ4_0NEON(&dst[0], &x[0], blocks) == blocks
+}
+
 func encodeF16ARM64(dst []uint16, src []float32) {
 	dst = dst[:len(src)]
 	n := len(src) &^ 15

@@ -15,25 +15,17 @@ func decodeQ4_0(dst []float32, row []byte) {
 	}
 }
 
+// encodeQ4_0 is [asm.EncodeQ4_0]. Where the importance of x is known, the scale is searched for, as those of the other
+// types are.
 func encodeQ4_0(row []byte, x, importance []float32) error {
-	return encodeBlocks(Q4_0, row, x, importance, blockQ4_0)
-}
-
-// blockQ4_0: d = the x of greatest magnitude, over -8, so that it becomes -8 itself; q = x/d + 8, halves up, at most
-// 15. Where the importance of x is known, the scale is searched for, as those of the other types are.
-func blockQ4_0(block []byte, x, importance []float32) (d float32) {
-	if importance != nil {
-		return weightedQ4_0(block, x, importance)
+	block := weightedQ4_0
+	if importance == nil {
+		if asm.EncodeQ4_0(row, x) {
+			return nil
+		}
+		block = func(_ []byte, x, _ []float32) (d float32) { return greatestSigned(x) / -8 } // for the error
 	}
-	d = greatestSigned(x) / -8
-	inverse := reciprocal(d)
-	le.PutUint16(block, asm.ToF16(d))
-	for i := range 16 {
-		low := min(15, byte(int8(float32(x[i]*inverse)+8.5)))
-		high := min(15, byte(int8(float32(x[16+i]*inverse)+8.5)))
-		block[2+i] = low | high<<4
-	}
-	return d
+	return encodeBlocks(Q4_0, row, x, importance, block)
 }
 
 func weightedQ4_0(block []byte, x, importance []float32) (d float32) {

@@ -68,7 +68,7 @@ func FromFloats(rt *Runtime, t Type, rows, cols int, x []float32) (*Matrix, erro
 	size := t.RowBytes(cols)
 	return load(context.Background(), rt, t, rows, cols, t, func(s *loadScratch, row, n int) ([]byte, error) {
 		s.raw = grow(s.raw, n*size)
-		return s.raw, encodeRows(t, s.raw, x[row*cols:][:n*cols], row, cols)
+		return s.raw, s.encodeRows(t, s.raw, x[row*cols:][:n*cols], row, cols)
 	})
 }
 
@@ -84,7 +84,7 @@ func Recode(ctx context.Context, rt *Runtime, m *Matrix, to Type) (*Matrix, erro
 		for i := range n {
 			err := m.Row(row+i, s.floats)
 			if err == nil {
-				err = encodeRows(to, s.raw[i*size:][:size], s.floats, row+i, m.cols)
+				err = s.encodeRows(to, s.raw[i*size:][:size], s.floats, row+i, m.cols)
 			}
 			if err != nil {
 				return nil, err
@@ -154,9 +154,12 @@ func (m *Matrix) gather(p int, from *Matrix, rows []int32) {
 }
 
 // encodeRows encodes rows of cols numbers; first is the number of the first one, for the error.
-func encodeRows(t Type, dst []byte, x []float32, first, cols int) error {
+func (s *loadScratch) encodeRows(t Type, dst []byte, x []float32, first, cols int) error {
 	size := t.RowBytes(cols)
 	for i := range len(x) / cols {
+		if t == Q4_0 && s.k.EncodeQ4_0(dst[i*size:][:size], x[i*cols:][:cols]) {
+			continue // else Encode says what is wrong
+		}
 		if err := Encode(t, dst[i*size:][:size], x[i*cols:][:cols]); err != nil {
 			return fmt.Errorf("row %d: %w", first+i, err)
 		}
@@ -166,9 +169,10 @@ func encodeRows(t Type, dst []byte, x []float32, first, cols int) error {
 
 // loadScratch is the buffers of a loading thread; they grow to 256 KB or one panel, whichever is more, and are reused.
 type loadScratch struct {
-	raw     []byte    // rows as they come
-	floats  []float32 // a row, decoded
-	encoded []byte    // a panel's rows in another type
+	k       *asm.Kernels // the Runtime's
+	raw     []byte       // rows as they come
+	floats  []float32    // a row, decoded
+	encoded []byte       // a panel's rows in another type
 }
 
 // spread calls f for all panels, step of them at a time, with the first and the number, on its own goroutines rather
@@ -233,7 +237,7 @@ func load(ctx context.Context, rt *Runtime, from Type, rows, cols int, to Type,
 		}
 		s, _ := rt.loading.Get().(*loadScratch)
 		if s == nil {
-			s = new(loadScratch)
+			s = &loadScratch{k: &rt.k}
 		}
 		defer rt.loading.Put(s)
 		row := panel * asm.PanelRows
@@ -271,7 +275,7 @@ func (m *Matrix) fill(s *loadScratch, from Type, raw []byte, row, n int) error {
 			s.encoded = grow(s.encoded, asm.PanelRows*to)
 			for i := range rows {
 				codecs[from].decode(s.floats, panelRaw[i*size:][:size])
-				if err := encodeRows(m.t, s.encoded[i*to:][:to], s.floats, row+done+i, m.cols); err != nil {
+				if err := s.encodeRows(m.t, s.encoded[i*to:][:to], s.floats, row+done+i, m.cols); err != nil {
 					return err
 				}
 			}

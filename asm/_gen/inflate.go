@@ -34,20 +34,25 @@ func inflateKernels(f *file) {
 		f.inflate(v)
 	}
 	f.inflateTernary()
+	f.inflateBits()
+	f.inflateCrumbs()
 	f.inflateNVFP4(avx2)
 }
 
-// inflateTernary writes the kernel of TQ1_0, whose bytes are digits of base 3: the high byte of 3 times a byte is a
-// digit, the low one what is left. 32 bytes of a group of weights at a time, those at even and odd places apart.
+// inflateTernary writes the kernel of TQ1_0, whose bytes are fractions x/256: a digit is the whole part of 3x/256, which
+// is one for x > 85 and one more for x > 170, and 3x without it is what is left. A byte is kept as x-128, of which
+// three times is, modulo 256, that of 3x. Digits come as minus themselves. 32 bytes of a group of weights at a time.
 //
 //	AX the compact panel  BX the panel  DI super-blocks left
-//	Y0 even bytes  Y1 odd bytes  Y2, Y3 a digit  Y4 … Y8 crumbs of digits 0 … 4  Y14 3s  Y15 low bytes
+//	Y0 bytes  Y1, Y3 temporary  Y2 minus a digit  Y4 … Y8 crumbs of digits 0 … 4  Y12 0  Y13 -128  Y14 85-128  Y15 170-128
 func (f *file) inflateTernary() {
 	f.function("tq1InflateAVX2", 0, "dst *byte, panel *byte, supers int",
 		"WeightKernels.Inflate of TQ1_0, of super-blocks")
 	f.load("dst", "BX", "panel", "AX", "supers", "DI")
-	f.ins("VMOVDQU", f.lanes256(0x00030003), y(14))
-	f.ins("VMOVDQU", f.lanes256(0x00ff00ff), y(15))
+	f.ins("VPXOR", y(12), y(12), y(12))
+	for i, v := range []uint32{0x80808080, 0xd5d5d5d5, 0x2a2a2a2a} {
+		f.ins("VMOVDQU", f.lanes256(v), y(13+i))
+	}
 	f.label("super")
 	for half := 0; half < 64; half += 32 {
 		for c := range 3 {
@@ -56,12 +61,13 @@ func (f *file) inflateTernary() {
 					f.prefetchCompact(256*c+64*i, 64)
 				}
 				f.ternaryDigits(256*c+64*i+half, func(n int) {
+					sum := y(4 + n)
 					if i == 3 {
-						f.ins("VMOVDQA", y(2), y(4+n))
+						f.ins("VPSUBB", y(2), y(12), sum)
 						return
 					}
-					f.ins("VPSLLW", "$2", y(4+n), y(4+n))
-					f.ins("VPOR", y(2), y(4+n), y(4+n))
+					f.ins("VPSLLW", "$2", sum, sum)
+					f.ins("VPSUBB", y(2), sum, sum)
 				})
 			}
 			for n := range 5 {
@@ -75,8 +81,9 @@ func (f *file) inflateTernary() {
 		f.ternaryDigits(768+half, func(n int) {
 			switch {
 			case n == 0:
-				f.ins("VMOVDQA", y(2), y(4))
+				f.ins("VPSUBB", y(2), y(12), y(4))
 			case n < 4:
+				f.ins("VPSUBB", y(2), y(12), y(2))
 				f.ins("VPSLLW", imm(2*n), y(2), y(2))
 				f.ins("VPOR", y(2), y(4), y(4))
 			}
@@ -92,21 +99,99 @@ func (f *file) inflateTernary() {
 	f.ret()
 }
 
-// ternaryDigits gives use the digits 0 … 4 of 32 bytes in Y2.
+// ternaryDigits gives use the digits 0 … 4 of 32 bytes, as minus themselves in Y2.
 func (f *file) ternaryDigits(from int, use func(n int)) {
-	f.ins("VMOVDQU", at("AX", from), y(1))
-	f.ins("VPAND", y(15), y(1), y(0))
-	f.ins("VPSRLW", "$8", y(1), y(1))
+	f.ins("VPXOR", at("AX", from), y(13), y(0))
 	for n := range 5 {
-		f.ins("VPMULLW", y(14), y(0), y(0))
-		f.ins("VPMULLW", y(14), y(1), y(1))
-		f.ins("VPSRLW", "$8", y(0), y(2))
-		f.ins("VPANDN", y(1), y(15), y(3))
-		f.ins("VPOR", y(3), y(2), y(2))
-		f.ins("VPAND", y(15), y(0), y(0))
-		f.ins("VPAND", y(15), y(1), y(1))
+		f.ins("VPCMPGTB", y(14), y(0), y(2))
+		f.ins("VPCMPGTB", y(15), y(0), y(3))
+		f.ins("VPADDB", y(3), y(2), y(2))
+		if n < 4 {
+			f.ins("VPADDB", y(0), y(0), y(1))
+			f.ins("VPADDB", y(1), y(0), y(0))
+		}
 		use(n)
 	}
+}
+
+// inflateBits writes the kernel of Q1_0: a nibble is 7, or 9 where the bit is set. 8 rows at a time.
+//
+//	AX bits  BX nibbles  Y0 4 bytes of 8 rows  Y1 … Y4 byte 0 … 3 of each row, four times  Y5, Y6 low and high nibbles
+//	Y7, Y8 a bit for each byte  Y9, Y10 what a set bit adds  Y11 sevens  Y12 … Y15 where bytes are
+func (f *file) inflateBits() {
+	f.function("q1InflateAVX2", 0, "nibbles *byte, quants *byte", "WeightKernels.Inflate of a sub-block")
+	f.load("nibbles", "BX", "quants", "AX")
+	for i, v := range []uint32{0x08040201, 0x80402010, 0x02020202, 0x20202020, 0x77777777} {
+		f.ins("VMOVDQU", f.lanes256(v), y(7+i))
+	}
+	for k := range 4 {
+		f.ins("VMOVDQU", f.bytes256(fmt.Sprintf("each%d", k), func(i int) int { return i%16&^3 + k }), y(12+k))
+	}
+	f.prefetchCompact(0, 64)
+	for half := range 2 {
+		f.ins("VMOVDQU", at("AX", 32*half), y(0))
+		for k := range 4 {
+			f.ins("VPSHUFB", y(12+k), y(0), y(1+k))
+		}
+		for g := range 4 {
+			bit := y(7 + g%2)
+			for n := range 2 { // weights 4g … and 16+4g …
+				f.ins("VPAND", bit, y(1+2*n+g/2), y(5+n))
+				f.ins("VPCMPEQB", bit, y(5+n), y(5+n))
+				f.ins("VPAND", y(9+n), y(5+n), y(5+n))
+			}
+			f.ins("VPOR", y(6), y(5), y(5))
+			f.ins("VPADDB", y(11), y(5), y(5))
+			f.ins("VMOVDQU", y(5), at("BX", 64*g+32*half))
+		}
+	}
+	f.ret()
+}
+
+// inflateCrumbs writes the kernel of Q2_0: a nibble is 7 and a pair of bits. Of a byte b in the high half of a word of
+// 16 bits, (b&15)*65 has bits 0, 1 in its low byte and 2, 3 in its high one, and so has (b>>4)*65 the other four: both
+// are high halves of a product. 8 rows at a time.
+//
+//	AX pairs of bits  BX nibbles  Y0, Y1 8 bytes of 8 rows  Y2, Y3 bytes 0 … 3 and 4 … 7 of each row
+//	Y4, Y5 low and high nibbles  Y8 masks  Y9 factors  Y10 pairs  Y11 sevens  Y12 … Y15 where bytes are
+func (f *file) inflateCrumbs() {
+	f.function("q2InflateAVX2", 0, "nibbles *byte, quants *byte", "WeightKernels.Inflate of a sub-block")
+	f.load("nibbles", "BX", "quants", "AX")
+	for i, v := range []uint32{0xf0000f00, 0x04104100, 0x03030303, 0x77777777} {
+		f.ins("VMOVDQU", f.lanes256(v), y(8+i))
+	}
+	for k := range 4 {
+		f.ins("VMOVDQU", f.bytes256(fmt.Sprintf("twice%d", k), func(i int) int {
+			if i%2 == 0 {
+				return 0x80
+			}
+			return i%16&^3 + k
+		}), y(12+k))
+	}
+	f.prefetchCompact(0, 128)
+	for half := range 2 {
+		from := 64 * half
+		for i := range 2 { // rows 0, 1, 4, 5 and 2, 3, 6, 7, their bytes 0 … 3 before the others
+			f.ins("VMOVDQU", at("AX", from+16*i), x(i))
+			f.ins("VINSERTI128", "$1", at("AX", from+32+16*i), y(i), y(i))
+			f.ins("VPSHUFD", "$0xD8", y(i), y(i))
+		}
+		f.ins("VPUNPCKLQDQ", y(1), y(0), y(2))
+		f.ins("VPUNPCKHQDQ", y(1), y(0), y(3))
+		for g := range 4 {
+			for n := range 2 {
+				f.ins("VPSHUFB", y(12+g), y(2+n), y(4+n))
+				f.ins("VPAND", y(8), y(4+n), y(4+n))
+				f.ins("VPMULHUW", y(9), y(4+n), y(4+n))
+				f.ins("VPAND", y(10), y(4+n), y(4+n))
+			}
+			f.ins("VPSLLW", "$4", y(5), y(5))
+			f.ins("VPOR", y(5), y(4), y(4))
+			f.ins("VPADDB", y(11), y(4), y(4))
+			f.ins("VMOVDQU", y(4), at("BX", 64*g+32*half))
+		}
+	}
+	f.ret()
 }
 
 // bytes256 names 32 bytes.

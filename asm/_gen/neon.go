@@ -50,6 +50,7 @@ var instructions = []instruction{
 	{"SCVTF4", "n, d", "0x4E21D800" + dn, "scvtf v{d}.4s, v{n}.4s"},
 	{"UCVTF4", "n, d", "0x6E21D800" + dn, "ucvtf v{d}.4s, v{n}.4s"},
 	{"FCVTNS4", "n, d", "0x4E21A800" + dn, "fcvtns v{d}.4s, v{n}.4s"},
+	{"FCVTZS4", "n, d", "0x4EA1B800" + dn, "fcvtzs v{d}.4s, v{n}.4s"},
 	{"FCVTL", "n, d", "0x0E217800" + dn, "fcvtl v{d}.4s, v{n}.4h"},
 	{"FCVTLH", "n, d", "0x4E217800" + dn, "fcvtl2 v{d}.4s, v{n}.8h"},
 	{"FCVTN", "n, d", "0x0E216800" + dn, "fcvtn v{d}.4h, v{n}.4s"},
@@ -67,6 +68,8 @@ var instructions = []instruction{
 	{"FMULI", "i, m, n, d", "0x4F809000" + lane + dnm, "fmul v{d}.4s, v{n}.4s, v{m}.s[{i}]"},
 	{"FMLAI", "i, m, n, d", "0x4F801000" + lane + dnm, "fmla v{d}.4s, v{n}.4s, v{m}.s[{i}]"},
 	{"FMLSI", "i, m, n, d", "0x4F805000" + lane + dnm, "fmls v{d}.4s, v{n}.4s, v{m}.s[{i}]"},
+	{"CMHIB", "m, n, d", "0x6E203400" + dnm, "cmhi v{d}.16b, v{n}.16b, v{m}.16b"},
+	{"USHLB", "m, n, d", "0x6E204400" + dnm, "ushl v{d}.16b, v{n}.16b, v{m}.16b"},
 	{"CMGT4", "m, n, d", "0x4EA03400" + dnm, "cmgt v{d}.4s, v{n}.4s, v{m}.4s"},
 }
 

@@ -11,11 +11,12 @@ import "fmt"
 //	R10, R11, R12, R13 temporary  R14 where bits 8 of IQ2_XS begin  R15 how far they are shifted  R16 where 4 rows go
 //	V0 … V3 rows  V4 … V7 temporary  V8 signs of 4 rows  V16 … V23 where a row's are  V24 a bit for each weight
 
-// neonInflate writes them all.
+// neonInflate writes them, and those of other types.
 func neonInflate(f neonFile) {
 	for _, v := range inflates {
 		f.inflateNEON(v)
 	}
+	neonInflatePlain(f)
 }
 
 // inflateNEON writes the kernel of a type.
@@ -94,26 +95,20 @@ func v4reg(i int) string { return v(i, "S4") }
 
 // signBitsNEON sets V16 … V24: of row r, V16+2r is where the signs of entries 0 and 1 are, V17+2r of 2 and 3.
 func (f neonFile) signBitsNEON(v *inflate) {
-	bytes := func(reg int, lo, hi uint64) {
-		for half, n := range []uint64{lo, hi} {
-			f.ins("MOVD", fmt.Sprintf("$%#x", n), "R10")
-			f.ins("VMOV", "R10", fmt.Sprintf("V%d.D[%d]", reg, half))
-		}
-	}
 	const each = 0x0101010101010101
 	for r := range uint64(4) {
 		for part := range uint64(2) {
 			if v.minus {
-				bytes(int(16+2*r+part), each*(2*r+part), each*(2*r+part))
+				f.sixteen(each*(2*r+part), each*(2*r+part), int(16+2*r+part))
 			} else {
-				bytes(int(16+2*r+part), each*(4*r+2*part), each*(4*r+2*part+1))
+				f.sixteen(each*(4*r+2*part), each*(4*r+2*part+1), int(16+2*r+part))
 			}
 		}
 	}
 	if v.minus {
-		bytes(24, each*8, each*128)
+		f.sixteen(each*8, each*128, 24)
 	} else {
-		bytes(24, 0x8040201008040201, 0x8040201008040201)
+		f.sixteen(0x8040201008040201, 0x8040201008040201, 24)
 	}
 }
 

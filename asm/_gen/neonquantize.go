@@ -98,6 +98,8 @@ func neonQuantize(f neonFile) {
 	}
 	f.ins("B", "store")
 
+	f.encodeQ4_0NEON()
+
 	f.function("encodeF16NEON", 0, "dst *uint16, src *float32, whole int", "for i < 16*whole: dst[i] = float16(src[i])")
 	f.args("dst", "R0", "src", "R1", "whole", "R5")
 	f.label("loop")
@@ -139,6 +141,91 @@ func neonQuantize(f neonFile) {
 	f.ins("BNE", "loop")
 	f.label("found")
 	f.ins("MOVD", "R1", f.arg("at"))
+	f.done()
+}
+
+// encodeQ4_0NEON writes the encoding of weights.
+//
+//	R0 the row  R1 x  R5 blocks left  R6 where quants go  R11 bits of the greatest magnitude, then of |d|, then d
+//	R12 its index  R13 8*65520  R14 2^-126
+//	V0 … V7 numbers  V8 … V15 magnitudes  V16 … V19 temporary  V20 d  V21 1/d  V22 binary16  V24 -1/8  V25 8.5  V26 15
+//	V27 1  V28 28, 29, 30, 31  V29 4  V30 indices  V31 all but signs
+func (f neonFile) encodeQ4_0NEON() {
+	f.function("encodeQ4_0NEON", 0, "dst *byte, x *float32, blocks int -> done int",
+		"for b < blocks: dst[18b:] = x[32b:] as in EncodeQ4_0; return b where that is false\nreturn blocks")
+	f.args("dst", "R0", "x", "R1", "blocks", "R5")
+	for i, v := range []float32{-0.125, 8.5, 15, 1} {
+		f.repeat(math.Float32bits(v), 24+i)
+	}
+	f.sixteen(29<<32|28, 31<<32|30, 28)
+	f.repeat(4, 29)
+	f.repeat(0x7fffffff, 31)
+	f.ins("MOVD", fmt.Sprintf("$%#x", math.Float32bits(8*65520)), "R13")
+	f.ins("MOVD", fmt.Sprintf("$%#x", math.Float32bits(0x1p-126)), "R14")
+	f.label("loop")
+	f.loadVectors("R1", 0, 0, 8)
+	for i := range 8 {
+		f.ins("VAND", v2(31), v2(i), v2(8+i))
+	}
+	for i := range 4 {
+		f.ins("VUMAX", v4reg(9+2*i), v4reg(8+2*i), v4reg(16+i))
+	}
+	for _, i := range []int{17, 18, 19} {
+		f.ins("VUMAX", v4reg(i), v4reg(16), v4reg(16))
+	}
+	f.op("UMAXV4", 16, 16)
+	f.ins("FMOVS", q(16), "R11")
+	f.ins("CMPW", "R13", "R11")
+	f.ins("BHS", "done")
+	f.clear(20, 2)
+	f.ins("CBZW", "R11", "scale")
+	f.ins("VDUP", vlane(16, 0), v4reg(16))
+	f.ins("VMOV", v2(31), v2(18)) // more than any index
+	f.ins("VMOV", v2(28), v2(30))
+	for i := 7; i >= 0; i-- {
+		f.ins("VCMEQ", v4reg(16), v4reg(8+i), v4reg(17))
+		f.ins("VBIT", v2(17), v2(30), v2(18))
+		if i > 0 {
+			f.ins("VSUB", v4reg(29), v4reg(30), v4reg(30))
+		}
+	}
+	f.op("UMINV4", 18, 18)
+	f.ins("FMOVS", q(18), "R12")
+	f.ins("FMOVS", "(R1)(R12<<2)", q(20))
+	f.label("scale")
+	f.ins("FMULS", q(24), q(20), q(20))
+	f.ins("FMOVS", q(20), "R11")
+	f.ins("ANDW", "$0x7fffffff", "R11", "R11")
+	f.ins("CMPW", "R14", "R11")
+	f.ins("BLO", "small") // there is no 1/d
+	f.ins("FDIVS", q(20), q(27), q(21))
+	f.label("small")
+	f.op("FCVTN", 20, 22)
+	f.ins("VMOV", "V22.H[0]", "R11")
+	f.ins("MOVH", "R11", "(R0)")
+	for i := range 8 {
+		f.op("FMULI", 0, 21, i, i)
+		f.op("FADD4", 25, i, i)
+		f.op("FMIN4", 26, i, i)
+		f.op("FCVTZS4", i, i)
+	}
+	for h := range 2 {
+		a := 4 * h
+		f.ins("VUZP1", v(a+1, "H8"), v(a, "H8"), v(a, "H8"))
+		f.ins("VUZP1", v(a+3, "H8"), v(a+2, "H8"), v(a+2, "H8"))
+		f.ins("VUZP1", v2(a+2), v2(a), v2(16+h))
+	}
+	f.ins("VSLI", "$4", v2(17), v2(16))
+	f.ins("ADD", "$2", "R0", "R6")
+	f.ins("FMOVQ", q(16), "(R6)")
+	f.ins("ADD", "$128", "R1")
+	f.ins("ADD", "$18", "R0")
+	f.ins("SUB", "$1", "R5")
+	f.ins("CBNZ", "R5", "loop")
+	f.label("done")
+	f.args("blocks", "R11")
+	f.ins("SUB", "R5", "R11", "R11")
+	f.ins("MOVD", "R11", f.arg("done"))
 	f.done()
 }
 

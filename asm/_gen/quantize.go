@@ -2,8 +2,8 @@ package main
 
 import "math"
 
-// quantize writes the quantization of activations and the conversions of binary16, with 256-bit registers for all sets:
-// they are a small part of a pass.
+// quantize writes the quantization of activations, the conversions of binary16 and the encoding of Q4_0, with 256-bit
+// registers for all sets: they are a small part of a pass, or none of it.
 func quantize(f *file) {
 	abs := f.constant("abs", 0x7fffffff)
 	small := f.constant("small", math.Float32bits(0x1p-100)-1)
@@ -82,6 +82,8 @@ func quantize(f *file) {
 	f.ins("MOVQ", "AX", f.arg("greatest"))
 	f.ret()
 
+	f.encodeQ4_0(abs)
+
 	f.function("encodeF16AVX2", 0, "dst *uint16, src *float32, n int",
 		"for i < n: dst[i] = ToF16(src[i])  // n is a multiple of 8")
 	f.load("dst", "AX", "src", "BX", "n", "DI")
@@ -148,5 +150,87 @@ func quantize(f *file) {
 	f.ins("ADDQ", "$16", "DX")
 	f.ins("SUBQ", "$4", "DI")
 	f.ins("JNZ", "loop")
+	f.ret()
+}
+
+// encodeQ4_0 writes the encoding of weights.
+//
+//	AX blocks left  BX x  CX the row  R8 … R11 which numbers are the greatest, then the first one's index
+//	Y0 … Y3 numbers  Y4 … Y9 temporary, X8 the greatest magnitude, X9 d, Y6 1/d  X10 1  X11 -1/8  Y12 15  Y13 8.5
+//	Y14 all but signs  X15 the greatest of all blocks
+func (f *file) encodeQ4_0(abs string) {
+	one := f.constant("one", math.Float32bits(1))
+	eighth := f.constant("eighth", math.Float32bits(-0.125))
+	most := f.constant("most", math.Float32bits(15))
+	middle := f.constant("middle", math.Float32bits(8.5))
+	subnormal := f.constant("subnormal", 0x007fffff)
+
+	f.function("encodeQ4_0AVX2", 0, "dst *byte, x *float32, blocks int -> greatest int",
+		"for b < blocks: dst[18b:] = x[32b:] as in EncodeQ4_0\ngreatest = max of the bits of |x|")
+	f.load("dst", "CX", "x", "BX", "blocks", "AX")
+	f.ins("VMOVSS", one, x(10))
+	f.ins("VMOVSS", eighth, x(11))
+	for i, c := range []string{most, middle, abs} {
+		f.ins("VMOVDQU", c, y(12+i))
+	}
+	f.ins("VPXOR", x(15), x(15), x(15))
+	f.label("loop")
+	for i := range 4 {
+		f.ins("VMOVUPS", at("BX", 32*i), y(i))
+		f.ins("VPAND", y(14), y(i), y(4+i))
+	}
+	f.ins("VPMAXSD", y(5), y(4), y(8))
+	f.ins("VPMAXSD", y(7), y(6), y(9))
+	f.ins("VPMAXSD", y(9), y(8), y(8))
+	f.ins("VEXTRACTI128", "$1", y(8), x(9))
+	f.ins("VPMAXSD", x(9), x(8), x(8))
+	for _, swap := range []string{"$0x4E", "$0xB1"} {
+		f.ins("VPSHUFD", swap, x(8), x(9))
+		f.ins("VPMAXSD", x(9), x(8), x(8))
+	}
+	f.ins("VPMAXSD", x(8), x(15), x(15))
+	f.ins("VPBROADCASTD", x(8), y(8))
+	for i := range 4 {
+		r := []string{"R8", "R9", "R10", "R11"}[i]
+		f.ins("VPCMPEQD", y(8), y(4+i), y(4+i))
+		f.ins("VMOVMSKPS", y(4+i), r)
+		if i > 0 {
+			f.ins("SHLL", imm(8*i), r)
+			f.ins("ORL", r, "R8")
+		}
+	}
+	f.ins("BSFL", "R8", "R8")
+	f.ins("VMOVSS", atx("BX", "R8", 4, 0), x(9))
+	f.ins("VPXOR", x(4), x(4), x(4))
+	f.ins("VPCMPGTD", x(4), x(8), x(4))
+	f.ins("VPAND", x(4), x(9), x(9)) // 0 and not -0
+	f.ins("VMULSS", x(11), x(9), x(9))
+	f.ins("VPAND", x(14), x(9), x(5))
+	f.ins("VPCMPGTD", subnormal, x(5), x(5)) // all ones if there is a 1/d
+	f.ins("VDIVSS", x(9), x(10), x(6))
+	f.ins("VPAND", x(5), x(6), x(6))
+	f.ins("VBROADCASTSS", x(6), y(6))
+	f.ins("VCVTPS2PH", "$0", x(9), x(9))
+	f.ins("VMOVSS", x(9), at("CX", 0)) // its upper half is overwritten
+	for i := range 4 {
+		f.ins("VMULPS", y(6), y(i), y(i))
+		f.ins("VADDPS", y(13), y(i), y(i))
+		f.ins("VMINPS", y(12), y(i), y(i))
+		f.ins("VCVTTPS2DQ", y(i), y(i))
+	}
+	f.ins("VPACKSSDW", y(1), y(0), y(0))
+	f.ins("VPACKSSDW", y(3), y(2), y(2))
+	f.ins("VPSLLW", "$4", y(2), y(2))
+	f.ins("VPOR", y(2), y(0), y(0))
+	f.ins("VEXTRACTI128", "$1", y(0), x(1))
+	f.ins("VPACKUSWB", x(1), x(0), x(0))
+	f.ins("VPSHUFD", "$0xD8", x(0), x(0))
+	f.ins("VMOVDQU", x(0), at("CX", 2))
+	f.ins("ADDQ", "$128", "BX")
+	f.ins("ADDQ", "$18", "CX")
+	f.ins("DECQ", "AX")
+	f.ins("JNZ", "loop")
+	f.ins("VMOVD", x(15), "AX")
+	f.ins("MOVQ", "AX", f.arg("greatest"))
 	f.ret()
 }
