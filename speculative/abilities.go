@@ -125,7 +125,8 @@ type (
 		PassCosts(seconds []float64) bool
 		Reusable(text []int32) int
 		Await(ctx context.Context, text []int32)
-		Resume(before, tokens []int32, unread func() (tokens []int32, states []float32)) (next []int32, states []float32)
+		Resume(ctx context.Context, before, tokens []int32, unread func() (tokens []int32, states []float32)) (
+			next []int32, states []float32)
 	}
 
 	// Recalling is a [Sequence] that can look in a store for what was computed of a text, such as [*shared.Session].
@@ -196,7 +197,7 @@ type (
 		HiddenLayers(target Sequence) []int
 		// Known is called before the prompt is fed, and so before Start. It returns for how many tokens at its beginning the
 		// states need not come again.
-		Known(prompt []int32) (int, error)
+		Known(ctx context.Context, prompt []int32) (int, error)
 		// Hidden is called after each pass of the target with the states of its tokens, which follow the first position
 		// tokens of the text; parents is nil for a chain. Passes before Start feed the prompt, each of the others a
 		// sequence's last token and the draft after it. States may come again. s is valid during the call. It has the

@@ -36,7 +36,7 @@ type assistant struct {
 func (a *assistant) attendTo(Sequence) []int { return a.layers }
 
 // known says that the states of all tokens but the last that the target is fed of a prompt need not come.
-func (a *assistant) known(prompt []int32) (int, error) {
+func (a *assistant) known(_ context.Context, prompt []int32) (int, error) {
 	a.ahead, a.fed, a.nodes, a.next = false, 0, a.nodes[:0], a.next[:0]
 	return max(0, len(prompt)-2), nil
 }

@@ -68,7 +68,7 @@ func (h *head) start([]int32) error {
 // known begins a text: it keeps what the head has of the prompt and returns for how many of its tokens the states
 // need not come again. The last state before the prompt's last token always comes again: the first draft begins with
 // it.
-func (h *head) known(prompt []int32) (int, error) {
+func (h *head) known(ctx context.Context, prompt []int32) (int, error) {
 	h.verifying, h.lost, h.nodes, h.fed = false, false, h.nodes[:0], h.fed[:0]
 	if err := h.seq.open(); err != nil {
 		return 0, err
@@ -93,16 +93,16 @@ func (h *head) known(prompt []int32) (int, error) {
 	h.text = h.text[:min(max(same, h.cached), len(prompt)-1)]
 	h.waiting = h.waiting[:(len(h.text)-h.cached)*h.width]
 	err := h.seq.cut(h.length())
-	if s, ok := h.seq.Sequence.(Shared); ok && err == nil && len(h.seq.tokens) == 0 && h.resume(s, prompt) {
-		return h.known(prompt)
+	if s, ok := h.seq.Sequence.(Shared); ok && err == nil && len(h.seq.tokens) == 0 && h.resume(ctx, s, prompt) {
+		return h.known(ctx, prompt)
 	}
 	return min(len(h.text), max(0, len(prompt)-2)), err
 }
 
 // resume goes on from what another head's sequence made of the beginning of the prompt, if there is one.
-func (h *head) resume(s Shared, prompt []int32) bool {
+func (h *head) resume(ctx context.Context, s Shared, prompt []int32) bool {
 	first := h.ahead - h.lead
-	next, states := s.Resume(prompt[:first], prompt[first:],
+	next, states := s.Resume(ctx, prompt[:first], prompt[first:],
 		func() ([]int32, []float32) { return h.text[h.cached:], h.waiting })
 	if s.Len() <= h.lead {
 		return false

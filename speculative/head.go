@@ -12,7 +12,7 @@ type draftHead interface {
 	// attendTo is told the target and returns the layers of it that the head reads.
 	attendTo(target Sequence) []int
 	// known and hidden are those of [Attentive].
-	known(prompt []int32) (int, error)
+	known(ctx context.Context, prompt []int32) (int, error)
 	hidden(ctx context.Context, position int, tokens []int32, s engine.HiddenStates) error
 	// start begins drafting for a text whose prompt the target has.
 	start(prompt []int32) error

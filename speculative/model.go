@@ -64,7 +64,9 @@ func (m *modelDrafter) HiddenLayers(target Sequence) []int {
 }
 
 // Known is part of [Attentive].
-func (m *modelDrafter) Known(prompt []int32) (int, error) { return m.head.known(prompt) }
+func (m *modelDrafter) Known(ctx context.Context, prompt []int32) (int, error) {
+	return m.head.known(ctx, prompt)
+}
 
 // Hidden is part of [Attentive].
 func (m *modelDrafter) Hidden(ctx context.Context, position int, tokens, _ []int32, s engine.HiddenStates) error {

@@ -59,15 +59,15 @@ func (f *first) Draft(ctx context.Context, sequence []int32, d *speculative.Draf
 	return f.seq.Truncate(min(f.seq.Len(), len(sequence)-1))
 }
 
-func (f *first) Observe(*speculative.Round)              { f.used["observe"]++ }
-func (f *first) Branches() int                           { f.used["branches"]++; return 2 }
-func (f *first) Continues() bool                         { f.used["continues"]++; return true }
-func (f *first) SetClock(func() time.Duration)           { f.used["clock"]++ }
-func (f *first) Sequence() speculative.Sequence          { f.used["sequence"]++; return f.seq }
-func (f *first) Save() ([]byte, error)                   { return []byte(`"first"`), nil }
-func (f *first) Restore(state []byte) error              { f.kept = string(state); return nil }
-func (f *first) HiddenLayers(speculative.Sequence) []int { f.used["layers"]++; return []int{1} }
-func (f *first) Known([]int32) (int, error)              { f.used["known"]++; return 0, nil }
+func (f *first) Observe(*speculative.Round)                  { f.used["observe"]++ }
+func (f *first) Branches() int                               { f.used["branches"]++; return 2 }
+func (f *first) Continues() bool                             { f.used["continues"]++; return true }
+func (f *first) SetClock(func() time.Duration)               { f.used["clock"]++ }
+func (f *first) Sequence() speculative.Sequence              { f.used["sequence"]++; return f.seq }
+func (f *first) Save() ([]byte, error)                       { return []byte(`"first"`), nil }
+func (f *first) Restore(state []byte) error                  { f.kept = string(state); return nil }
+func (f *first) HiddenLayers(speculative.Sequence) []int     { f.used["layers"]++; return []int{1} }
+func (f *first) Known(context.Context, []int32) (int, error) { f.used["known"]++; return 0, nil }
 func (f *first) Hidden(_ context.Context, _ int, tokens, _ []int32, s engine.HiddenStates) error {
 	f.used["hidden"]++
 	if s.Rows() != len(tokens) {

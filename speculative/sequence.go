@@ -167,7 +167,7 @@ func (t *cachedSequence) attend(ctx context.Context, all []Attentive, prompt []i
 				t.layers = append(t.layers, k)
 			}
 		}
-		n, err := a.Known(prompt)
+		n, err := a.Known(ctx, prompt)
 		if t.known = min(t.known, n); err == nil {
 			err = t.cut(n)
 		}

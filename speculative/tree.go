@@ -94,7 +94,9 @@ type tree struct {
 func (t *tree) HiddenLayers(target Sequence) []int { return t.model.HiddenLayers(target) }
 
 // Known is part of [Attentive].
-func (t *tree) Known(prompt []int32) (int, error) { return t.model.Known(prompt) }
+func (t *tree) Known(ctx context.Context, prompt []int32) (int, error) {
+	return t.model.Known(ctx, prompt)
+}
 
 // Hidden is part of [Attentive].
 func (t *tree) Hidden(ctx context.Context, position int, tokens, parents []int32, s engine.HiddenStates) error {

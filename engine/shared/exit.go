@@ -149,7 +149,7 @@ func (Unread) Follow(follower) {}
 func (Unread) Await(context.Context, []int32) {}
 
 // Resume has nothing to go on from.
-func (Unread) Resume([]int32, []int32, func() ([]int32, []float32)) ([]int32, []float32) {
+func (Unread) Resume(context.Context, []int32, []int32, func() ([]int32, []float32)) ([]int32, []float32) {
 	return nil, nil
 }
 

@@ -47,7 +47,9 @@ func TestHeadsGoOnFromTheSameText(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		next, rest = s.Resume(before, tokens, func() ([]int32, []float32) { return text[40:43], states[40*width : 43*width] })
+		next, rest = s.Resume(t.Context(), before, tokens, func() ([]int32, []float32) {
+			return text[40:43], states[40*width : 43*width]
+		})
 		return s, next, rest
 	}
 	first, _, _ := begin("", text[:1], text[1:])
@@ -114,7 +116,7 @@ func TestHeadsGoOnFromTheSameText(t *testing.T) {
 	if err := used.Truncate(0); err != nil {
 		t.Fatal(err)
 	}
-	used.Resume(text[:1], text[1:], nil)
+	used.Resume(t.Context(), text[:1], text[1:], nil)
 	tree()
 	if !slices.Equal(used.Tokens(), text[1:1+used.Len()]) || used.Len() == 0 {
 		t.Errorf("tokens %d of a text that is gone on with, after a draft", used.Tokens())
@@ -125,7 +127,7 @@ func TestHeadsGoOnFromTheSameText(t *testing.T) {
 	used.Close()
 	s := sharedSession(t, c)
 	read(s, 1)
-	if next, _ := s.Resume(text[:1], text[1:], nil); next != nil || s.Len() != 1 || s.Reused() != 0 {
+	if next, _ := s.Resume(t.Context(), text[:1], text[1:], nil); next != nil || s.Len() != 1 || s.Reused() != 0 {
 		t.Errorf("%d tokens, %d of them reused, in a sequence that has begun", s.Len(), s.Reused())
 	}
 	s.Close()
@@ -164,13 +166,13 @@ func TestAwaitOfOneThatWaitedForItsPlace(t *testing.T) {
 	older, other := begin(), begin()
 	older.Await(ctx, text)
 	older.Await(ctx, text)
-	older.Resume(text[:1], text[1:], none)
+	older.Resume(t.Context(), text[:1], text[1:], none)
 	opened, read := make(chan *Session), make(chan *Session)
 	go func() {
 		s := begin()
 		opened <- s
 		s.Await(ctx, text)
-		s.Resume(text[:1], text[1:], none)
+		s.Resume(t.Context(), text[:1], text[1:], none)
 		read <- s
 	}()
 	for c.Stats().Waiting == 0 {

@@ -251,7 +251,9 @@ func (c *Scheduler) readers() {
 // and is kept for others when it is closed; Len says how far it has got. If that is all of the other one, Resume
 // returns what that one had of its text beyond it: states that a pass of the target gave for tokens, which may differ
 // from those of this text. When the session is closed, its owner's unread is asked for such tokens and states.
-func (s *Session) Resume(before, tokens []int32, unread func() ([]int32, []float32)) (next []int32, states []float32) {
+// ctx ends the search in a store, without an error.
+func (s *Session) Resume(ctx context.Context, before, tokens []int32, unread func() ([]int32, []float32)) (
+	next []int32, states []float32) {
 	c := s.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -265,7 +267,7 @@ func (s *Session) Resume(before, tokens []int32, unread func() ([]int32, []float
 	if !c.shareable(s) {
 		return nil, nil
 	}
-	c.recall(c.ctx, s, tokens)
+	c.recall(ctx, s, tokens)
 	if c.closed {
 		return nil, nil
 	}

@@ -145,7 +145,7 @@ func TestHeadsAreSavedAndLoaded(t *testing.T) {
 	left := func() ([]int32, []float32) { return text[40:43], states[40*width : 43*width] }
 	c := New(head, Options{CacheBytes: 1 << 30})
 	s := sharedSession(t, c)
-	s.Resume(text[:1], text[1:], left)
+	s.Resume(t.Context(), text[:1], text[1:], left)
 	g := engine.Segment{Tokens: text[1:41], States: states[:40*width], FromTarget: true, Logits: engine.Last}
 	if _, err := s.EvalSegment(t.Context(), g); err != nil {
 		t.Fatal(err)
@@ -164,7 +164,7 @@ func TestHeadsAreSavedAndLoaded(t *testing.T) {
 		}
 	})
 	s = sharedSession(t, d)
-	next, rest := s.Resume(text[:1], text[1:], left)
+	next, rest := s.Resume(t.Context(), text[:1], text[1:], left)
 	if s.Len() != 40 || !slices.Equal(next, text[40:43]) || !slices.Equal(rest, states[40*width:43*width]) {
 		t.Errorf("%d tokens, and %d with %d numbers", s.Len(), next, len(rest))
 	}

@@ -148,14 +148,19 @@ func TestHeadsGoOnFromWhatIsStored(t *testing.T) {
 	want := read(sharedSession(t, plain), 60)
 	plain.Close()
 	dir := t.TempDir()
-	for run := range 3 {
+	for run := range 4 {
 		c := kept(t, head, dir, "head")
 		s := sharedSession(t, c)
 		before, had := text[:1], 40
-		if run == 2 {
+		ctx, cancel := context.WithCancel(t.Context())
+		switch run {
+		case 2:
 			before, had = text[1:2], 0
+		case 3: // whoever asks has gone
+			cancel()
+			had = 0
 		}
-		next, rest := s.Resume(before, text[1:], func() ([]int32, []float32) {
+		next, rest := s.Resume(ctx, before, text[1:], func() ([]int32, []float32) {
 			return text[40:43], states[40*width : 43*width]
 		})
 		if run == 0 {
@@ -169,6 +174,7 @@ func TestHeadsGoOnFromWhatIsStored(t *testing.T) {
 		}
 		s.Close()
 		c.Close()
+		cancel()
 	}
 }
 
