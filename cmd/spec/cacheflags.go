@@ -2,7 +2,6 @@ package main
 
 import (
 	"math"
-	"slices"
 
 	"github.com/specgo/spec/tensor"
 )
@@ -67,49 +66,3 @@ func bytesPerValue(kv string) float64 {
 	}
 	return float64(tensor.KVShape{Layers: 1, Heads: 1, HeadDim: 32, Type: t}.SlotBytes()) / 64
 }
-
-// ignoredRows are flags of llama.cpp that choose hardware, memory mapping or batch sizes, which there is no choice of
-// here. They are accepted so that scripts keep running.
-func ignoredRows() []flag {
-	list := append(ignored("", "--mlock", "--no-mmap", "--mmap", "--no-perf", "--perf", "--no-warmup", "--log-disable",
-		"-nkvo, --no-kv-offload"), ignored("VALUE", "-ngl, --gpu-layers, --n-gpu-layers",
-		"-ngld, --gpu-layers-draft, --n-gpu-layers-draft", "-b, --batch-size", "-ub, --ubatch-size",
-		"-tb, --threads-batch", "-dev, --device", "-sm, --split-mode", "-mg, --main-gpu")...)
-	flash := ignored("VALUE", "-fa, --flash-attn")
-	flash[0].optional = true
-	flash[0].values = []string{"on", "off", "auto", "enabled", "disabled", "true", "false", "1", "0"}
-	return append(list, flash...)
-}
-
-// refusedFlags are flags of llama.cpp that ask for what is not done here, where a similar name would mislead, with the
-// reason.
-var refusedFlags = map[string]string{
-	"context-shift": "what is computed of a text cut in its middle is not what the model says of the rest; " +
-		"--when-full drop shortens a prompt and computes it again, and an answer that fills the context ends with length",
-}
-
-// ignoredModes are flags of llama.cpp that choose how a terminal is used.
-func ignoredModes() []flag { return ignored("", "-no-cnv, --no-conversation", "--simple-io") }
-
-// ignoredByServers are flags of llama.cpp's server that choose what is always so here; of its connections, those that
-// other commands do not have.
-func ignoredByServers(connections bool) []flag {
-	list := ignored("", "--jinja", "--embedding, --embeddings", "-cb, --cont-batching", "-nocb, --no-cont-batching",
-		"--no-context-shift", "-kvu, --kv-unified", "--swa-full", "--cache-prompt", "--no-mmproj")
-	if connections {
-		list = append(append(list, ignored("", "--metrics", "--slots", "--props")...),
-			ignored("N", "--threads-http")...)
-	}
-	return list
-}
-
-func ignored(arg string, all ...string) (list []flag) {
-	nothing := func(string) error { return nil }
-	for _, n := range all {
-		list = append(list, flag{names: names(n), arg: arg, help: "without effect", ignored: true, set: nothing})
-	}
-	return list
-}
-
-// withoutEffect is the group of ignored flags.
-func withoutEffect(lists ...[]flag) group { return group{"without effect", slices.Concat(lists...)} }

@@ -77,6 +77,9 @@ type chatFlags struct {
 	conversation, singleTurn bool
 	system                   string
 	systemGiven              bool
+	systemFile, systemText   string // of --system-prompt-file, and what it holds
+	reasoning                string // on, off, auto; "": as the template has it
+	budget                   int    // most tokens of reasoning; 0: any number
 	template, templateFile   string
 	variables                map[string]any
 	whenFull                 string // "" is to ask on a terminal, else to stop
@@ -97,6 +100,8 @@ func (f *chatFlags) check(g *generate) error {
 	switch {
 	case f.template != "" && f.templateFile != "":
 		return usagef("--chat-template and --chat-template-file exclude each other")
+	case f.systemGiven && f.systemFile != "":
+		return usagef("--system-prompt and --system-prompt-file exclude each other")
 	case !f.conversation && (f.systemGiven || f.template != "" || f.templateFile != "" || f.history != "" ||
 		f.variables != nil):
 		return usagef("-sys, --chat-template and --load need a conversation: -cnv, or spec chat")
@@ -120,7 +125,8 @@ func (f *chatFlags) only() string {
 	for _, x := range []struct {
 		name  string
 		given bool
-	}{{"-st", f.singleTurn}, {"--when-full", f.whenFull != ""}, {"--hide-reasoning", f.hideReasoning},
+	}{{"-st", f.singleTurn}, {"--system-prompt-file", f.systemFile != ""}, {"--reasoning", f.reasoning != ""},
+		{"--reasoning-budget", f.budget > 0}, {"--when-full", f.whenFull != ""}, {"--hide-reasoning", f.hideReasoning},
 		{"--color-drafts", f.colorDrafts}, {"--history", f.typedHistory != ""}} {
 		if x.given {
 			return x.name
@@ -150,20 +156,26 @@ func (f *chatFlags) templateSource(m *engine.Model, name string) (source string,
 		}
 		return source, nil, nil
 	}
-	const longest = 1 << 20 // bytes
-	info, err := os.Stat(file)
+	text, err := smallFile(file, "a chat template")
 	if err != nil && f.templateFile == "" && errors.Is(err, os.ErrNotExist) {
 		return "", nil, fmt.Errorf("--chat-template %s: neither a file nor one of %s", shown(file),
 			strings.Join(chat.BuiltinNames(), ", "))
 	}
+	return text, nil, err
+}
+
+// smallFile reads a file that a flag names; what says what it is.
+func smallFile(file, what string) (text string, err error) {
+	const longest = 1 << 20 // bytes
+	info, err := os.Stat(file)
 	if err != nil {
-		return "", nil, err
+		return "", err
 	}
 	if !info.Mode().IsRegular() || info.Size() > longest {
-		return "", nil, fmt.Errorf("%s: a chat template must be a regular file of at most %d bytes", file, longest)
+		return "", fmt.Errorf("%s: %s must be a regular file of at most %d bytes", file, what, longest)
 	}
 	data, err := os.ReadFile(file)
-	return string(data), nil, err
+	return string(data), err
 }
 
 // converse runs a conversation.
@@ -212,6 +224,8 @@ func (g *generate) converse(ctx context.Context, p *program) (err error) {
 			system = unescape(system)
 		}
 		d.setSystem(system)
+	} else if g.systemFile != "" {
+		d.setSystem(g.systemText)
 	}
 	defer d.edit(ctx, g.typedHistory)()
 	return w.learned.keep(d.run(ctx, first))
@@ -220,6 +234,12 @@ func (g *generate) converse(ctx context.Context, p *program) (err error) {
 // lookAhead refuses what cannot work by the headers of the files, and by what the template's flag names, before weights
 // are read.
 func (g *generate) lookAhead(ctx context.Context, p *program) (err error) {
+	if g.systemFile != "" {
+		if g.systemText, err = smallFile(g.systemFile, "a system message"); err != nil {
+			return err
+		}
+		g.systemText = strings.TrimSuffix(g.systemText, "\n")
+	}
 	if err := g.conversable(g.model); err != nil {
 		return err
 	}

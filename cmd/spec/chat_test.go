@@ -302,6 +302,23 @@ func TestChatFirstMessage(t *testing.T) {
 			t.Errorf("%s --load: %q", line, stderr)
 		}
 	}
+	// A file is taken as it stands, but for the end of its last line.
+	file := filepath.Join(t.TempDir(), "system.txt")
+	write(t, file, "a\\tb\n\n")
+	if _, stderr, _ := spec(t, "/system\n", with(greedyChat, "-sysf", file)...); stderr != "a\\tb\n\n" {
+		t.Errorf("-sysf: %q", stderr)
+	}
+	thinks := "{{ 'yes' if enable_thinking else 'no' if enable_thinking is defined }}"
+	for line, same := range map[string]string{"": "", "-rea on": "yes", "-rea off": "no", "--reasoning-budget 0": "no",
+		"-rea auto": ""} {
+		got, _, _ := spec(t, "b\n", append([]string{"chat", "--chat-template", thinks + "{{ x }}", "--temp", "0", "-n", "8",
+			"--chat-template-kwargs", `{"x": "func"}`}, strings.Fields(line)...)...)
+		want, _, _ := spec(t, "b\n", "chat", "--chat-template", same+"{{ x }}", "--temp", "0", "-n", "8",
+			"--chat-template-kwargs", `{"x": "func"}`)
+		if got != want || got == "" {
+			t.Errorf("%s: %q, want %q", line, got, want)
+		}
+	}
 	// A template without a system role: its text goes in front of the first message.
 	bare := `{% for m in messages %}{{ raise_exception("no") if m.role == "system" }}{{ m.content }}{% endfor %}`
 	got, stderr, _ := spec(t, "b\n", "chat", "--chat-template", bare, "-sys", "a", "--temp", "0", "-n", "8")

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"math"
 	"strings"
 
 	"github.com/specgo/spec/chat"
@@ -22,6 +23,8 @@ func (f *chatFlags) rows() []flag {
 			f.system, f.systemGiven = v, true
 			return nil
 		}),
+		fileFlag("-sysf, --system-prompt-file", &f.systemFile, "FILE", "the system message from a file, as it stands there"),
+		reasoningRow(&f.reasoning, ""), reasoningFormatRow(), reasoningBudgetRow(&f.reasoning, &f.budget),
 	}
 	list = append(list, templateRows(&f.template, &f.templateFile)...)
 	list = append(list,
@@ -47,6 +50,41 @@ func (f *chatFlags) rows() []flag {
 		list[i] = list[i].when(func() bool { return f.conversation })
 	}
 	return list
+}
+
+// reasoningRow is --reasoning; where says which answers it is about.
+func reasoningRow(p *string, where string) flag {
+	return choiceFlag("-rea, --reasoning", p, []string{"on", "off", "auto"},
+		"whether answers begin with reasoning"+where+": the template's enable_thinking").or("auto").env("LLAMA_ARG_REASONING")
+}
+
+// reasoningFormatRow is --reasoning-format, of which there is one.
+func reasoningFormatRow() flag {
+	var format string
+	return choiceFlag("--reasoning-format", &format, []string{"auto", "deepseek"},
+		"reasoning is apart from the answer, as always").or("auto").env("LLAMA_ARG_THINK")
+}
+
+// reasoningBudgetRow is --reasoning-budget; most is nil where requests say it.
+func reasoningBudgetRow(reasoning *string, most *int) flag {
+	help := "most tokens of reasoning; 0: as --reasoning off; -1: any number"
+	if most == nil {
+		help = "0: as --reasoning off; -1: any number of tokens of reasoning, or those of a request's thinking_budget"
+	}
+	return valueFlag("--reasoning-budget", "N", help, func(v string) error {
+		n, err := wholeNumber(v, -1, math.MaxInt32)
+		switch {
+		case err != nil:
+			return err
+		case n == 0:
+			*reasoning = "off"
+		case most != nil:
+			*most = max(n, 0)
+		case n > 0:
+			return errors.New("here only 0 and -1; a request says more by thinking_budget")
+		}
+		return nil
+	}).or("-1").env("LLAMA_ARG_THINK_BUDGET")
 }
 
 // fallbackRow offers tools where the chat template does not.

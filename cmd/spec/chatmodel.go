@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 
 	"github.com/specgo/spec/chat"
 	"github.com/specgo/spec/engine"
@@ -30,7 +31,14 @@ func (g *generate) answering(ctx context.Context, p *program, rt *engine.Runtime
 		a.prompts.abort()
 		return a, cmp.Or(errors.Unwrap(err), err)
 	}
-	a.request.Variables = g.variables
+	a.request.Variables, a.request.ThinkingBudget = g.variables, g.budget
+	if _, given := g.variables["enable_thinking"]; !given && (g.reasoning == "on" || g.reasoning == "off") {
+		a.request.Variables = maps.Clone(g.variables)
+		if a.request.Variables == nil {
+			a.request.Variables = map[string]any{}
+		}
+		a.request.Variables["enable_thinking"] = g.reasoning == "on"
+	}
 	return a, nil
 }
 

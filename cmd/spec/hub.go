@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/specgo/spec/hub"
 	"github.com/specgo/spec/internal/terminal"
@@ -18,7 +20,7 @@ var pullCommand = command{
 	usage: "OWNER/NAME[:QUANTIZATION]",
 	about: `Downloads a GGUF model into the cache that Hugging Face's own tools use, and prints its path. Without a quantization it takes Q4_K_M if there is one, else the next best; the name of a file works too. An interrupted download is continued. Checksums are verified.
 
-The environment variables HF_TOKEN (for models that need an account), HF_ENDPOINT (another server), HF_HUB_CACHE and HF_HOME (the folder) are those of Hugging Face's tools.`,
+The environment variables HF_TOKEN (for models that need an account), HF_ENDPOINT (another server), HF_HUB_CACHE and HF_HOME (the folder) and HF_HUB_OFFLINE (1: nothing is downloaded) are those of Hugging Face's tools.`,
 	new: func() job { return &pulling{} },
 }
 
@@ -77,6 +79,9 @@ func download(ctx context.Context, p *program, name string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	if offline(p) {
+		return nil, fmt.Errorf("HF_HUB_OFFLINE is set: %s is not downloaded", shown(name))
+	}
 	c, done, err := hubClient(p, r)
 	if err != nil {
 		return nil, err
@@ -84,6 +89,11 @@ func download(ctx context.Context, p *program, name string) ([]string, error) {
 	defer done()
 	paths, err := c.Pull(ctx, r)
 	return paths, unreached(err)
+}
+
+// offline reports whether Hugging Face's variable forbids connections.
+func offline(p *program) bool {
+	return slices.Contains([]string{"1", "ON", "YES", "TRUE"}, strings.ToUpper(p.env("HF_HUB_OFFLINE")))
 }
 
 // unreached adds to the error of a Hub to which there is no connection what to do instead.
@@ -100,7 +110,8 @@ func hubClient(p *program, r hub.Reference) (c *hub.Client, done func(), err err
 	if err != nil {
 		return nil, nil, err
 	}
-	c = &hub.Client{Cache: cache, Endpoint: p.env("HF_ENDPOINT"), Token: p.env("HF_TOKEN"), Download: true}
+	c = &hub.Client{Cache: cache, Endpoint: p.env("HF_ENDPOINT"), Token: p.env("HF_TOKEN"),
+		Download: !offline(p)}
 	bar := terminal.NewBar(p.stderr, r.Repo())
 	if bar == nil {
 		return c, func() {}, nil

@@ -93,7 +93,7 @@ func draftRow(help string, add func(string)) flag {
 }
 
 func draftHubRow(help string, add func(string)) flag {
-	return hubFlag("-hfd, -hfrd, --hf-repo-draft", add, help).
+	return hubFlag("-hfd, -hfrd, --hf-repo-draft, --spec-draft-hf", add, help).
 		env("LLAMA_ARG_SPEC_DRAFT_HF_REPO", "LLAMA_ARG_HFD_REPO").of(fieldDraft)
 }
 

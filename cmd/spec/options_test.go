@@ -114,6 +114,9 @@ func TestGenerateOptions(t *testing.T) {
 		"-ngl 99 -fa on --mlock":              func(g *generate) {},
 		"-fa --no-mmap -b 512 -ub 8":          func(g *generate) {},
 		"-no-cnv --no-perf -ngld 99":          func(g *generate) {},
+		"-ot exps=CPU -ncmoe 9 -cmoe -ts 1,1": func(g *generate) {},
+		"-td 2 --prio 2 -C ff -fit off -lv 3": func(g *generate) {},
+		"--no-repack --log-colors -ctkd q8_0": func(g *generate) {},
 	} {
 		want := *newGenerate()
 		change(&want)

@@ -78,7 +78,7 @@ func presetRows(one *servedModels, m *preset) (list []flag) {
 			list = append(list, f)
 		}
 	}
-	return list
+	return append(append(list, ignoredRows()...), ignoredByServers(false)...)
 }
 
 // presets are the models of a file's sections; nil: there is no file.

@@ -203,9 +203,8 @@ func (s *answers) templateRows() []flag {
 		switchFlag("--no-jinja", &s.noTemplates, true,
 			"chatml for models whose files have no template; other templates are executed as always").
 			env("LLAMA_ARG_NO_JINJA"),
-		choiceFlag("-rea, --reasoning", &s.reasoning, []string{"on", "off", "auto"},
-			"whether answers begin with reasoning where a request does not say: the template's enable_thinking").or("auto").
-			env("LLAMA_ARG_REASONING"))
+		reasoningRow(&s.reasoning, " where a request does not say"), reasoningFormatRow(),
+		reasoningBudgetRow(&s.reasoning, nil))
 }
 
 // rows are how requests are answered that do not say so themselves.

@@ -1,0 +1,114 @@
+package main
+
+import "slices"
+
+// Flags of llama.cpp that have no effect here, and those that are refused with a reason.
+
+// ignoredSwitches and ignoredValues are flags of llama.cpp that choose hardware, buffers, memory mapping, batch sizes
+// or how its log looks: there is no such choice here. They are accepted so that scripts keep running.
+var (
+	ignoredSwitches = []string{"--mlock", "--no-mmap", "--mmap", "-dio, --direct-io", "-ndio, --no-direct-io", "--no-perf",
+		"--perf", "--no-warmup", "--no-host", "--repack", "-nr, --no-repack", "--op-offload", "--no-op-offload",
+		"-kvo, --kv-offload", "-nkvo, --no-kv-offload", "-cmoe, --cpu-moe",
+		"-cmoed, --cpu-moe-draft, --spec-draft-cpu-moe", "--check-tensors", "-bs, --backend-sampling",
+		"--spec-draft-backend-sampling", "--no-spec-draft-backend-sampling", "--log-disable", "--log-prefix",
+		"--no-log-prefix", "--log-timestamps", "--no-log-timestamps"}
+	ignoredValues = []string{"-ngl, --gpu-layers, --n-gpu-layers",
+		"-ngld, --gpu-layers-draft, --n-gpu-layers-draft, --spec-draft-ngl", "-b, --batch-size", "-ub, --ubatch-size",
+		"-tb, --threads-batch", "-td, --threads-draft, --spec-draft-threads",
+		"-tbd, --threads-batch-draft, --spec-draft-threads-batch", "-dev, --device",
+		"-devd, --device-draft, --spec-draft-device", "-sm, --split-mode", "-ts, --tensor-split", "-mg, --main-gpu",
+		"-ot, --override-tensor", "-otd, --override-tensor-draft, --spec-draft-override-tensor", "-ncmoe, --n-cpu-moe",
+		"-ncmoed, --n-cpu-moe-draft, --spec-draft-n-cpu-moe, --spec-draft-ncmoe", "-lm, --load-mode", "-fit, --fit",
+		"-fitt, --fit-target", "-fitc, --fit-ctx", "-dt, --defrag-thold", "-C, --cpu-mask", "-Cr, --cpu-range",
+		"--cpu-strict", "--prio", "--poll", "-Cb, --cpu-mask-batch", "-Crb, --cpu-range-batch", "--cpu-strict-batch",
+		"--prio-batch", "--poll-batch", "-ctkd, --cache-type-k-draft, --spec-draft-type-k",
+		"-ctvd, --cache-type-v-draft, --spec-draft-type-v", "--draft-p-split, --spec-draft-p-split",
+		"-lv, --verbosity, --log-verbosity"}
+	ignoredBySwitch = map[string][]string{ // those whose value may be left out, with the values that they take
+		"-fa, --flash-attn": {"on", "off", "auto", "enabled", "disabled", "true", "false", "1", "0"},
+		"--log-colors":      {"on", "off", "auto"},
+	}
+)
+
+// ignoredRows are those of every command that opens a model.
+func ignoredRows() []flag {
+	list := append(ignored("", ignoredSwitches...), ignored("VALUE", ignoredValues...)...)
+	for _, n := range []string{"-fa, --flash-attn", "--log-colors"} {
+		f := ignored("VALUE", n)[0]
+		f.optional, f.values = true, ignoredBySwitch[n]
+		list = append(list, f)
+	}
+	return list
+}
+
+// refusedFlags are flags of llama.cpp that ask for what is not done here, with the reason: where a similar name would
+// mislead, or where there is something else to do.
+var refusedFlags = func() map[string]string {
+	all := map[string]string{
+		"context-shift": "what is computed of a text cut in its middle is not what the model says of the rest; " +
+			"--when-full drop shortens a prompt and computes it again, and an answer that fills the context ends with length",
+		"hf-token": "a command line can be read by other users; the environment variable HF_TOKEN has the token",
+		"offline": "a model that is in the cache is opened without a connection; the environment variable HF_HUB_OFFLINE=1 " +
+			"forbids downloads",
+		"hf-file":     "-hf OWNER/NAME:FILE takes the name of a file",
+		"model-url":   "spec run URL opens a model of the Hub by its address",
+		"docker-repo": "models are downloaded from the Hugging Face Hub alone",
+		"log-file":    "the log is on standard error, which a shell writes to a file",
+		"rpc":         "a model runs on one machine; docs/CLUSTER.md has what several do together",
+	}
+	for reason, names := range map[string][]string{
+		"images, audio and video are not read; a model's text part runs without its projector": {"mmproj", "mm",
+			"mmproj-url", "mmu", "image", "audio", "video", "media-path"},
+		"control vectors are not applied": {"control-vector", "control-vector-scaled", "control-vector-layer-range"},
+		"the server calls no tools; programs that use it do": {"tools", "agent", "ag", "mcp-servers-config",
+			"mcp-servers-json"},
+		"--lookup PATH drafts from texts, and --lookup-own from what the server wrote": {"lookup-cache-static", "lcs",
+			"lookup-cache-dynamic", "lcd"},
+		"this sampler is not implemented": {"adaptive-target", "adaptive-decay"},
+		"--rope-scaling yarn reads texts that are longer than the model's context": {"grp-attn-n", "gan", "grp-attn-w",
+			"gaw"},
+		"a chat template writes what stands around messages": {"in-prefix", "in-suffix", "in-prefix-bos"},
+		"spec perplexity computes the perplexity alone": {"hellaswag", "winogrande", "multiple-choice", "kl-divergence",
+			"kl-divergence-base", "save-all-logits"},
+	} {
+		for _, n := range names {
+			all[n] = reason
+		}
+	}
+	for short, name := range map[string]string{"hft": "hf-token", "hff": "hf-file", "mu": "model-url",
+		"dr": "docker-repo"} {
+		all[short] = all[name]
+	}
+	return all
+}()
+
+// ignoredModes are flags of llama.cpp that choose how a terminal is used.
+func ignoredModes() []flag { return ignored("", "-no-cnv, --no-conversation", "--simple-io") }
+
+// ignoredByServers are flags of llama.cpp's server that choose what is always so here, or how it finds and keeps
+// prompts; of its connections, those that other commands do not have.
+func ignoredByServers(connections bool) []flag {
+	list := ignored("", "--jinja", "--embedding, --embeddings", "--rerank, --reranking", "-cb, --cont-batching",
+		"-nocb, --no-cont-batching", "--no-context-shift", "-kvu, --kv-unified", "-no-kvu, --no-kv-unified", "--swa-full",
+		"--cache-prompt", "--cache-idle-slots", "--no-cache-idle-slots", "--no-mmproj")
+	list = append(list, ignored("VALUE", "--cache-reuse", "-sps, --slot-prompt-similarity",
+		"-ctxcp, --ctx-checkpoints, --swa-checkpoints", "-cms, --checkpoint-min-step")...)
+	if connections {
+		list = append(append(list, ignored("", "--metrics", "--slots", "--props", "--webui, --ui")...),
+			ignored("N", "--threads-http")...)
+	}
+	return list
+}
+
+// ignored are flags without effect: arg is what their values are called, "" of switches.
+func ignored(arg string, all ...string) (list []flag) {
+	nothing := func(string) error { return nil }
+	for _, n := range all {
+		list = append(list, flag{names: names(n), arg: arg, help: "without effect", ignored: true, set: nothing})
+	}
+	return list
+}
+
+// withoutEffect is the group of ignored flags.
+func withoutEffect(lists ...[]flag) group { return group{"without effect", slices.Concat(lists...)} }
