@@ -60,6 +60,9 @@ func avx2() Kernels {
 	tilesAVX2(&k)
 	inflatesAVX2(&k)
 	k.Weights[F32].Pass, k.Weights[F16].Pass, k.Weights[BF16].Pass = 6, 6, 6
+	k.floatPanels(F32, f32SideAVX2, 4, 2)
+	k.floatPanels(F16, f16SideAVX2, 4, 2)
+	k.floatPanels(BF16, bf16SideAVX2, 4, 2)
 	k.SumSquares, k.RMSNorm, k.LayerNorm = sumSquaresAVX2, rmsNormAVX2, layerNormAVX2
 	k.Add, k.Blend = addAVX2, blendAVX2
 	k.Exp, k.ExpSum, k.SiLUMul, k.SigmoidMul, k.GELU = expAVX2, expSum256, siluMulAVX2, sigmoidMulAVX2, geluAVX2
@@ -110,6 +113,9 @@ func avx512(vbmi bool) Kernels {
 	k.Weights[F16].MatMul = floatMatMul(f16AVX512, 32, 8)
 	k.Weights[NVFP4].MatMul = k.Weights[F16].MatMul
 	k.Weights[BF16].MatMul = floatMatMul(bf16AVX512, 32, 8)
+	k.floatPanels(F32, f32SideAVX512, 4, 4, 2, 2, 2, 2, 2)
+	k.floatPanels(F16, f16SideAVX512, 4, 4, 2, 2, 2, 2, 2)
+	k.floatPanels(BF16, bf16SideAVX512, 4, 4, 2, 2, 2, 2, 2)
 	integerAVX512(&k)
 	shareQ4_0(&k)
 	noTiles(&k)

@@ -114,6 +114,12 @@ type WeightKernels struct {
 	// MatMul where arithmetic is the limit; it reads two streams of weights.
 	MatMulPair MatMul
 
+	// MatMulPanels, where it is not nil, is MatMul for count consecutive panels and at most PanelsTokens tokens:
+	// out[t*stride+p*PanelRows+r]. It is faster than MatMul where one panel's sums wait for each other. It prefetches
+	// weights prefetch.From bytes before it multiplies them, the panels that it reads at once counted together.
+	MatMulPanels func(panels []byte, count int, x *Tile, out []float32, stride int, prefetch Prefetch)
+	PanelsTokens int
+
 	// MatMulTiles, where it is not nil, multiplies panels with several tiles. It is faster than MatMul from TilesFrom
 	// tokens on.
 	MatMulTiles MatMulTiles

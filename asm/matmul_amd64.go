@@ -22,6 +22,57 @@ func blockMatMulPair(f Format, kernel pairKernel) MatMul {
 	}
 }
 
+// sideKernel multiplies k columns, an even number, of panels that begin panel bytes apart with n of a tile's tokens, and
+// adds to out; what is ahead bytes behind the weights is prefetched.
+type sideKernel func(w *byte, panel int, x *float32, k, n, tokens int, out *float32, stride, ahead int)
+
+// sideColumns is the most columns that one call of a sideKernel multiplies: see floatColumns.
+const sideColumns = floatColumns / 4
+
+// floatPanels sets the MatMulPanels of a type of float weights: sides is how many panels the kernel multiplies at once
+// with 1, 2 … tokens.
+func (k *Kernels) floatPanels(f Format, kernel sideKernel, sides ...int) {
+	w := &k.Weights[f]
+	one := w.MatMul
+	w.PanelsTokens = len(sides)
+	w.MatMulPanels = func(panels []byte, count int, x *Tile, out []float32, stride int, prefetch Prefetch) {
+		side, size := sides[x.Tokens-1], f.PanelBytes(x.Cols)
+		done := 0
+		for x.Cols%2 == 0 && done+side <= count {
+			kernel.panels(panels[done*size:][:side*size], side, x, out[done*PanelRows:], stride, prefetch.From/side)
+			done += side
+		}
+		for ; done < count; done++ {
+			one(panels[done*size:][:size], x, out[done*PanelRows:], stride, prefetch)
+		}
+	}
+}
+
+// panels multiplies as many panels as the kernel takes at once. What comes after a panel's end is another one of them:
+// near there what comes after all of them is prefetched.
+func (kernel sideKernel) panels(w []byte, side int, x *Tile, out []float32, stride, ahead int) {
+	n, size := x.Tokens, len(w)/side
+	for t := range n {
+		clear(out[t*stride:][:side*PanelRows])
+	}
+	near := x.Cols - min(x.Cols, ahead/(size/x.Cols))&^1 // the first such column
+	for at, to := 0, 0; at < x.Cols; at = to {
+		if to = min(at+sideColumns, x.Cols); at < near {
+			to = min(to, near)
+		} else if at == near {
+			ahead += (side - 1) * size
+		}
+		kernel.columns(w[at*(size/x.Cols):], size, x.F[at*n:to*n], to-at, n, out, stride, ahead)
+	}
+}
+
+// columns multiplies k columns. It is not inlined: its prologue is a preemption point between calls of the kernel.
+//
+//go:noinline
+func (kernel sideKernel) columns(w []byte, panel int, x []float32, k, n int, out []float32, stride, ahead int) {
+	kernel(&w[0], panel, &x[0], k, n, n, &out[0], stride, ahead)
+}
+
 // integerMatMul makes a MatMul of a kernel of integer weights. of returns the sums of the tile that the type takes.
 func integerMatMul[S any](f Format, kernel superKernel[S], of func(*Tile) []S) MatMul {
 	units, block, perToken := f.BlockWeights(), f.productBlock(), f.sumsPerToken()

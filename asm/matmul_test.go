@@ -58,6 +58,53 @@ func TestMatMul(t *testing.T) {
 	}
 }
 
+// TestMatMulPanels: several panels at once are as each by itself, and nothing else is written.
+func TestMatMulPanels(t *testing.T) {
+	eachSet(t, func(t *testing.T, k, scalar *Kernels) {
+		r := newRand(31)
+		for _, f := range Formats() {
+			several := k.Weights[f].MatMulPanels
+			if several == nil {
+				continue
+			}
+			for tokens := 1; tokens <= k.Weights[f].PanelsTokens; tokens++ {
+				for count := 1; count <= 9; count++ {
+					cols := []int{2, 3, 64, 300, sideTestColumns}[(count+tokens)%5]
+					size := f.PanelBytes(cols)
+					panels := tail[byte](t, count*size)
+					for p := range count {
+						Pack(f, k.Offset, panels[p*size:][:size], randomRows(r, f, PanelRows, cols), PanelRows, cols)
+					}
+					x, _ := newTile(t, k, r, tokens, cols)
+					stride := count*PanelRows + 3
+					got, want := tail[float32](t, (tokens-1)*stride+count*PanelRows), make([]float32, tokens*stride)
+					for i := range got {
+						got[i] = 7
+					}
+					several(panels, count, x, got, stride, Prefetch{From: 8 << 10})
+					for p := range count {
+						scalar.Weights[f].MatMul(panels[p*size:][:size], x, want[p*PanelRows:], stride, Prefetch{})
+					}
+					for i := range tokens {
+						for row := range stride {
+							switch at := i*stride + row; {
+							case row < count*PanelRows && !same(got[at], want[at]):
+								t.Fatalf("%v, %d tokens, %d panels of %d columns: row %d is %g, want %g", f, tokens, count, cols, row,
+									got[at], want[at])
+							case row >= count*PanelRows && at < len(got) && got[at] != 7:
+								t.Fatalf("%v: writes between tokens", f)
+							}
+						}
+					}
+				}
+			}
+		}
+	})
+}
+
+// sideTestColumns is more than a kernel of several panels multiplies in one call, and than is prefetched.
+const sideTestColumns = 2*2048 + 130
+
 func literalQuantize(x []float32) (q []int, d float32) {
 	var amax float32
 	for _, e := range x {

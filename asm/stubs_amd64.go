@@ -832,6 +832,36 @@ func f16AVX512(w *byte, x *float32, k, n, tokens int, out *float32, stride, pref
 //go:noescape
 func bf16AVX512(w *byte, x *float32, k, n, tokens int, out *float32, stride, prefetch, step int)
 
+// f32SideAVX512 is
+//
+//	for t < n, p < [4 4 2 2 2 2 2][n-1], r < 16: // panels are panel bytes apart
+//		for c < k: // k is even
+//			out[t*stride+16*p+r] = fma(w[p][c][r], x[c*tokens+t], out[t*stride+16*p+r])
+//	prefetched: what is ahead bytes behind the weights
+//
+//go:noescape
+func f32SideAVX512(w *byte, panel int, x *float32, k, n, tokens int, out *float32, stride, ahead int)
+
+// f16SideAVX512 is
+//
+//	for t < n, p < [4 4 2 2 2 2 2][n-1], r < 16: // panels are panel bytes apart
+//		for c < k: // k is even
+//			out[t*stride+16*p+r] = fma(w[p][c][r], x[c*tokens+t], out[t*stride+16*p+r])
+//	prefetched: what is ahead bytes behind the weights
+//
+//go:noescape
+func f16SideAVX512(w *byte, panel int, x *float32, k, n, tokens int, out *float32, stride, ahead int)
+
+// bf16SideAVX512 is
+//
+//	for t < n, p < [4 4 2 2 2 2 2][n-1], r < 16: // panels are panel bytes apart
+//		for c < k: // k is even
+//			out[t*stride+16*p+r] = fma(w[p][c][r], x[c*tokens+t], out[t*stride+16*p+r])
+//	prefetched: what is ahead bytes behind the weights
+//
+//go:noescape
+func bf16SideAVX512(w *byte, panel int, x *float32, k, n, tokens int, out *float32, stride, ahead int)
+
 // f32AVX2 is
 //
 //	for t < n, r < 16:
@@ -858,6 +888,36 @@ func f16AVX2(w *byte, x *float32, k, n, tokens int, out *float32, stride, prefet
 //
 //go:noescape
 func bf16AVX2(w *byte, x *float32, k, n, tokens int, out *float32, stride, prefetch, step int)
+
+// f32SideAVX2 is
+//
+//	for t < n, p < [4 2][n-1], r < 16: // panels are panel bytes apart
+//		for c < k: // k is even
+//			out[t*stride+16*p+r] = fma(w[p][c][r], x[c*tokens+t], out[t*stride+16*p+r])
+//	prefetched: what is ahead bytes behind the weights
+//
+//go:noescape
+func f32SideAVX2(w *byte, panel int, x *float32, k, n, tokens int, out *float32, stride, ahead int)
+
+// f16SideAVX2 is
+//
+//	for t < n, p < [4 2][n-1], r < 16: // panels are panel bytes apart
+//		for c < k: // k is even
+//			out[t*stride+16*p+r] = fma(w[p][c][r], x[c*tokens+t], out[t*stride+16*p+r])
+//	prefetched: what is ahead bytes behind the weights
+//
+//go:noescape
+func f16SideAVX2(w *byte, panel int, x *float32, k, n, tokens int, out *float32, stride, ahead int)
+
+// bf16SideAVX2 is
+//
+//	for t < n, p < [4 2][n-1], r < 16: // panels are panel bytes apart
+//		for c < k: // k is even
+//			out[t*stride+16*p+r] = fma(w[p][c][r], x[c*tokens+t], out[t*stride+16*p+r])
+//	prefetched: what is ahead bytes behind the weights
+//
+//go:noescape
+func bf16SideAVX2(w *byte, panel int, x *float32, k, n, tokens int, out *float32, stride, ahead int)
 
 // scoresF16AVX512 is
 //

@@ -332,9 +332,14 @@ func (j *matmulJob) kernel(worker int, w *Matrix, panel, count int, x *tokenTile
 	}
 	one, two := k.Weights[w.t].MatMul, k.Weights[w.t].MatMulPair
 	if j.onePass(w, tiles) {
+		ahead := asm.Prefetch{From: prefetchDistance, Step: w.step}
+		if several := k.Weights[w.t].MatMulPanels; several != nil && x.tokens <= k.Weights[w.t].PanelsTokens {
+			several(w.panelData(panel, count), count, &tiles[0], out, stride, ahead)
+			safepoint()
+			return
+		}
 		for p := range count {
-			one(w.panelData(panel+p, 1), &tiles[0], out[p*asm.PanelRows:], stride,
-				asm.Prefetch{From: prefetchDistance, Step: w.step})
+			one(w.panelData(panel+p, 1), &tiles[0], out[p*asm.PanelRows:], stride, ahead)
 			safepoint()
 		}
 		return

@@ -5,6 +5,11 @@ import "fmt"
 // The Go loops that become the comments of the kernels' declarations. r is a row of the panel, t a token; acc begins at
 // 0 and ends in out[t*stride+r].
 
+const sideDoc = `for t < n, p < %v[n-1], r < 16: // panels are panel bytes apart
+	for c < k: // k is even
+		out[t*stride+16*p+r] = fma(w[p][c][r], x[c*tokens+t], out[t*stride+16*p+r])
+prefetched: what is ahead bytes behind the weights`
+
 const floatDoc = `for t < n, r < 16:
 	acc := out[t*stride+r]
 	for j < k: acc = fma(float32(w[j][r]), x[j][t], acc)`

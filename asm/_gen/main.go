@@ -15,7 +15,7 @@
 //     scaled. Start with type_q8_0.go.
 //   - nest512.go (AVX-512), matmulpair512.go (two panels), nest256.go (AVX2, AVX-VNNI), expand256.go (AVX2, several
 //     tiles): the loop nests of products with integer weights. tileamx.go (AMX, many tokens). matmulfloat.go: with
-//     float weights.
+//     float weights; matmulfloatside.go: several panels of them at once.
 //   - attention.go, transpose.go, norm.go, quantize.go, noise.go, scan.go, stream.go, rates.go, bench.go: the other
 //     kernels for amd64.
 //   - neonnest.go, neonplan.go, neonsums.go, neonscale.go, neonunpack.go, neontypes.go, neonq8.go: the loop nest for
@@ -48,8 +48,8 @@ var outputs = []output{
 	{"inflate_avx2_amd64.s", inflateKernels},
 	{"inflate_avx512_amd64.s", func(f *file) { f.inflateNVFP4(avx512) }},
 	{"inflate_avx512vbmi_amd64.s", inflateKernels512},
-	{"matmulfloat_avx512_amd64.s", func(f *file) { matmulFloat(f, avx512) }},
-	{"matmulfloat_avx2_amd64.s", func(f *file) { matmulFloat(f, avx2) }},
+	{"matmulfloat_avx512_amd64.s", func(f *file) { matmulFloat(f, avx512); matmulFloatSide(f, avx512) }},
+	{"matmulfloat_avx2_amd64.s", func(f *file) { matmulFloat(f, avx2); matmulFloatSide(f, avx2) }},
 	{"scores_avx512_amd64.s", func(f *file) { scoresKernel(f, avx512) }},
 	{"scores_avx2_amd64.s", func(f *file) { scoresKernel(f, avx2) }},
 	{"values_avx512_amd64.s", func(f *file) { valuesKernel(f, avx512) }},
