@@ -61,14 +61,15 @@ type completed struct {
 	name, does string
 	words      []string // that an operand may be
 	files      bool     // an operand may be a file
-	flags      []flag
+	flags      []flag   // that have an effect
 }
 
 func completions() (list []completed) {
 	var names []string
 	for _, c := range commands() {
 		j := c.new()
-		one := completed{name: c.name, does: c.does, flags: append(flagsOf(j.flags()), commonRows()...)}
+		one := completed{name: c.name, does: c.does}
+		one.flags = slices.DeleteFunc(append(flagsOf(j.flags()), commonRows()...), func(f flag) bool { return f.ignored })
 		_, one.files = j.(operandTaker)
 		if w, ok := j.(wording); ok {
 			one.words = w.words()
@@ -101,8 +102,6 @@ const (
 func (f *flag) path() string {
 	arg, _, _ := strings.Cut(f.arg, ",")
 	switch arg = strings.TrimRight(arg, "["); {
-	case f.ignored:
-		return anyName
 	case arg == "DIR":
 		return aFolder
 	case arg == "IN", arg == "OUT", arg == "PATH", strings.Contains(arg, "FILE"):

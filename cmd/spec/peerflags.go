@@ -19,7 +19,7 @@ var (
 		"-tbd, --threads-batch-draft, --spec-draft-threads-batch", "-dev, --device",
 		"-devd, --device-draft, --spec-draft-device", "-sm, --split-mode", "-ts, --tensor-split", "-mg, --main-gpu",
 		"-ot, --override-tensor", "-otd, --override-tensor-draft, --spec-draft-override-tensor", "-ncmoe, --n-cpu-moe",
-		"-ncmoed, --n-cpu-moe-draft, --spec-draft-n-cpu-moe, --spec-draft-ncmoe", "-lm, --load-mode", "-fit, --fit",
+		"-ncmoed, --n-cpu-moe-draft, --spec-draft-n-cpu-moe, --spec-draft-ncmoe", "-lm, --load-mode", "--fit",
 		"-fitt, --fit-target", "-fitc, --fit-ctx", "-dt, --defrag-thold", "-C, --cpu-mask", "-Cr, --cpu-range",
 		"--cpu-strict", "--prio", "--poll", "-Cb, --cpu-mask-batch", "-Crb, --cpu-range-batch", "--cpu-strict-batch",
 		"--prio-batch", "--poll-batch", "-ctkd, --cache-type-k-draft, --spec-draft-type-k",
