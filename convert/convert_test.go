@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/internal/testkit"
@@ -614,6 +615,33 @@ func TestSentencePiece(t *testing.T) {
 	good := sentencePieceFile(2, "a", "b")
 	for n := range len(good) {
 		parseSentencePiece(good[:n], true) // no panic
+	}
+}
+
+// TestSpacesOfUserDefinedTokens: Gemma's vocabulary has tokens for runs of spaces, which its files spell with marks.
+// They are spaces in a text.
+func TestSpacesOfUserDefinedTokens(t *testing.T) {
+	s, config := llamaSource(t, "LlamaForCausalLM")
+	if err := os.Remove(filepath.Join(s.dir, "tokenizer.json")); err != nil {
+		t.Fatal(err)
+	}
+	s.file("tokenizer.model", string(sentencePieceFile(2, "▁", "<unk>", "<s>", "▁▁", "x", "<0x41>")))
+	s.file("tokenizer_config.json", map[string]any{"bos_token": "<s>", "added_tokens_decoder": map[string]addedToken{
+		"259": {Content: "▁▁▁"}}})
+	config["eos_token_id"] = 2
+	s.file("config.json", config)
+	s.weights()
+	f, _ := converted(t, s.dir, Options{Type: "f32"})
+	tok, err := engine.ReadTokenizer(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := tok.Encode("x  x   x", bpe.EncodeOptions{})
+	if !slices.Equal(ids, []int32{4, 3, 4, 259, 4}) {
+		t.Errorf("ids %v", ids)
+	}
+	if got := tok.Decode(ids); got != "x  x   x" {
+		t.Errorf("%q", got)
 	}
 }
 

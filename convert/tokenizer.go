@@ -82,6 +82,9 @@ func readTokenizer(dir string, b *builder) ([]gguf.KV, error) {
 			return nil, err
 		}
 	}
+	if w.model == "llama" {
+		w.spellSpaces()
+	}
 	if w.note != "" {
 		b.note("%s", w.note)
 	}
@@ -178,6 +181,16 @@ func readTokenizer(dir string, b *builder) ([]gguf.KV, error) {
 		kvs = append(kvs, gguf.KV{Key: "tokenizer.chat_template", Value: settings.template})
 	}
 	return kvs, nil
+}
+
+// spellSpaces writes the marks for spaces in user-defined tokens as spaces: such tokens are found in a text as it is,
+// before its spaces become marks, and are written as they are.
+func (w *words) spellSpaces() {
+	for id, typ := range w.types {
+		if typ == typeUser {
+			w.tokens[id] = strings.ReplaceAll(w.tokens[id], "▁", " ")
+		}
+	}
 }
 
 // cut drops the tokens from id n on, and returns the first of them that has a text; "" if there is none.
