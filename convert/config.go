@@ -97,6 +97,19 @@ func (c *config) integer(key string) int {
 	return int(x)
 }
 
+// mostLayers bounds the blocks of a model: for each of them there is a list of tensors before one of them is looked at.
+const mostLayers = 1 << 12
+
+// layers is a number of blocks.
+func (c *config) layers(key string) int {
+	n := c.integer(key)
+	if n > mostLayers {
+		c.fail(key, "%d blocks, %d are the most", n, mostLayers)
+		return 1
+	}
+	return n
+}
+
 func (c *config) integerOr(key string, absent int) int {
 	if !c.has(key) {
 		return absent

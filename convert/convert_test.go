@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -460,6 +461,35 @@ func TestRefused(t *testing.T) {
 	}
 	if err := m.Write(context.Background(), &b, Options{Type: "q3_9"}); err == nil {
 		t.Error("type q3_9")
+	}
+}
+
+// TestHostileShapes: sizes that no weights have are refused before memory is taken for them, and heads whose rows would
+// not be found.
+func TestHostileShapes(t *testing.T) {
+	for name, c := range map[string]struct {
+		class string
+		set   map[string]any
+		want  []string
+	}{
+		"blocks": {"LlamaForCausalLM", map[string]any{"num_hidden_layers": 1 << 20},
+			[]string{"num_hidden_layers", "1048576"}},
+		"heads": {"LlamaForCausalLM", map[string]any{"num_attention_heads": largest, "num_key_value_heads": largest,
+			"head_dim": largest}, []string{"num_attention_heads", "16777216 heads of 16777216"}},
+		"odd heads": {"LlamaForCausalLM", map[string]any{"head_dim": 3}, []string{"head_dim", "heads of 3 numbers"}},
+		"three of 8": {"GPTNeoXForCausalLM", map[string]any{"num_attention_heads": 3},
+			[]string{"num_attention_heads", "3 heads"}},
+	} {
+		s, config := llamaSource(t, c.class)
+		maps.Copy(config, c.set)
+		if c.set["head_dim"] == 3 {
+			for matrix, shape := range map[string][]int{"q": {6, 8}, "k": {3, 8}, "v": {3, 8}, "o": {8, 6}} {
+				s.tensors["model.layers.0.self_attn."+matrix+"_proj.weight"] = shape
+			}
+		}
+		s.file("config.json", config)
+		s.weights()
+		s.refused(name, c.want)
 	}
 }
 

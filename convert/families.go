@@ -63,12 +63,21 @@ func (b *builder) llamaLike(o options) {
 	c := b.config
 	b.size("context_length", c.integer("max_position_embeddings"))
 	width, heads := c.integer("hidden_size"), c.integer("num_attention_heads")
-	layers, feedForward := c.integer("num_hidden_layers"), c.integer("intermediate_size")
+	layers, feedForward := c.layers("num_hidden_layers"), c.integer("intermediate_size")
 	kvHeads := c.integerOr("num_key_value_heads", heads)
 	if width%heads != 0 && !c.has("head_dim") || heads%kvHeads != 0 {
 		c.fail("num_attention_heads", "%d heads, %d of keys, for a hidden size of %d", heads, kvHeads, width)
 	}
 	head := c.integerOr("head_dim", width/heads)
+	switch {
+	case head%2 != 0:
+		c.fail(c.first("head_dim", "num_attention_heads"), "heads of %d numbers cannot be rotated in pairs", head)
+	case int64(heads)*int64(head) > largest:
+		c.fail("num_attention_heads", "%d heads of %d numbers, %d are the most in all", heads, head, largest)
+	}
+	if *c.err != nil {
+		return
+	}
 	b.size("embedding_length", width)
 	b.size("block_count", layers)
 	b.size("feed_forward_length", feedForward)
@@ -89,6 +98,10 @@ func (b *builder) llamaLike(o options) {
 	b.window(o)
 	b.rotation(head)
 
+	var orderQ, orderK []int
+	if o.interleave {
+		orderQ, orderK = interleaved(heads, head), interleaved(kvHeads, head)
+	}
 	norm := func(to, from string) { b.vector(to+".weight", from+".weight", width, o.addToNorms) }
 	b.matrix("token_embd.weight", "model.embed_tokens.weight", b.vocab, width)
 	for i := range layers {
@@ -104,13 +117,9 @@ func (b *builder) llamaLike(o options) {
 			for _, p := range []struct {
 				name  string
 				heads int
-				turns bool
-			}{{"q", heads, true}, {"k", kvHeads, true}, {"v", kvHeads, false}} {
-				var order []int
-				if o.interleave && p.turns {
-					order = interleaved(p.heads, head)
-				}
-				b.linear(to+"attn_"+p.name, from+"self_attn."+p.name+"_proj", p.heads*head, width, order)
+				order []int
+			}{{"q", heads, orderQ}, {"k", kvHeads, orderK}, {"v", kvHeads, nil}} {
+				b.linear(to+"attn_"+p.name, from+"self_attn."+p.name+"_proj", p.heads*head, width, p.order)
 			}
 			b.linear(to+"ffn_gate", from+"mlp.gate_proj", feedForward, width, nil)
 			b.linear(to+"ffn_up", from+"mlp.up_proj", feedForward, width, nil)
@@ -356,8 +365,9 @@ func phi3(b *builder) {
 func gpt2(b *builder) {
 	c := b.config
 	context, width := c.integer(c.first("n_positions", "n_ctx")), c.integer("n_embd")
-	layers, heads := c.integer("n_layer"), c.integer("n_head")
+	layers, heads := c.layers("n_layer"), c.integer("n_head")
 	feedForward := c.integerOr("n_inner", 4*width)
+	c.headsDivide("n_head", heads, width)
 	b.size("context_length", context)
 	b.size("embedding_length", width)
 	b.size("block_count", layers)
@@ -402,7 +412,11 @@ func gpt2(b *builder) {
 func gptneox(b *builder) {
 	c := b.config
 	width, heads := c.integer("hidden_size"), c.integer("num_attention_heads")
-	layers, feedForward := c.integer("num_hidden_layers"), c.integer("intermediate_size")
+	layers, feedForward := c.layers("num_hidden_layers"), c.integer("intermediate_size")
+	c.headsDivide("num_attention_heads", heads, width)
+	if *c.err != nil {
+		return
+	}
 	b.size("context_length", c.integer("max_position_embeddings"))
 	b.size("embedding_length", width)
 	b.size("block_count", layers)
