@@ -130,8 +130,9 @@ type builder struct {
 	used    map[string]bool // tensors of the source
 	notes   []string
 
-	addBOS  bool // a text begins with BOS unless the tokenizer's files say otherwise
-	unigram bool // the tokenizer may be a unigram one
+	addBOS     bool // a text begins with BOS unless the tokenizer's files say otherwise
+	unigram    bool // the tokenizer may be a unigram one
+	plainWords bool // vocab.json's words are those of GPT-2
 }
 
 func (b *builder) note(format string, args ...any) {

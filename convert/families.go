@@ -364,6 +364,7 @@ func phi3(b *builder) {
 
 func gpt2(b *builder) {
 	c := b.config
+	b.plainWords = true
 	context, width := c.integer(c.first("n_positions", "n_ctx")), c.integer("n_embd")
 	layers, heads := c.layers("n_layer"), c.integer("n_head")
 	feedForward := c.integerOr("n_inner", 4*width)

@@ -50,6 +50,7 @@ const positionsOffset = 2
 
 func opt(b *builder) {
 	c := b.config
+	b.plainWords = true
 	context, width := c.integer("max_position_embeddings"), c.integer("hidden_size")
 	layers, feedForward, heads := c.layers("num_hidden_layers"), c.integer("ffn_dim"), c.integer("num_attention_heads")
 	c.headsDivide("num_attention_heads", heads, width)
@@ -116,6 +117,7 @@ const codegenGroups = 4
 // gptj converts GPT-J and CodeGen. CodeGen has one matrix of queries, values and keys, in groups.
 func (b *builder) gptj(fused bool) {
 	c := b.config
+	b.plainWords = true
 	context, width := c.integer(c.first("n_positions", "n_ctx")), c.integer("n_embd")
 	layers, heads := c.layers("n_layer"), c.integer("n_head")
 	feedForward := c.integerOr("n_inner", 4*width)

@@ -40,6 +40,7 @@ type words struct {
 	squeeze    *bool  // remove_extra_whitespaces
 	charsmap   []byte // of a unigram model
 	pieces     int    // of a unigram model, before tokens were added
+	whole      bool   // words that are tokens are not merged
 	note       string // what is left out; "" if nothing is
 }
 
@@ -58,7 +59,7 @@ func readTokenizer(dir string, b *builder) ([]gguf.KV, error) {
 	if err != nil {
 		return nil, err
 	}
-	w, file, err := readWords(dir, b.unigram)
+	w, file, err := readWords(dir, b)
 	if err != nil {
 		return nil, err
 	}
@@ -213,14 +214,15 @@ func (w *words) cut(n int) (first string) {
 const marks = 16
 
 // check refuses a vocabulary that a model could not be read with, and merges of which many are missing: a token of
-// several characters is the result of a merge, unless the words of the vocabulary are not merged (llama-bpe).
+// several characters is the result of a merge, unless the words of the vocabulary are not merged.
 func (w *words) check() error {
 	c := bpe.Defaults(w.model, w.pre)
 	c.Tokens, c.Types, c.Scores, c.Merges, c.Charsmap = w.tokens, w.types, w.scores, w.merges, w.charsmap
+	c.AddBOS, c.AddEOS, c.AddSEP = false, false, false // their ids are not known yet
 	if _, err := bpe.New(c); err != nil && !errors.Is(err, bpe.ErrUnsupported) {
 		return err
 	}
-	if w.model != "gpt2" || w.pre == "llama-bpe" {
+	if w.model != "gpt2" || w.whole {
 		return nil
 	}
 	made := map[string]bool{}
@@ -493,8 +495,9 @@ func readTokenizerJSON(file string, unigram bool) (*words, error) {
 	if t.Model.Dropout != nil && *t.Model.Dropout != 0 {
 		return fail("model.dropout is not supported")
 	}
-	if n := strings.TrimSpace(string(t.Normalizer)); n != "" && n != "null" && !strings.Contains(n, `"NFC"`) {
-		return fail("normalizer %s is not supported", gguf.Printable(n, 80))
+	composes, err := composition(t.Normalizer)
+	if err != nil {
+		return fail("%v", err)
 	}
 	if t.PreTokenizer == nil {
 		return fail("no pre_tokenizer")
@@ -505,12 +508,18 @@ func readTokenizerJSON(file string, unigram bool) (*words, error) {
 		return fail("pre_tokenizer %s is not known", gguf.Printable(signature, 200))
 	}
 	if t.Model.IgnoreMerges {
-		if pre != "dbrx" {
+		switch pre {
+		case "dbrx":
+			pre = "llama-bpe"
+		case "tekken": // ignores them under this name
+		default:
 			return fail("model.ignore_merges with pre-tokenizer %s is not supported", pre)
 		}
-		pre = "llama-bpe"
 	}
-	w := &words{model: "gpt2", pre: pre, merges: []string{}}
+	w := &words{model: "gpt2", pre: pre, merges: []string{}, whole: t.Model.IgnoreMerges}
+	if composes {
+		w.note = "characters are not composed (NFC), as tokenizer.json has it: GGUF's tokenizers take a text as it is"
+	}
 	if err := w.setVocabulary(vocab); err != nil {
 		return fail("model.vocab: %v", err)
 	}
@@ -535,6 +544,9 @@ func readTokenizerJSON(file string, unigram bool) (*words, error) {
 	if err != nil {
 		return fail("%v", err)
 	}
+	if marks == nil && bpe.Defaults(w.model, w.pre).AddBOS {
+		marks = new([2]string) // nothing is put around a text
+	}
 	if marks != nil {
 		bos, eos := marks[0] != "", marks[1] != ""
 		w.around, w.addBOS = *marks, &bos
@@ -543,6 +555,36 @@ func readTokenizerJSON(file string, unigram bool) (*words, error) {
 		}
 	}
 	return w, nil
+}
+
+// composition reports whether a normalizer composes characters (NFC); it is an error if it does anything else.
+func composition(raw json.RawMessage) (composes bool, err error) {
+	var n *struct {
+		Type  string            `json:"type"`
+		Steps []json.RawMessage `json:"normalizers"`
+	}
+	if len(raw) == 0 {
+		return false, nil
+	}
+	if err := json.Unmarshal(raw, &n); err != nil {
+		return false, fmt.Errorf("normalizer: %w", err)
+	}
+	switch {
+	case n == nil:
+		return false, nil
+	case n.Type == "NFC":
+		return true, nil
+	case n.Type == "Sequence":
+		for _, step := range n.Steps {
+			once, err := composition(step)
+			if err != nil {
+				return false, err
+			}
+			composes = composes || once
+		}
+		return composes, nil
+	}
+	return false, fmt.Errorf("normalizer %s is not supported", gguf.Printable(string(raw), 80))
 }
 
 // setVocabulary sets the tokens of a byte-level vocabulary.
@@ -584,6 +626,9 @@ func templateMarks(raw json.RawMessage) (marks *[2]string, err error) {
 		if marks, err := templateMarks(sub); marks != nil || err != nil {
 			return marks, err
 		}
+	}
+	if p.Type == "BertProcessing" || p.Type == "RobertaProcessing" {
+		return nil, fmt.Errorf("post_processor: %s is not supported", p.Type)
 	}
 	if p.Type != "TemplateProcessing" || len(p.Single) == 0 {
 		return nil, nil

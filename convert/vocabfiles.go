@@ -12,15 +12,21 @@ import (
 )
 
 // readWords reads the first tokenizer file that is in dir, and returns its name.
-func readWords(dir string, unigram bool) (w *words, file string, err error) {
+func readWords(dir string, b *builder) (w *words, file string, err error) {
 	for _, f := range []struct {
 		name string
 		read func(file string) (*words, error)
 	}{
-		{"tokenizer.model", func(file string) (*words, error) { return readSentencePiece(file, unigram) }},
-		{"spiece.model", func(file string) (*words, error) { return readSentencePiece(file, unigram) }},
-		{"tokenizer.json", func(file string) (*words, error) { return readTokenizerJSON(file, unigram) }},
-		{"vocab.json", readVocabulary},
+		{"tokenizer.model", func(file string) (*words, error) { return readSentencePiece(file, b.unigram) }},
+		{"spiece.model", func(file string) (*words, error) { return readSentencePiece(file, b.unigram) }},
+		{"tokenizer.json", func(file string) (*words, error) { return readTokenizerJSON(file, b.unigram) }},
+		{"vocab.json", func(file string) (*words, error) {
+			if !b.plainWords {
+				return nil, fmt.Errorf("%s: no tokenizer.json: vocab.json does not say how a %s model cuts a text into words",
+					dir, b.arch)
+			}
+			return readVocabulary(file)
+		}},
 	} {
 		file = filepath.Join(dir, f.name)
 		if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
