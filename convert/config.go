@@ -84,6 +84,16 @@ func (c *config) numberOr(key string, absent float64) float64 {
 	return c.number(key)
 }
 
+// positive is a number above 0.
+func (c *config) positive(key string) float64 {
+	x := c.number(key)
+	if x <= 0 {
+		c.fail(key, "a number above 0 expected, not %v", x)
+		return 1
+	}
+	return x
+}
+
 // largest size that is believed.
 const largest = 1 << 24
 
@@ -173,9 +183,9 @@ func (c *config) texts(key string) []string {
 	return out
 }
 
-// object is a member that is an object; nil if it is absent.
+// object is a member that is an object; nil if it is absent, also of none.
 func (c *config) object(key string) *config {
-	if !c.has(key) {
+	if c == nil || !c.has(key) {
 		return nil
 	}
 	m, ok := c.values[key].(map[string]any)
@@ -211,7 +221,8 @@ var irrelevant = []string{"architectures", "model_type", "torch_dtype", "dtype",
 	"summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj",
 	"task_specific_params", "problem_type", "id2label", "label2id", "finetuning_task",
 	"_attn_implementation", "_flash_attn_2_enabled", "cache_implementation", "rope_interleaved", "is_llama_config",
-	"tokenizer_class", "language_model_only", "keep_past", "upad_input"}
+	"tokenizer_class", "language_model_only", "keep_past", "upad_input", "_attn_implementation_autoset", "unsloth_fixed",
+	"unsloth_version"}
 
 // rest fails if there is a member that nobody asked for.
 func (c *config) rest() {

@@ -357,7 +357,8 @@ func TestGemmaNorms(t *testing.T) {
 	s.tensors["model.layers.0.post_feedforward_layernorm.weight"] = []int{8}
 	delete(config, "hidden_act")
 	for k, v := range map[string]any{"hidden_activation": "gelu_pytorch_tanh", "attn_logit_softcapping": 50.0,
-		"final_logit_softcapping": 30.0, "sliding_window": 16, "head_dim": 4, "query_pre_attn_scalar": 4} {
+		"final_logit_softcapping": 30.0, "sliding_window": 16, "head_dim": 4, "query_pre_attn_scalar": 4,
+		"tie_word_embeddings": true} {
 		config[k] = v
 	}
 	s.file("config.json", config)

@@ -92,6 +92,7 @@ func (b *builder) llamaLike(o options) {
 		c.must("hidden_act", "this architecture's gate is SiLU", "silu")
 	}
 	c.must("partial_rotary_factor", "only Phi-3 turns a part of each head", 1.0)
+	c.must("use_mrope", "a position is one number in this architecture", false)
 	for _, key := range []string{"attention_bias", "mlp_bias", "qkv_bias"} {
 		c.has(key) // whether there are biases is told by the tensors
 	}
@@ -185,9 +186,13 @@ func (b *builder) window(o options) {
 // rotation writes the keys of RoPE. head is the size of a head.
 func (b *builder) rotation(head int) {
 	c := b.config
-	scaling := c.object("rope_scaling")
-	if p := c.object("rope_parameters"); p != nil { // transformers 5
-		scaling = p
+	scaling := c.rotary()
+	if full := scaling.object("full_attention"); full != nil { // by kinds of layers
+		if local := scaling.object("sliding_attention"); local != nil {
+			b.localRotation(local)
+		}
+		scaling.rest()
+		scaling = full
 	}
 	base := c.numberOr("rope_theta", 10000)
 	if scaling != nil {
@@ -209,8 +214,12 @@ func (b *builder) rotation(head int) {
 		b.set("rope.scaling.type", "yarn")
 		b.real("rope.scaling.factor", scaling.number("factor"))
 		b.size("rope.scaling.original_context_length", scaling.integer("original_max_position_embeddings"))
-		scaling.must("beta_fast", "the reference's is fixed", 32.0)
-		scaling.must("beta_slow", "the reference's is fixed", 1.0)
+		for _, x := range [][2]string{{"beta_fast", "beta_fast"}, {"beta_slow", "beta_slow"},
+			{"attention_factor", "attn_factor"}} {
+			if scaling.has(x[0]) {
+				b.real("rope.scaling.yarn_"+x[1], scaling.positive(x[0]))
+			}
+		}
 		scaling.must("truncate", "the reference truncates", true)
 	case "llama3":
 		b.values("rope_freqs.weight", llama3Factors(head, base, scaling.number("factor"), scaling.number("low_freq_factor"),
@@ -218,7 +227,31 @@ func (b *builder) rotation(head int) {
 	default:
 		scaling.fail("rope_type", "%q is not supported (default, linear, yarn and llama3 are)", gguf.Printable(kind, 40))
 	}
+	scaling.must("partial_rotary_factor", "only Phi-3 turns a part of each head", 1.0)
 	scaling.rest()
+}
+
+// rotary is the object that says how positions are rotated: rope_scaling, or since transformers 5 rope_parameters.
+func (c *config) rotary() *config {
+	old, p := c.object("rope_scaling"), c.object("rope_parameters")
+	if p == nil {
+		return old
+	}
+	if old != nil {
+		c.fail("rope_scaling", "stands beside rope_parameters, which is its later form")
+	}
+	return p
+}
+
+// localRotation reads the rotation of layers with a window.
+func (b *builder) localRotation(local *config) {
+	if b.arch != "gemma3" {
+		local.fail("rope_type", "GGUF's %s has one rotation for all layers", b.arch)
+		return
+	}
+	local.must("rope_type", "layers with a window are not scaled in GGUF's gemma3", "default")
+	b.real("rope.freq_base_swa", local.numberOr("rope_theta", 10000))
+	local.rest()
 }
 
 // llama3Factors is what Llama 3.1 divides the angles by: 1 for short waves, factor for long ones, and between them a
@@ -279,7 +312,9 @@ func (b *builder) gemma(o options, wholeLayers int) {
 			b.real(x.key, c.number(x.from))
 		}
 	}
-	b.size("attention.sliding_window", c.integer("sliding_window"))
+	window := c.integer("sliding_window")
+	c.must("sliding_window_size", "sliding_window says something else", float64(window))
+	b.size("attention.sliding_window", window)
 	b.llamaLike(o)
 }
 
@@ -325,21 +360,37 @@ func phi3(b *builder) {
 	c := b.config
 	width, heads := c.integer("hidden_size"), c.integer("num_attention_heads")
 	head := c.integerOr("head_dim", width/heads)
-	turned := int(float64(head) * c.numberOr("partial_rotary_factor", 1))
-	delete(c.values, "partial_rotary_factor")
 	original := c.integerOr("original_max_position_embeddings", 0)
-	scaling := c.object("rope_scaling")
-	delete(c.values, "rope_scaling")
+	partial := c.numberOr("partial_rotary_factor", 1)
+	scaling := c.rotary()
+	if scaling != nil {
+		original = scaling.integerOr("original_max_position_embeddings", original)
+		partial = scaling.numberOr("partial_rotary_factor", partial)
+	}
+	turned := int(float64(head) * partial)
+	for _, key := range []string{"partial_rotary_factor", "rope_parameters", "rope_scaling"} {
+		delete(c.values, key)
+	}
 	if n := c.numberOr("sliding_window", 0); n > 0 && n < c.number("max_position_embeddings") {
 		b.note("sliding_window %v is left out: GGUF's phi3 attends to all positions", n)
 	}
 	delete(c.values, "sliding_window")
+	c.must("full_attn_mod", "every layer is like the others in GGUF's phi3", 1.0)
+	c.must("interpolate_factor", "positions are not interpolated in GGUF's phi3", 1.0)
+	c.must("lm_head_bias", "GGUF's phi3 has none", false)
 	b.llamaLike(options{fused: true})
 	b.size("rope.dimension_count", turned)
 	if scaling == nil {
 		return
 	}
+	if scaling.has("rope_theta") {
+		b.real("rope.freq_base", scaling.number("rope_theta"))
+	}
 	kind := scaling.text(scaling.first("type", "rope_type"))
+	if kind == "default" {
+		scaling.rest()
+		return
+	}
 	if kind != "longrope" && kind != "su" {
 		scaling.fail("type", "%q is not supported (longrope is)", gguf.Printable(kind, 40))
 		return
@@ -430,9 +481,13 @@ func gptneox(b *builder) {
 	if rotary == nil {
 		rotary = c
 	}
+	rotary.must("rope_type", "GPT-NeoX is converted without scaling", "default")
 	b.size("rope.dimension_count", int(float64(head)*rotary.numberOr(
 		rotary.first("rotary_pct", "partial_rotary_factor"), 0.25)))
 	b.real("rope.freq_base", rotary.numberOr(rotary.first("rotary_emb_base", "rope_theta"), 10000))
+	if rotary != c {
+		rotary.rest()
+	}
 	c.must("rope_scaling", "GPT-NeoX is converted without it")
 	c.must("attention_bias", "GGUF's gptneox has biases", true)
 	c.must("hidden_act", "GGUF's gptneox has GELU", "gelu", "gelu_new", "gelu_pytorch_tanh")
