@@ -79,7 +79,9 @@ func Open(dir string) (*Model, error) {
 	f.build(b)
 	c.rest()
 	if *c.err == nil {
-		err = b.finish()
+		if err = b.pooling(dir); err == nil {
+			err = b.finish()
+		}
 	} else {
 		err = *c.err
 	}
@@ -95,10 +97,18 @@ func Open(dir string) (*Model, error) {
 		targets: b.targets}, nil
 }
 
-// nameOf is the folder's name.
+// nameOf is the folder's name, of one in Hugging Face's cache the repository's.
 func nameOf(dir string) string {
 	if full, err := filepath.Abs(dir); err == nil {
 		dir = full
+	}
+	if of := filepath.Dir(dir); filepath.Base(of) == "snapshots" { // models--OWNER--NAME/snapshots/COMMIT
+		if repository, is := strings.CutPrefix(filepath.Base(filepath.Dir(of)), "models--"); is {
+			if _, name, owned := strings.Cut(repository, "--"); owned {
+				return name
+			}
+			return repository
+		}
 	}
 	return filepath.Base(dir)
 }
@@ -133,6 +143,7 @@ type builder struct {
 	addBOS     bool // a text begins with BOS unless the tokenizer's files say otherwise
 	unigram    bool // the tokenizer may be a unigram one
 	plainWords bool // vocab.json's words are those of GPT-2
+	bare       bool // the weights were saved without the head, under shorter names
 }
 
 func (b *builder) note(format string, args ...any) {
@@ -176,9 +187,11 @@ func (b *builder) linear(name, from string, rows, cols int, order []int) {
 	}
 }
 
-// head adds the output matrix, unless the embedding serves for it.
+// head adds the output matrix, unless the embedding serves for it, or the model was saved without it.
 func (b *builder) head(from string, width int) {
-	if _, ok := b.weights.tensors[from]; !ok || b.config.boolOr("tie_word_embeddings", false) {
+	c := b.config
+	tied := c.boolOr("tie_word_embeddings", false)
+	if tied || !b.holds(from) && (!c.has("tie_word_embeddings") || b.bare) {
 		b.skip(from)
 		return
 	}

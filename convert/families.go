@@ -99,14 +99,18 @@ func (b *builder) llamaLike(o options) {
 	b.window(o)
 	b.rotation(head)
 
+	prefix := "model."
+	if b.bare = b.holds("embed_tokens.weight"); b.bare {
+		prefix = ""
+	}
 	var orderQ, orderK []int
 	if o.interleave {
 		orderQ, orderK = interleaved(heads, head), interleaved(kvHeads, head)
 	}
 	norm := func(to, from string) { b.vector(to+".weight", from+".weight", width, o.addToNorms) }
-	b.matrix("token_embd.weight", "model.embed_tokens.weight", b.vocab, width)
+	b.matrix("token_embd.weight", prefix+"embed_tokens.weight", b.vocab, width)
 	for i := range layers {
-		to, from := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("model.layers.%d.", i)
+		to, from := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("%slayers.%d.", prefix, i)
 		b.skip(from + "self_attn.rotary_emb.inv_freq")
 		if !o.postNorms {
 			norm(to+"attn_norm", from+"input_layernorm")
@@ -147,7 +151,7 @@ func (b *builder) llamaLike(o options) {
 			norm(to+"ffn_norm", from+"post_attention_layernorm")
 		}
 	}
-	norm("output_norm", "model.norm")
+	norm("output_norm", prefix+"norm")
 	b.head("lm_head.weight", width)
 }
 
@@ -433,7 +437,7 @@ func gpt2(b *builder) {
 	c.must("add_cross_attention", "GGUF's gpt2 has none", false)
 
 	prefix := "transformer."
-	if b.holds("wte.weight") { // saved without the head
+	if b.bare = b.holds("wte.weight"); b.bare {
 		prefix = ""
 	}
 	norm := func(to, from string) {

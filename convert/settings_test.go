@@ -34,7 +34,7 @@ func TestChatTemplates(t *testing.T) {
 		"a list": {map[string]any{"tokenizer_config.json": map[string]any{"chat_template": list}},
 			map[string]gguf.Value{one: "one", named: "two", names: []string{"tool_use"}}},
 		"files": {map[string]any{"tokenizer_config.json": map[string]any{"chat_template": list},
-			"chat_template.jinja": "file",
+			"chat_template.jinja":                 "file",
 			"additional_chat_templates/rag.jinja": "three", "additional_chat_templates/x-y.jinja": "four"},
 			map[string]gguf.Value{one: "file", named: nil, one + ".rag": "three", one + ".x_y": "four",
 				names: []string{"rag", "x_y"}}},
