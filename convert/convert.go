@@ -187,10 +187,13 @@ func (b *builder) linear(name, from string, rows, cols int, order []int) {
 	}
 }
 
+// tiedUnlessSaid are architectures whose models have one matrix for embedding and output where config.json does not say.
+var tiedUnlessSaid = []string{"gemma2", "gemma3", "gpt2", "smollm3"}
+
 // head adds the output matrix, unless the embedding serves for it, or the model was saved without it.
 func (b *builder) head(from string, width int) {
 	c := b.config
-	tied := c.boolOr("tie_word_embeddings", false)
+	tied := c.boolOr("tie_word_embeddings", slices.Contains(tiedUnlessSaid, b.arch))
 	if tied || !b.holds(from) && (!c.has("tie_word_embeddings") || b.bare) {
 		b.skip(from)
 		return

@@ -95,6 +95,16 @@ func TestHeadIsMissing(t *testing.T) {
 			t.Error("an output matrix of no tensor")
 		}
 	}
+	s, config = gemma3Source(t) // whose class ties both where nothing is said, whatever the file holds
+	delete(config, "tie_word_embeddings")
+	s.tensors["lm_head.weight"] = []int{260, 8}
+	s.file("config.json", config)
+	s.weights()
+	if f, _ := converted(t, s.dir, Options{}); f != nil {
+		if _, ok := f.Tensor("output.weight"); ok {
+			t.Error("an output matrix beside a tied embedding")
+		}
+	}
 }
 
 // TestNames: a folder of Hugging Face's cache is called by a commit, and its model by the repository: the reference
