@@ -317,15 +317,17 @@ func FactsOf(f *gguf.File) Facts {
 	return m
 }
 
-// fullPrecision are parts of names of matrices that are small and stay as they are.
-var fullPrecision = []string{"norm.weight", "ffn_gate_inp", "position_embd", "token_types", "ssm_conv1d",
-	"shortconv.conv", "per_layer_model_proj", "attn_rel_b", "altup_router", "altup_predict_coef", "altup_correct_coef",
-	"time_mix_lerp_fused", "channel_mix_lerp_k"}
+// fullPrecision are parts of names of matrices that are small or hold no weights of products, and stay as they are.
+var fullPrecision = []string{"norm.weight", "ffn_gate_inp", "ffn_gate_tid2eid", "position_embd", "token_types",
+	"ssm_conv1d", "shortconv.conv", "per_layer_model_proj", "attn_rel_b", "altup_router", "altup_predict_coef",
+	"altup_correct_coef", "time_mix_lerp_fused", "time_mix_first", "channel_mix_lerp_k", ".patch_embd", ".patch_merger",
+	".rel_pos", "sam.pos_embd", "sam.neck.", "sam.net_", "a.rvq.codebook", "mm.a.code_embd"}
 
 // keptByMixtures are parts of names of further matrices that only a mixture of one type alone is for: those of Gemma
-// 3n's streams, and of RWKV's factors of low rank.
+// 3n's streams, of RWKV's factors of low rank, and of an index.
 var keptByMixtures = []string{"altup_", "laurel_", "time_mix_w1.", "time_mix_w2.", "time_mix_a1.", "time_mix_a2.",
-	"time_mix_v1.", "time_mix_v2.", "time_mix_g1.", "time_mix_g2."}
+	"time_mix_v1.", "time_mix_v2.", "time_mix_g1.", "time_mix_g2.", "time_mix_decay_w1.", "time_mix_decay_w2.",
+	"indexer.k_proj.", "indexer.q_proj."}
 
 // hasAny reports whether a name has one of the parts.
 func hasAny(name string, parts []string) bool {

@@ -156,7 +156,10 @@ func TestFullPrecision(t *testing.T) {
 		"per_layer_model_proj.weight": {64, 64}, "blk.0.attn_k_norm.weight": {64, 2},
 		"blk.0.altup_router.weight": {64, 4}, "altup_proj.weight": {64, 64, 3}, "blk.0.laurel_l.weight": {64, 32},
 		"blk.0.time_mix_w1.weight": {64, 32}, "blk.0.time_mix_lerp_fused.weight": {64, 1, 1, 6},
-		"blk.0.channel_mix_lerp_k.weight": {64, 1, 1}, "cls.output.weight": {64, 1}} {
+		"blk.0.channel_mix_lerp_k.weight": {64, 1, 1}, "cls.output.weight": {64, 1},
+		"blk.0.time_mix_first.weight": {64, 40}, "blk.0.time_mix_decay_w1.weight": {64, 64},
+		"blk.0.ffn_gate_tid2eid.weight": {8, 256}, "blk.0.indexer.k_proj.weight": {64, 32},
+		"v.patch_embd.weight": {32, 32, 3, 64}, "v.blk.0.rel_pos.weight": {64, 27}} {
 		if got := m.Type(name, dims, Facts{}); got != gguf.F32 {
 			t.Errorf("%s: %v", name, got)
 		}
