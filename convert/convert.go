@@ -266,7 +266,7 @@ func (m *Model) Write(ctx context.Context, w io.Writer, o Options) error {
 		}
 		as := gguf.F32
 		if !t.float {
-			as = mixture.Type(t.name, dims, Facts{})
+			as = mixture.Type(ofMatrix(t.name), dims, Facts{})
 		}
 		to, err := tensor.ParseType(strings.ToLower(as.String()))
 		if err != nil {
@@ -286,6 +286,11 @@ func (m *Model) Write(ctx context.Context, w io.Writer, o Options) error {
 		}})
 	}
 	return gguf.Write(w, kvs, list)
+}
+
+// ofMatrix is the name of the matrix that a factor of an adapter is for, or of the tensor itself.
+func ofMatrix(name string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(name, loraA), loraB)
 }
 
 // write writes a tensor's rows.
