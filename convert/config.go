@@ -210,7 +210,8 @@ func (c *config) must(key string, reason string, allowed ...any) {
 	}
 }
 
-// irrelevant members do not change what a trained model computes.
+// irrelevant members do not change what a trained model computes: what it is called, how it was trained, and how texts
+// are generated with it unless a request says something else.
 var irrelevant = []string{"architectures", "model_type", "torch_dtype", "dtype", "transformers_version", "use_cache",
 	"_name_or_path", "auto_map",
 	"bos_token_id", "eos_token_id", "pad_token_id", "unk_token_id", "sep_token_id", "vocab_size", "tie_word_embeddings",
@@ -222,7 +223,11 @@ var irrelevant = []string{"architectures", "model_type", "torch_dtype", "dtype",
 	"task_specific_params", "problem_type", "id2label", "label2id", "finetuning_task",
 	"_attn_implementation", "_flash_attn_2_enabled", "cache_implementation", "rope_interleaved", "is_llama_config",
 	"tokenizer_class", "language_model_only", "keep_past", "upad_input", "_attn_implementation_autoset", "unsloth_fixed",
-	"unsloth_version"}
+	"unsloth_version", "transformers.js_config", "_num_labels", "num_labels", "torchscript", "use_bfloat16",
+	"max_length", "max_new_tokens", "min_length", "do_sample", "early_stopping", "num_beams", "num_beam_groups",
+	"diversity_penalty", "temperature", "top_k", "top_p", "typical_p", "repetition_penalty", "length_penalty",
+	"no_repeat_ngram_size", "encoder_no_repeat_ngram_size", "num_return_sequences", "output_scores",
+	"return_dict_in_generate", "remove_invalid_values"}
 
 // rest fails if there is a member that nobody asked for.
 func (c *config) rest() {

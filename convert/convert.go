@@ -273,10 +273,7 @@ func (m *Model) Write(ctx context.Context, w io.Writer, o Options) error {
 			return err
 		}
 		list = append(list, gguf.TensorSource{Name: t.name, Type: as, Dims: dims, Write: func(w io.Writer) error {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			if err := m.write(w, t, to); err != nil {
+			if err := m.write(ctx, w, t, to); err != nil {
 				return fmt.Errorf("from %s: %w", t.from, err)
 			}
 			if done += t.elements(); o.Progress != nil {
@@ -293,8 +290,12 @@ func ofMatrix(name string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(name, loraA), loraB)
 }
 
-// write writes a tensor's rows.
-func (m *Model) write(w io.Writer, t target, to tensor.Type) error {
+// write writes a tensor's rows, until ctx ends.
+func (m *Model) write(ctx context.Context, w io.Writer, t target, to tensor.Type) error {
+	const often = 64 // rows between two looks at ctx
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	x := t.values
 	if x == nil {
 		var err error
@@ -309,6 +310,9 @@ func (m *Model) write(w io.Writer, t target, to tensor.Type) error {
 	row := make([]float32, cols)
 	raw := make([]byte, to.RowBytes(cols))
 	for r := range rows {
+		if r%often == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
 		from := r
 		if t.order != nil {
 			from = t.order[r]

@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"os"
@@ -492,6 +494,46 @@ func TestHostileShapes(t *testing.T) {
 		s.weights()
 		s.refused(name, c.want)
 	}
+}
+
+// endsLate is a context that has ended when it has been asked some times.
+type endsLate struct {
+	context.Context
+	left int
+}
+
+func (c *endsLate) Err() error {
+	if c.left--; c.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestWriteEnds: a conversion ends within a tensor, however large it is.
+func TestWriteEnds(t *testing.T) {
+	s, config := llamaSource(t, "LlamaForCausalLM")
+	s.file("config.json", config)
+	s.weights()
+	m, err := Open(s.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	tensors := 0
+	err = m.Write(&endsLate{t.Context(), 3}, io.Discard, Options{Progress: func(done, total int64) { tensors++ }})
+	if !errors.Is(err, context.Canceled) || tensors > 0 {
+		t.Errorf("%v, after %d tensors: the first has 260 rows", err, tensors)
+	}
+}
+
+// TestMembersThatChangeNothing: of published models' config.json, SmolLM2's and DistilGPT2's among them.
+func TestMembersThatChangeNothing(t *testing.T) {
+	s, config := llamaSource(t, "LlamaForCausalLM")
+	maps.Copy(config, map[string]any{"transformers.js_config": map[string]any{"kv_cache_dtype": "fp16"}, "_num_labels": 1,
+		"max_length": 20, "do_sample": true, "temperature": 0.6, "_attn_implementation_autoset": true})
+	s.file("config.json", config)
+	s.weights()
+	converted(t, s.dir, Options{})
 }
 
 // A vocabulary whose merges are damaged is refused: with it the model would read other tokens, or none.
