@@ -499,6 +499,7 @@ type tokenizerJSON struct {
 		Prefix       *string           `json:"continuing_subword_prefix"`
 		Suffix       *string           `json:"end_of_word_suffix"`
 		Dropout      *float64          `json:"dropout"`
+		Unknown      *string           `json:"unk_token"`
 		UnkID        *int32            `json:"unk_id"` // of a unigram model, whose vocab is a list of pairs
 	} `json:"model"`
 }
@@ -511,6 +512,7 @@ type step struct {
 	PrependScheme  string `json:"prepend_scheme"`
 	Replacement    string `json:"replacement"`
 	UseRegex       *bool  `json:"use_regex"`
+	Split          *bool  `json:"split"` // of Metaspace: words are cut
 	Individual     bool   `json:"individual_digits"`
 	Behavior       string `json:"behavior"`
 	Invert         bool   `json:"invert"`
@@ -584,7 +586,7 @@ var preTokenizers = map[string]string{
 	gpt4oRule:        "gpt-4o",
 }
 
-// readTokenizerJSON reads a byte-level BPE or, where unigram is set, a unigram model.
+// readTokenizerJSON reads a byte-level BPE, SentencePiece's as merges or, where unigram is set, a unigram model.
 func readTokenizerJSON(file string, unigram bool) (*words, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -611,10 +613,6 @@ func readTokenizerJSON(file string, unigram bool) (*words, error) {
 	if err := json.Unmarshal(t.Model.Vocab, &vocab); err != nil {
 		return fail("model.vocab: %v", err)
 	}
-	if t.Model.ByteFallback {
-		return fail("model.byte_fallback: this is a SentencePiece vocabulary without its scores; put its tokenizer.model " +
-			"beside it")
-	}
 	for name, text := range map[string]*string{
 		"continuing_subword_prefix": t.Model.Prefix, "end_of_word_suffix": t.Model.Suffix} {
 		if text != nil && *text != "" {
@@ -623,6 +621,16 @@ func readTokenizerJSON(file string, unigram bool) (*words, error) {
 	}
 	if t.Model.Dropout != nil && *t.Model.Dropout != 0 {
 		return fail("model.dropout is not supported")
+	}
+	if t.Model.ByteFallback {
+		w, err := t.mergedPieces(file, vocab)
+		if err == nil {
+			err = w.setMarks(t.PostProcessor)
+		}
+		if err != nil {
+			return fail("%v", err)
+		}
+		return w, nil
 	}
 	composes, err := composition(t.Normalizer)
 	if err != nil {
@@ -670,9 +678,17 @@ func readTokenizerJSON(file string, unigram bool) (*words, error) {
 			return nil, err
 		}
 	}
-	marks, err := templateMarks(t.PostProcessor)
-	if err != nil {
+	if err := w.setMarks(t.PostProcessor); err != nil {
 		return fail("%v", err)
+	}
+	return w, nil
+}
+
+// setMarks sets what a post-processor puts around a text.
+func (w *words) setMarks(processor json.RawMessage) error {
+	marks, err := templateMarks(processor)
+	if err != nil {
+		return err
 	}
 	if marks == nil && bpe.Defaults(w.model, w.pre).AddBOS {
 		marks = new([2]string) // nothing is put around a text
@@ -684,7 +700,7 @@ func readTokenizerJSON(file string, unigram bool) (*words, error) {
 			w.addEOS = &eos
 		}
 	}
-	return w, nil
+	return nil
 }
 
 // composition reports whether a normalizer composes characters (NFC); it is an error if it does anything else.
