@@ -45,14 +45,21 @@ type words struct {
 	own        int    // tokens before others were added; 0: all
 	whole      bool   // words that are tokens are not merged
 	note       string // what is left out; "" if nothing is
+	beside     string // an added token of which it matters what stands beside it; "" if there is none
 }
 
 // addedToken is an entry of added_tokens or added_tokens_decoder.
 type addedToken struct {
-	ID      int32  `json:"id"`
-	Content string `json:"content"`
-	Special bool   `json:"special"`
+	ID         int32  `json:"id"`
+	Content    string `json:"content"`
+	Special    bool   `json:"special"`
+	LStrip     bool   `json:"lstrip"` // it takes the white space in front of it
+	RStrip     bool   `json:"rstrip"` // and that behind it
+	SingleWord bool   `json:"single_word"`
 }
+
+// beside reports whether what stands beside the token matters.
+func (t addedToken) beside() bool { return t.LStrip || t.RStrip || t.SingleWord }
 
 // readTokenizer makes the keys tokenizer.* of the first of these files that is in dir: tokenizer.model or spiece.model
 // (SentencePiece), tokenizer.json, vocab.json with merges.txt. Ids without a token are named [PADid].
@@ -89,6 +96,11 @@ func readTokenizer(dir string, b *builder) ([]gguf.KV, error) {
 	}
 	if w.model == "llama" {
 		w.spellSpaces()
+	}
+	if name := strings.ToLower(nameOf(dir)); w.beside != "" && !strings.Contains(name, "phi-3") &&
+		!strings.Contains(name, "phi3") { // by which its vocabulary is told
+		b.note("white space beside added tokens, %s for one, stays, and they are found in words (lstrip, rstrip, "+
+			"single_word): GGUF has no keys for that", gguf.Printable(w.beside, 40))
 	}
 	if w.note != "" {
 		b.note("%s", w.note)
@@ -311,6 +323,9 @@ func idsOf(c *config, key string) (ids []int32) {
 func (w *words) place(file string, id int32, t addedToken) error {
 	if id < 0 || id >= largest {
 		return fmt.Errorf("%s: added token %s: id %d", file, gguf.Printable(t.Content, 40), id)
+	}
+	if t.beside() && w.beside == "" {
+		w.beside = t.Content
 	}
 	for int(id) >= len(w.tokens) {
 		w.tokens, w.types = append(w.tokens, ""), append(w.types, typeUnused)

@@ -142,3 +142,26 @@ func TestTokenizerRefused(t *testing.T) {
 	s.bytes260()
 	s.refused("vocab.json alone", []string{"no tokenizer.json", "qwen2"})
 }
+
+// TestWhatStandsBeside: tokens that take the white space beside them are told of, but for Phi-3's, which the model's
+// name tells.
+func TestWhatStandsBeside(t *testing.T) {
+	for name, told := range map[string]bool{"model": true, "Phi-3-mini": false} {
+		s, config := llamaSource(t, "LlamaForCausalLM")
+		to := filepath.Join(t.TempDir(), name)
+		if err := os.Rename(s.dir, to); err != nil {
+			t.Fatal(err)
+		}
+		s.dir = to
+		s.file("config.json", config)
+		s.weights()
+		s.editTokenizer(func(m map[string]any) { m["added_tokens"].([]any)[1].(map[string]any)["rstrip"] = true })
+		m, err := Open(s.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Close(); strings.Contains(strings.Join(m.Notes, "\n"), "<turn> for one, stays") != told {
+			t.Errorf("%s: notes %q", name, m.Notes)
+		}
+	}
+}
