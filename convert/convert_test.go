@@ -395,6 +395,8 @@ func TestRefused(t *testing.T) {
 			[]string{"config.json", "attention_sinks"}},
 		"missing key": {func(s *source, c map[string]any) { delete(c, "rms_norm_eps") },
 			[]string{"config.json", "rms_norm_eps"}},
+		"an encoder": {func(s *source, c map[string]any) { c["is_encoder_decoder"] = true },
+			[]string{"config.json", "is_encoder_decoder"}},
 		"negative":   {func(s *source, c map[string]any) { c["num_hidden_layers"] = -1 }, []string{"num_hidden_layers"}},
 		"huge":       {func(s *source, c map[string]any) { c["num_hidden_layers"] = 1e15 }, []string{"num_hidden_layers"}},
 		"activation": {func(s *source, c map[string]any) { c["hidden_act"] = "relu" }, []string{"hidden_act", "relu"}},
@@ -530,7 +532,8 @@ func TestWriteEnds(t *testing.T) {
 func TestMembersThatChangeNothing(t *testing.T) {
 	s, config := llamaSource(t, "LlamaForCausalLM")
 	maps.Copy(config, map[string]any{"transformers.js_config": map[string]any{"kv_cache_dtype": "fp16"}, "_num_labels": 1,
-		"max_length": 20, "do_sample": true, "temperature": 0.6, "_attn_implementation_autoset": true})
+		"max_length": 20, "do_sample": true, "temperature": 0.6, "_attn_implementation_autoset": true,
+		"is_decoder": true, "is_encoder_decoder": false})
 	s.file("config.json", config)
 	s.weights()
 	converted(t, s.dir, Options{})

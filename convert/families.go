@@ -533,6 +533,10 @@ func readFamily(dir string) (*config, family, error) {
 		return nil, family{}, err
 	}
 	f, err := familyOf(c)
+	if err == nil && f.arch != "t5" {
+		c.must("is_encoder_decoder", "models of this class have no encoder", false)
+		c.must("tie_encoder_decoder", "models of this class have no encoder", false)
+	}
 	return c, f, err
 }
 

@@ -148,6 +148,22 @@ func TestPaddingWithoutRow(t *testing.T) {
 	s.refused("a token that nobody adds", []string{"pad_token", "<none>"})
 }
 
+// TestAddedBesideSentencePiece: tokens that were added stand in tokenizer.json alone, where transformers 5 saved it.
+func TestAddedBesideSentencePiece(t *testing.T) {
+	s, config := llamaSource(t, "MistralForCausalLM") // whose tokenizer.json adds 257 to 259
+	s.file("tokenizer.model", string(sentencePieceFile(2, "▁", "<unk>", "<s>", "y", "x", "<0x41>")))
+	s.file("config.json", config)
+	s.weights()
+	f, _ := converted(t, s.dir, Options{Type: "f32"})
+	tokens, _ := f.Strings("tokenizer.ggml.tokens")
+	types, _ := f.Int32s("tokenizer.ggml.token_type")
+	if len(tokens) != 260 || tokens[257] != "<end>" || types[258] != typeControl || types[259] != typeUser {
+		t.Errorf("tokens %q, types %v", tokens[len(tokens)-3:], types[len(types)-3:])
+	}
+	s.file("tokenizer.json", "{")
+	s.refused("damaged", []string{"tokenizer.json"})
+}
+
 // TestPrefixSpace: tokenizer_config.json decides whether a text begins with a space, and else the vocabulary.
 func TestPrefixSpace(t *testing.T) {
 	for name, c := range map[string]struct{ said, want gguf.Value }{

@@ -77,6 +77,11 @@ func readTokenizer(dir string, b *builder) ([]gguf.KV, error) {
 	if err := w.addFile(filepath.Join(dir, "added_tokens.json")); err != nil {
 		return nil, err
 	}
+	if w.model == "llama" {
+		if err := w.addJSON(filepath.Join(dir, "tokenizer.json")); err != nil {
+			return nil, err
+		}
+	}
 	for id, t := range settings.added {
 		if err := w.place(file, id, t); err != nil {
 			return nil, err

@@ -94,3 +94,24 @@ func (w *words) addFile(file string) error {
 	}
 	return nil
 }
+
+// addJSON adds the tokens of the tokenizer.json beside a SentencePiece vocabulary: newer versions of transformers list
+// them nowhere else.
+func (w *words) addJSON(file string) error {
+	data, there, err := optionalFile(file)
+	if !there {
+		return err
+	}
+	var list struct {
+		Added []addedToken `json:"added_tokens"`
+	}
+	if err := json.Unmarshal(data, &list); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	for _, t := range list.Added {
+		if err := w.place(file, t.ID, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
