@@ -75,7 +75,7 @@ func (w *words) scoreMerges(merges []json.RawMessage, vocab map[string]int32) er
 		if id != last {
 			if made[id] > 0 {
 				return fmt.Errorf("model.merges[%d]: the merges that make %s do not follow one another, so that scores cannot "+
-					"stand for them", i, gguf.Printable(w.tokens[id], 40))
+					"stand for them; put tokenizer.model beside it", i, gguf.Printable(w.tokens[id], 40))
 			}
 			last, w.scores[id] = id, -float32(order)
 			order++
@@ -98,7 +98,7 @@ func (w *words) scoreMerges(merges []json.RawMessage, vocab map[string]int32) er
 		}
 		if possible != made[id] {
 			return fmt.Errorf("model.merges: %d merges make %s, which %d pairs of tokens spell, so that scores cannot stand "+
-				"for them", made[id], gguf.Printable(text, 40), possible)
+				"for them; put tokenizer.model beside it", made[id], gguf.Printable(text, 40), possible)
 		}
 	}
 	return nil

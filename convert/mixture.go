@@ -248,8 +248,8 @@ type Facts struct {
 // name.
 func (m *Facts) count(list []gguf.Tensor) {
 	block := func(name string) int {
-		if layer, part := layerOf(name); part != name {
-			return layer
+		if strings.HasPrefix(name, "blk.") {
+			return layerOf(name)
 		}
 		return -1
 	}
@@ -274,7 +274,7 @@ func (m *Facts) count(list []gguf.Tensor) {
 // number of the block, but for those of a feed-forward with experts, and of these it counts ffn_down where there are 2
 // bits.
 func (m *Facts) place(name string, p part, tiny bool) (i, n int) {
-	i, _ = layerOf(name)
+	i = layerOf(name)
 	at, counted := m.places[name]
 	switch {
 	case counted && p&values != 0:
@@ -420,18 +420,15 @@ func (m Mixture) outputType(dims []uint64, model Facts) tensor.Type {
 	return tensor.Q6_K
 }
 
-// layerOf splits "blk.3.attn_v.weight" into 3 and "attn_v.weight"; other names are of no layer.
-func layerOf(name string) (layer int, part string) {
-	rest, ok := strings.CutPrefix(name, "blk.")
-	if !ok {
-		return 0, name
-	}
-	number, part, _ := strings.Cut(rest, ".")
+// layerOf is the number behind "blk." in a tensor's name; 0 where there is none.
+func layerOf(name string) int {
+	_, rest, _ := strings.Cut(name, "blk.")
+	number, _, _ := strings.Cut(rest, ".")
 	layer, err := strconv.Atoi(number)
 	if err != nil {
-		return 0, name
+		return 0
 	}
-	return layer, part
+	return layer
 }
 
 // FileType is the type that files call by the same name.

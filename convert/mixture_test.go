@@ -357,6 +357,10 @@ func TestPlacesAreCounted(t *testing.T) {
 		"blk.0.ffn_down.weight": gguf.Q6_K, "blk.1.ffn_down_exps.weight": gguf.Q4_K,
 		"blk.1.ffn_down_shexp.weight": gguf.Q4_K, "blk.2.ffn_down_exps.weight": gguf.Q4_K,
 		"blk.0.attn_kv_b.weight": gguf.Q4_K, "blk.1.attn_kv_b.weight": gguf.Q6_K})
+	// Without a file the numbers of the blocks stand for the places.
+	if got := m.Type("dec.blk.5.attn_v.weight", []uint64{256, 2}, Facts{Layers: 16}); got != gguf.Q4_K {
+		t.Errorf("block 5 of a decoder: %v", got)
+	}
 }
 
 // TestFalcon: Falcon's models have rules of their own.
