@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -368,7 +369,8 @@ func phi3(b *builder) {
 	partial := c.numberOr("partial_rotary_factor", 1)
 	scaling := c.rotary()
 	if scaling != nil {
-		original = scaling.integerOr("original_max_position_embeddings", original)
+		inside := scaling.integerOr("original_max_position_embeddings", 0)
+		original = cmp.Or(original, inside) // as transformers has it
 		partial = scaling.numberOr("partial_rotary_factor", partial)
 	}
 	turned := int(float64(head) * partial)
@@ -411,7 +413,12 @@ func phi3(b *builder) {
 	}
 	b.values("rope_factors_long.weight", long)
 	b.values("rope_factors_short.weight", short)
-	if ratio := float64(c.integer("max_position_embeddings")) / float64(original); ratio > 1 {
+	ratio := float64(c.integer("max_position_embeddings")) / float64(original)
+	scaling.must("factor", "the two context lengths say something else", ratio)
+	switch {
+	case scaling.has("attention_factor"):
+		b.real("rope.scaling.attn_factor", scaling.positive("attention_factor"))
+	case ratio > 1:
 		b.real("rope.scaling.attn_factor", math.Sqrt(1+math.Log(ratio)/math.Log(float64(original))))
 	}
 	scaling.rest()

@@ -58,6 +58,11 @@ func TestRotation(t *testing.T) {
 			map[string]gguf.Value{"phi3.rope.freq_base": float32(7000), "phi3.rope.dimension_count": uint32(2),
 				"phi3.rope.scaling.original_context_length": uint32(16),
 				"phi3.rope.scaling.attn_factor":             float32(math.Sqrt(1.25))}},
+		"phi3, its magnitude": {phi3Source, map[string]any{"original_max_position_embeddings": 8,
+			"rope_scaling": map[string]any{"type": "longrope", "factor": 4, "attention_factor": 1.25,
+				"long_factor": []float64{2, 3}, "short_factor": []float64{1, 1}}},
+			map[string]gguf.Value{"phi3.rope.scaling.attn_factor": float32(1.25),
+				"phi3.rope.scaling.original_context_length": uint32(8)}},
 		"phi3, not scaled": {phi3Source, map[string]any{"rope_parameters": map[string]any{"rope_type": "default",
 			"rope_theta": 600.0}}, map[string]gguf.Value{"phi3.rope.freq_base": float32(600),
 			"phi3.rope.dimension_count": uint32(4), "phi3.rope.scaling.attn_factor": nil}},
@@ -106,6 +111,9 @@ func TestRotationRefused(t *testing.T) {
 		{"GPTNeoXForCausalLM", map[string]any{"rope_parameters": map[string]any{"rope_theta": 1.0, "factor": 2.0},
 			"layer_norm_eps": 1e-5}, "rope_parameters.factor"},
 		{"Phi3ForCausalLM", map[string]any{"full_attn_mod": 2}, "full_attn_mod"},
+		{"Phi3ForCausalLM", map[string]any{"original_max_position_embeddings": 8, "rope_scaling": map[string]any{
+			"type": "longrope", "factor": 3, "long_factor": []float64{2, 3}, "short_factor": []float64{1, 1}}},
+			"rope_scaling.factor"},
 	} {
 		s, config := llamaSource(t, c.class)
 		maps.Copy(config, c.set)
