@@ -187,7 +187,7 @@ func (b *builder) linear(name, from string, rows, cols int, order []int) {
 	}
 }
 
-// tiedUnlessSaid are architectures whose models have one matrix for embedding and output where config.json does not say.
+// tiedUnlessSaid are architectures whose models have one matrix for embedding and output unless config.json says two.
 var tiedUnlessSaid = []string{"gemma2", "gemma3", "gpt2", "smollm3"}
 
 // head adds the output matrix, unless the embedding serves for it, or the model was saved without it.
