@@ -188,6 +188,9 @@ func (b *builder) window(o options) {
 	}
 }
 
+// thetas are the bases of rotation of classes where config.json does not say, which else are 10000.
+var thetas = map[string]float64{"gemma3": 1e6, "smollm3": 2e6}
+
 // rotation writes the keys of RoPE. head is the size of a head.
 func (b *builder) rotation(head int) {
 	c := b.config
@@ -199,7 +202,7 @@ func (b *builder) rotation(head int) {
 		scaling.rest()
 		scaling = full
 	}
-	base := c.numberOr("rope_theta", 10000)
+	base := c.numberOr("rope_theta", cmp.Or(thetas[b.arch], 10000))
 	if scaling != nil {
 		base = scaling.numberOr("rope_theta", base)
 	}

@@ -53,6 +53,8 @@ func TestRotation(t *testing.T) {
 				"gemma3.rope.scaling.type": "linear", "gemma3.rope.scaling.factor": float32(8)}},
 		"gemma3": {gemma3Source, map[string]any{"rope_local_base_freq": 300.0, "unsloth_fixed": true},
 			map[string]gguf.Value{"gemma3.rope.freq_base": float32(5000), "gemma3.rope.freq_base_swa": float32(300)}},
+		"gemma3, not said": {gemma3Source, map[string]any{"rope_theta": nil},
+			map[string]gguf.Value{"gemma3.rope.freq_base": float32(1e6), "gemma3.rope.freq_base_swa": float32(10000)}},
 		"phi3": {phi3Source, map[string]any{"rope_theta": nil, "rope_parameters": longrope, "lm_head_bias": false,
 			"full_attn_mod": 1, "interpolate_factor": 1},
 			map[string]gguf.Value{"phi3.rope.freq_base": float32(7000), "phi3.rope.dimension_count": uint32(2),
