@@ -206,7 +206,7 @@ func readTokenizer(dir string, b *builder) ([]gguf.KV, error) {
 	if on := settings.flag("add_eos_token", w.addEOS); on != nil {
 		add("add_eos_token", *on)
 	}
-	if w.model == "llama" {
+	if w.model == "llama" && !strings.HasPrefix(b.arch, "gemma") { // whose class has no such setting
 		w.addPrefix = settings.flag("add_prefix_space", w.addPrefix)
 	}
 	if w.addPrefix != nil {
