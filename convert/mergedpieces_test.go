@@ -2,6 +2,7 @@ package convert
 
 import (
 	"cmp"
+	"encoding/json"
 	"maps"
 	"os"
 	"slices"
@@ -157,4 +158,25 @@ func TestMergedPiecesRefused(t *testing.T) {
 			t.Errorf("%s: prefix %v, types %v, scores %v", name, *w.addPrefix, w.types, w.scores)
 		}
 	}
+}
+
+// FuzzMergedPieces: any tokenizer.json is refused or makes a tokenizer.
+func FuzzMergedPieces(f *testing.F) {
+	vocab := map[string]int{"<unk>": 0, "a": 1, "b": 2, "ab": 3, "▁": 4, "▁a": 5, "▁ab": 6, "<0x0A>": 7}
+	good, err := json.Marshal(map[string]any{"normalizer": llamaNormalizer(),
+		"added_tokens": []any{map[string]any{"id": 8, "content": "▁▁"}},
+		"model": map[string]any{"type": "BPE", "byte_fallback": true, "unk_token": "<unk>", "vocab": vocab,
+			"merges": mergesOf(vocab, []string{"ab", "▁a", "▁ab"})}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s := &source{t: t, dir: t.TempDir()}
+		s.file("tokenizer.json", string(data))
+		if w, err := readTokenizerJSON(s.dir+"/tokenizer.json", false); err == nil && w.model == "llama" {
+			w.spellSpaces()
+			w.check()
+		}
+	})
 }
