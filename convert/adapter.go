@@ -9,6 +9,9 @@ import (
 	"github.com/specgo/spec/gguf"
 )
 
+// The factors of a matrix, behind its name.
+const loraA, loraB = ".lora_a", ".lora_b"
+
 // AdapterConfig is the file by which a folder with an adapter is known.
 const AdapterConfig = "adapter_config.json"
 
@@ -128,8 +131,8 @@ func adapterTargets(w *weights, base []target) (list []target, err error) {
 				t.rows, t.cols, t.from)
 		}
 		found[nameA], found[nameB] = true, true
-		list = append(list, target{name: t.name + ".lora_a", from: nameA, rows: rank, cols: cols},
-			target{name: t.name + ".lora_b", from: nameB, rows: rows, cols: rank, order: t.order})
+		list = append(list, target{name: t.name + loraA, from: nameA, rows: rank, cols: cols},
+			target{name: t.name + loraB, from: nameB, rows: rows, cols: rank, order: t.order})
 	}
 	for _, name := range w.names {
 		s := w.tensors[name]

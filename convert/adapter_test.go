@@ -79,6 +79,21 @@ func TestAdapter(t *testing.T) {
 		whole.weights()
 		_, merged := converted(t, base.dir, Options{Type: "f32"})
 		base.weights()
+		for typ, want := range map[string]gguf.Type{"f32": gguf.F32, "bf16": gguf.BF16, "q8_0": gguf.F16} {
+			var b bytes.Buffer // rows of 2 and of 8 are no blocks
+			if err := m.Write(context.Background(), &b, Options{Type: typ}); err != nil {
+				t.Fatal(err)
+			}
+			f, err := gguf.Open(bytes.NewReader(b.Bytes()), int64(b.Len()), typ)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, factor := range f.Tensors {
+				if factor.Type != want {
+					t.Errorf("%s: %v, want %v", typ, factor, want)
+				}
+			}
+		}
 		got, want, without := logits(t, plain, low.Bytes()), logits(t, merged, nil), logits(t, plain, nil)
 		off, changed := 0.0, 0.0
 		for i := range got {

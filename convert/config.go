@@ -84,6 +84,16 @@ func (c *config) numberOr(key string, absent float64) float64 {
 	return c.number(key)
 }
 
+// positive is a number above 0.
+func (c *config) positive(key string) float64 {
+	x := c.number(key)
+	if x <= 0 {
+		c.fail(key, "a number above 0 expected, not %v", x)
+		return 1
+	}
+	return x
+}
+
 // largest size that is believed.
 const largest = 1 << 24
 
@@ -95,6 +105,19 @@ func (c *config) integer(key string) int {
 		return 1
 	}
 	return int(x)
+}
+
+// mostLayers bounds the blocks of a model: for each of them there is a list of tensors before one of them is looked at.
+const mostLayers = 1 << 12
+
+// layers is a number of blocks.
+func (c *config) layers(key string) int {
+	n := c.integer(key)
+	if n > mostLayers {
+		c.fail(key, "%d blocks, %d are the most", n, mostLayers)
+		return 1
+	}
+	return n
 }
 
 func (c *config) integerOr(key string, absent int) int {
@@ -160,9 +183,9 @@ func (c *config) texts(key string) []string {
 	return out
 }
 
-// object is a member that is an object; nil if it is absent.
+// object is a member that is an object; nil if it is absent, also of none.
 func (c *config) object(key string) *config {
-	if !c.has(key) {
+	if c == nil || !c.has(key) {
 		return nil
 	}
 	m, ok := c.values[key].(map[string]any)
@@ -187,7 +210,8 @@ func (c *config) must(key string, reason string, allowed ...any) {
 	}
 }
 
-// irrelevant members do not change what a trained model computes.
+// irrelevant members do not change what a trained model computes: what it is called, how it was trained, and how texts
+// are generated with it unless a request says something else.
 var irrelevant = []string{"architectures", "model_type", "torch_dtype", "dtype", "transformers_version", "use_cache",
 	"_name_or_path", "auto_map",
 	"bos_token_id", "eos_token_id", "pad_token_id", "unk_token_id", "sep_token_id", "vocab_size", "tie_word_embeddings",
@@ -198,7 +222,12 @@ var irrelevant = []string{"architectures", "model_type", "torch_dtype", "dtype",
 	"summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj",
 	"task_specific_params", "problem_type", "id2label", "label2id", "finetuning_task",
 	"_attn_implementation", "_flash_attn_2_enabled", "cache_implementation", "rope_interleaved", "is_llama_config",
-	"tokenizer_class", "language_model_only", "keep_past", "upad_input"}
+	"tokenizer_class", "language_model_only", "keep_past", "upad_input", "_attn_implementation_autoset", "unsloth_fixed",
+	"unsloth_version", "transformers.js_config", "_num_labels", "num_labels", "torchscript", "use_bfloat16", "is_decoder",
+	"max_length", "max_new_tokens", "min_length", "do_sample", "early_stopping", "num_beams", "num_beam_groups",
+	"diversity_penalty", "temperature", "top_k", "top_p", "typical_p", "repetition_penalty", "length_penalty",
+	"no_repeat_ngram_size", "encoder_no_repeat_ngram_size", "num_return_sequences", "output_scores",
+	"return_dict_in_generate", "remove_invalid_values"}
 
 // rest fails if there is a member that nobody asked for.
 func (c *config) rest() {

@@ -79,7 +79,9 @@ func Open(dir string) (*Model, error) {
 	f.build(b)
 	c.rest()
 	if *c.err == nil {
-		err = b.finish()
+		if err = b.pooling(dir); err == nil {
+			err = b.finish()
+		}
 	} else {
 		err = *c.err
 	}
@@ -95,10 +97,18 @@ func Open(dir string) (*Model, error) {
 		targets: b.targets}, nil
 }
 
-// nameOf is the folder's name.
+// nameOf is the folder's name, of one in Hugging Face's cache the repository's.
 func nameOf(dir string) string {
 	if full, err := filepath.Abs(dir); err == nil {
 		dir = full
+	}
+	if of := filepath.Dir(dir); filepath.Base(of) == "snapshots" { // models--OWNER--NAME/snapshots/COMMIT
+		if repository, is := strings.CutPrefix(filepath.Base(filepath.Dir(of)), "models--"); is {
+			if _, name, owned := strings.Cut(repository, "--"); owned {
+				return name
+			}
+			return repository
+		}
 	}
 	return filepath.Base(dir)
 }
@@ -130,8 +140,10 @@ type builder struct {
 	used    map[string]bool // tensors of the source
 	notes   []string
 
-	addBOS  bool // a text begins with BOS unless the tokenizer's files say otherwise
-	unigram bool // the tokenizer may be a unigram one
+	addBOS     bool // a text begins with BOS unless the tokenizer's files say otherwise
+	unigram    bool // the tokenizer may be a unigram one
+	plainWords bool // vocab.json's words are those of GPT-2
+	bare       bool // the weights were saved without the head, under shorter names
 }
 
 func (b *builder) note(format string, args ...any) {
@@ -175,9 +187,14 @@ func (b *builder) linear(name, from string, rows, cols int, order []int) {
 	}
 }
 
-// head adds the output matrix, unless the embedding serves for it.
+// tiedUnlessSaid are architectures whose models have one matrix for embedding and output unless config.json says two.
+var tiedUnlessSaid = []string{"gemma2", "gemma3", "gpt2", "smollm3"}
+
+// head adds the output matrix, unless the embedding serves for it, or the model was saved without it.
 func (b *builder) head(from string, width int) {
-	if _, ok := b.weights.tensors[from]; !ok || b.config.boolOr("tie_word_embeddings", false) {
+	c := b.config
+	tied := c.boolOr("tie_word_embeddings", slices.Contains(tiedUnlessSaid, b.arch))
+	if tied || !b.holds(from) && (!c.has("tie_word_embeddings") || b.bare) {
 		b.skip(from)
 		return
 	}
@@ -249,17 +266,14 @@ func (m *Model) Write(ctx context.Context, w io.Writer, o Options) error {
 		}
 		as := gguf.F32
 		if !t.float {
-			as = mixture.Type(t.name, dims, Facts{})
+			as = mixture.Type(ofMatrix(t.name), dims, Facts{})
 		}
 		to, err := tensor.ParseType(strings.ToLower(as.String()))
 		if err != nil {
 			return err
 		}
 		list = append(list, gguf.TensorSource{Name: t.name, Type: as, Dims: dims, Write: func(w io.Writer) error {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			if err := m.write(w, t, to); err != nil {
+			if err := m.write(ctx, w, t, to); err != nil {
 				return fmt.Errorf("from %s: %w", t.from, err)
 			}
 			if done += t.elements(); o.Progress != nil {
@@ -271,8 +285,17 @@ func (m *Model) Write(ctx context.Context, w io.Writer, o Options) error {
 	return gguf.Write(w, kvs, list)
 }
 
-// write writes a tensor's rows.
-func (m *Model) write(w io.Writer, t target, to tensor.Type) error {
+// ofMatrix is the name of the matrix that a factor of an adapter is for, or of the tensor itself.
+func ofMatrix(name string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(name, loraA), loraB)
+}
+
+// write writes a tensor's rows, until ctx ends.
+func (m *Model) write(ctx context.Context, w io.Writer, t target, to tensor.Type) error {
+	const often = 64 // rows between two looks at ctx
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	x := t.values
 	if x == nil {
 		var err error
@@ -287,6 +310,9 @@ func (m *Model) write(w io.Writer, t target, to tensor.Type) error {
 	row := make([]float32, cols)
 	raw := make([]byte, to.RowBytes(cols))
 	for r := range rows {
+		if r%often == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
 		from := r
 		if t.order != nil {
 			from = t.order[r]

@@ -5,7 +5,10 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -13,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/internal/testkit"
@@ -327,7 +331,7 @@ func TestTemplateMarks(t *testing.T) {
 		{[]string{token("<turn>"), text}, true, nil, ""},
 		{[]string{text, token("<end>")}, false, true, ""},
 		{[]string{token("<turn>"), text, token("<end>")}, true, true, ""},
-		{[]string{text, token("<turn>")}, nil, nil, "it puts <turn> around a text where GGUF has the eos_token, <end>"},
+		{[]string{text, token("<turn>")}, false, true, ""},
 		{[]string{token("<turn>"), token("<end>"), text}, nil, nil, "post_processor: more than"},
 		{[]string{text, text}, nil, nil, "post_processor: more than"},
 	} {
@@ -355,7 +359,8 @@ func TestGemmaNorms(t *testing.T) {
 	s.tensors["model.layers.0.post_feedforward_layernorm.weight"] = []int{8}
 	delete(config, "hidden_act")
 	for k, v := range map[string]any{"hidden_activation": "gelu_pytorch_tanh", "attn_logit_softcapping": 50.0,
-		"final_logit_softcapping": 30.0, "sliding_window": 16, "head_dim": 4, "query_pre_attn_scalar": 4} {
+		"final_logit_softcapping": 30.0, "sliding_window": 16, "head_dim": 4, "query_pre_attn_scalar": 4,
+		"tie_word_embeddings": true} {
 		config[k] = v
 	}
 	s.file("config.json", config)
@@ -390,6 +395,8 @@ func TestRefused(t *testing.T) {
 			[]string{"config.json", "attention_sinks"}},
 		"missing key": {func(s *source, c map[string]any) { delete(c, "rms_norm_eps") },
 			[]string{"config.json", "rms_norm_eps"}},
+		"an encoder": {func(s *source, c map[string]any) { c["is_encoder_decoder"] = true },
+			[]string{"config.json", "is_encoder_decoder"}},
 		"negative":   {func(s *source, c map[string]any) { c["num_hidden_layers"] = -1 }, []string{"num_hidden_layers"}},
 		"huge":       {func(s *source, c map[string]any) { c["num_hidden_layers"] = 1e15 }, []string{"num_hidden_layers"}},
 		"activation": {func(s *source, c map[string]any) { c["hidden_act"] = "relu" }, []string{"hidden_act", "relu"}},
@@ -460,6 +467,76 @@ func TestRefused(t *testing.T) {
 	if err := m.Write(context.Background(), &b, Options{Type: "q3_9"}); err == nil {
 		t.Error("type q3_9")
 	}
+}
+
+// TestHostileShapes: sizes that no weights have are refused before memory is taken for them, and heads whose rows would
+// not be found.
+func TestHostileShapes(t *testing.T) {
+	for name, c := range map[string]struct {
+		class string
+		set   map[string]any
+		want  []string
+	}{
+		"blocks": {"LlamaForCausalLM", map[string]any{"num_hidden_layers": 1 << 20},
+			[]string{"num_hidden_layers", "1048576"}},
+		"heads": {"LlamaForCausalLM", map[string]any{"num_attention_heads": largest, "num_key_value_heads": largest,
+			"head_dim": largest}, []string{"num_attention_heads", "16777216 heads of 16777216"}},
+		"odd heads": {"LlamaForCausalLM", map[string]any{"head_dim": 3}, []string{"head_dim", "heads of 3 numbers"}},
+		"three of 8": {"GPTNeoXForCausalLM", map[string]any{"num_attention_heads": 3},
+			[]string{"num_attention_heads", "3 heads"}},
+	} {
+		s, config := llamaSource(t, c.class)
+		maps.Copy(config, c.set)
+		if c.set["head_dim"] == 3 {
+			for matrix, shape := range map[string][]int{"q": {6, 8}, "k": {3, 8}, "v": {3, 8}, "o": {8, 6}} {
+				s.tensors["model.layers.0.self_attn."+matrix+"_proj.weight"] = shape
+			}
+		}
+		s.file("config.json", config)
+		s.weights()
+		s.refused(name, c.want)
+	}
+}
+
+// endsLate is a context that has ended when it has been asked some times.
+type endsLate struct {
+	context.Context
+	left int
+}
+
+func (c *endsLate) Err() error {
+	if c.left--; c.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestWriteEnds: a conversion ends within a tensor, however large it is.
+func TestWriteEnds(t *testing.T) {
+	s, config := llamaSource(t, "LlamaForCausalLM")
+	s.file("config.json", config)
+	s.weights()
+	m, err := Open(s.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	tensors := 0
+	err = m.Write(&endsLate{t.Context(), 3}, io.Discard, Options{Progress: func(done, total int64) { tensors++ }})
+	if !errors.Is(err, context.Canceled) || tensors > 0 {
+		t.Errorf("%v, after %d tensors: the first has 260 rows", err, tensors)
+	}
+}
+
+// TestMembersThatChangeNothing: of published models' config.json, SmolLM2's and DistilGPT2's among them.
+func TestMembersThatChangeNothing(t *testing.T) {
+	s, config := llamaSource(t, "LlamaForCausalLM")
+	maps.Copy(config, map[string]any{"transformers.js_config": map[string]any{"kv_cache_dtype": "fp16"}, "_num_labels": 1,
+		"max_length": 20, "do_sample": true, "temperature": 0.6, "_attn_implementation_autoset": true,
+		"is_decoder": true, "is_encoder_decoder": false})
+	s.file("config.json", config)
+	s.weights()
+	converted(t, s.dir, Options{})
 }
 
 // A vocabulary whose merges are damaged is refused: with it the model would read other tokens, or none.
@@ -614,6 +691,33 @@ func TestSentencePiece(t *testing.T) {
 	good := sentencePieceFile(2, "a", "b")
 	for n := range len(good) {
 		parseSentencePiece(good[:n], true) // no panic
+	}
+}
+
+// TestSpacesOfUserDefinedTokens: Gemma's vocabulary has tokens for runs of spaces, which its files spell with marks.
+// They are spaces in a text.
+func TestSpacesOfUserDefinedTokens(t *testing.T) {
+	s, config := llamaSource(t, "LlamaForCausalLM")
+	if err := os.Remove(filepath.Join(s.dir, "tokenizer.json")); err != nil {
+		t.Fatal(err)
+	}
+	s.file("tokenizer.model", string(sentencePieceFile(2, "▁", "<unk>", "<s>", "▁▁", "x", "<0x41>")))
+	s.file("tokenizer_config.json", map[string]any{"bos_token": "<s>", "added_tokens_decoder": map[string]addedToken{
+		"259": {Content: "▁▁▁"}}})
+	config["eos_token_id"] = 2
+	s.file("config.json", config)
+	s.weights()
+	f, _ := converted(t, s.dir, Options{Type: "f32"})
+	tok, err := engine.ReadTokenizer(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := tok.Encode("x  x   x", bpe.EncodeOptions{})
+	if !slices.Equal(ids, []int32{4, 3, 4, 259, 4}) {
+		t.Errorf("ids %v", ids)
+	}
+	if got := tok.Decode(ids); got != "x  x   x" {
+		t.Errorf("%q", got)
 	}
 }
 

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -63,12 +64,21 @@ func (b *builder) llamaLike(o options) {
 	c := b.config
 	b.size("context_length", c.integer("max_position_embeddings"))
 	width, heads := c.integer("hidden_size"), c.integer("num_attention_heads")
-	layers, feedForward := c.integer("num_hidden_layers"), c.integer("intermediate_size")
+	layers, feedForward := c.layers("num_hidden_layers"), c.integer("intermediate_size")
 	kvHeads := c.integerOr("num_key_value_heads", heads)
 	if width%heads != 0 && !c.has("head_dim") || heads%kvHeads != 0 {
 		c.fail("num_attention_heads", "%d heads, %d of keys, for a hidden size of %d", heads, kvHeads, width)
 	}
 	head := c.integerOr("head_dim", width/heads)
+	switch {
+	case head%2 != 0:
+		c.fail(c.first("head_dim", "num_attention_heads"), "heads of %d numbers cannot be rotated in pairs", head)
+	case int64(heads)*int64(head) > largest:
+		c.fail("num_attention_heads", "%d heads of %d numbers, %d are the most in all", heads, head, largest)
+	}
+	if *c.err != nil {
+		return
+	}
 	b.size("embedding_length", width)
 	b.size("block_count", layers)
 	b.size("feed_forward_length", feedForward)
@@ -83,16 +93,25 @@ func (b *builder) llamaLike(o options) {
 		c.must("hidden_act", "this architecture's gate is SiLU", "silu")
 	}
 	c.must("partial_rotary_factor", "only Phi-3 turns a part of each head", 1.0)
+	c.must("use_mrope", "a position is one number in this architecture", false)
 	for _, key := range []string{"attention_bias", "mlp_bias", "qkv_bias"} {
 		c.has(key) // whether there are biases is told by the tensors
 	}
 	b.window(o)
 	b.rotation(head)
 
+	prefix := "model."
+	if b.bare = b.holds("embed_tokens.weight"); b.bare {
+		prefix = ""
+	}
+	var orderQ, orderK []int
+	if o.interleave {
+		orderQ, orderK = interleaved(heads, head), interleaved(kvHeads, head)
+	}
 	norm := func(to, from string) { b.vector(to+".weight", from+".weight", width, o.addToNorms) }
-	b.matrix("token_embd.weight", "model.embed_tokens.weight", b.vocab, width)
+	b.matrix("token_embd.weight", prefix+"embed_tokens.weight", b.vocab, width)
 	for i := range layers {
-		to, from := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("model.layers.%d.", i)
+		to, from := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("%slayers.%d.", prefix, i)
 		b.skip(from + "self_attn.rotary_emb.inv_freq")
 		if !o.postNorms {
 			norm(to+"attn_norm", from+"input_layernorm")
@@ -104,13 +123,9 @@ func (b *builder) llamaLike(o options) {
 			for _, p := range []struct {
 				name  string
 				heads int
-				turns bool
-			}{{"q", heads, true}, {"k", kvHeads, true}, {"v", kvHeads, false}} {
-				var order []int
-				if o.interleave && p.turns {
-					order = interleaved(p.heads, head)
-				}
-				b.linear(to+"attn_"+p.name, from+"self_attn."+p.name+"_proj", p.heads*head, width, order)
+				order []int
+			}{{"q", heads, orderQ}, {"k", kvHeads, orderK}, {"v", kvHeads, nil}} {
+				b.linear(to+"attn_"+p.name, from+"self_attn."+p.name+"_proj", p.heads*head, width, p.order)
 			}
 			b.linear(to+"ffn_gate", from+"mlp.gate_proj", feedForward, width, nil)
 			b.linear(to+"ffn_up", from+"mlp.up_proj", feedForward, width, nil)
@@ -137,7 +152,7 @@ func (b *builder) llamaLike(o options) {
 			norm(to+"ffn_norm", from+"post_attention_layernorm")
 		}
 	}
-	norm("output_norm", "model.norm")
+	norm("output_norm", prefix+"norm")
 	b.head("lm_head.weight", width)
 }
 
@@ -173,14 +188,21 @@ func (b *builder) window(o options) {
 	}
 }
 
+// thetas are the bases of rotation of classes where config.json does not say, which else are 10000.
+var thetas = map[string]float64{"gemma3": 1e6, "smollm3": 2e6}
+
 // rotation writes the keys of RoPE. head is the size of a head.
 func (b *builder) rotation(head int) {
 	c := b.config
-	scaling := c.object("rope_scaling")
-	if p := c.object("rope_parameters"); p != nil { // transformers 5
-		scaling = p
+	scaling := c.rotary()
+	if full := scaling.object("full_attention"); full != nil { // by kinds of layers
+		if local := scaling.object("sliding_attention"); local != nil {
+			b.localRotation(local)
+		}
+		scaling.rest()
+		scaling = full
 	}
-	base := c.numberOr("rope_theta", 10000)
+	base := c.numberOr("rope_theta", cmp.Or(thetas[b.arch], 10000))
 	if scaling != nil {
 		base = scaling.numberOr("rope_theta", base)
 	}
@@ -200,8 +222,12 @@ func (b *builder) rotation(head int) {
 		b.set("rope.scaling.type", "yarn")
 		b.real("rope.scaling.factor", scaling.number("factor"))
 		b.size("rope.scaling.original_context_length", scaling.integer("original_max_position_embeddings"))
-		scaling.must("beta_fast", "the reference's is fixed", 32.0)
-		scaling.must("beta_slow", "the reference's is fixed", 1.0)
+		for _, x := range [][2]string{{"beta_fast", "beta_fast"}, {"beta_slow", "beta_slow"},
+			{"attention_factor", "attn_factor"}} {
+			if scaling.has(x[0]) {
+				b.real("rope.scaling.yarn_"+x[1], scaling.positive(x[0]))
+			}
+		}
 		scaling.must("truncate", "the reference truncates", true)
 	case "llama3":
 		b.values("rope_freqs.weight", llama3Factors(head, base, scaling.number("factor"), scaling.number("low_freq_factor"),
@@ -209,7 +235,31 @@ func (b *builder) rotation(head int) {
 	default:
 		scaling.fail("rope_type", "%q is not supported (default, linear, yarn and llama3 are)", gguf.Printable(kind, 40))
 	}
+	scaling.must("partial_rotary_factor", "only Phi-3 turns a part of each head", 1.0)
 	scaling.rest()
+}
+
+// rotary is the object that says how positions are rotated: rope_scaling, or since transformers 5 rope_parameters.
+func (c *config) rotary() *config {
+	old, p := c.object("rope_scaling"), c.object("rope_parameters")
+	if p == nil {
+		return old
+	}
+	if old != nil {
+		c.fail("rope_scaling", "stands beside rope_parameters, which is its later form")
+	}
+	return p
+}
+
+// localRotation reads the rotation of layers with a window.
+func (b *builder) localRotation(local *config) {
+	if b.arch != "gemma3" {
+		local.fail("rope_type", "GGUF's %s has one rotation for all layers", b.arch)
+		return
+	}
+	local.must("rope_type", "layers with a window are not scaled in GGUF's gemma3", "default")
+	b.real("rope.freq_base_swa", local.numberOr("rope_theta", 10000))
+	local.rest()
 }
 
 // llama3Factors is what Llama 3.1 divides the angles by: 1 for short waves, factor for long ones, and between them a
@@ -270,7 +320,9 @@ func (b *builder) gemma(o options, wholeLayers int) {
 			b.real(x.key, c.number(x.from))
 		}
 	}
-	b.size("attention.sliding_window", c.integer("sliding_window"))
+	window := c.integer("sliding_window")
+	c.must("sliding_window_size", "sliding_window says something else", float64(window))
+	b.size("attention.sliding_window", window)
 	b.llamaLike(o)
 }
 
@@ -316,21 +368,38 @@ func phi3(b *builder) {
 	c := b.config
 	width, heads := c.integer("hidden_size"), c.integer("num_attention_heads")
 	head := c.integerOr("head_dim", width/heads)
-	turned := int(float64(head) * c.numberOr("partial_rotary_factor", 1))
-	delete(c.values, "partial_rotary_factor")
 	original := c.integerOr("original_max_position_embeddings", 0)
-	scaling := c.object("rope_scaling")
-	delete(c.values, "rope_scaling")
+	partial := c.numberOr("partial_rotary_factor", 1)
+	scaling := c.rotary()
+	if scaling != nil {
+		inside := scaling.integerOr("original_max_position_embeddings", 0)
+		original = cmp.Or(original, inside) // as transformers has it
+		partial = scaling.numberOr("partial_rotary_factor", partial)
+	}
+	turned := int(float64(head) * partial)
+	for _, key := range []string{"partial_rotary_factor", "rope_parameters", "rope_scaling"} {
+		delete(c.values, key)
+	}
 	if n := c.numberOr("sliding_window", 0); n > 0 && n < c.number("max_position_embeddings") {
 		b.note("sliding_window %v is left out: GGUF's phi3 attends to all positions", n)
 	}
 	delete(c.values, "sliding_window")
+	c.must("full_attn_mod", "every layer is like the others in GGUF's phi3", 1.0)
+	c.must("interpolate_factor", "positions are not interpolated in GGUF's phi3", 1.0)
+	c.must("lm_head_bias", "GGUF's phi3 has none", false)
 	b.llamaLike(options{fused: true})
 	b.size("rope.dimension_count", turned)
 	if scaling == nil {
 		return
 	}
+	if scaling.has("rope_theta") {
+		b.real("rope.freq_base", scaling.number("rope_theta"))
+	}
 	kind := scaling.text(scaling.first("type", "rope_type"))
+	if kind == "default" {
+		scaling.rest()
+		return
+	}
 	if kind != "longrope" && kind != "su" {
 		scaling.fail("type", "%q is not supported (longrope is)", gguf.Printable(kind, 40))
 		return
@@ -347,7 +416,12 @@ func phi3(b *builder) {
 	}
 	b.values("rope_factors_long.weight", long)
 	b.values("rope_factors_short.weight", short)
-	if ratio := float64(c.integer("max_position_embeddings")) / float64(original); ratio > 1 {
+	ratio := float64(c.integer("max_position_embeddings")) / float64(original)
+	scaling.must("factor", "the two context lengths say something else", ratio)
+	switch {
+	case scaling.has("attention_factor"):
+		b.real("rope.scaling.attn_factor", scaling.positive("attention_factor"))
+	case ratio > 1:
 		b.real("rope.scaling.attn_factor", math.Sqrt(1+math.Log(ratio)/math.Log(float64(original))))
 	}
 	scaling.rest()
@@ -355,9 +429,11 @@ func phi3(b *builder) {
 
 func gpt2(b *builder) {
 	c := b.config
+	b.plainWords = true
 	context, width := c.integer(c.first("n_positions", "n_ctx")), c.integer("n_embd")
-	layers, heads := c.integer("n_layer"), c.integer("n_head")
+	layers, heads := c.layers("n_layer"), c.integer("n_head")
 	feedForward := c.integerOr("n_inner", 4*width)
+	c.headsDivide("n_head", heads, width)
 	b.size("context_length", context)
 	b.size("embedding_length", width)
 	b.size("block_count", layers)
@@ -371,7 +447,7 @@ func gpt2(b *builder) {
 	c.must("add_cross_attention", "GGUF's gpt2 has none", false)
 
 	prefix := "transformer."
-	if b.holds("wte.weight") { // saved without the head
+	if b.bare = b.holds("wte.weight"); b.bare {
 		prefix = ""
 	}
 	norm := func(to, from string) {
@@ -402,7 +478,11 @@ func gpt2(b *builder) {
 func gptneox(b *builder) {
 	c := b.config
 	width, heads := c.integer("hidden_size"), c.integer("num_attention_heads")
-	layers, feedForward := c.integer("num_hidden_layers"), c.integer("intermediate_size")
+	layers, feedForward := c.layers("num_hidden_layers"), c.integer("intermediate_size")
+	c.headsDivide("num_attention_heads", heads, width)
+	if *c.err != nil {
+		return
+	}
 	b.size("context_length", c.integer("max_position_embeddings"))
 	b.size("embedding_length", width)
 	b.size("block_count", layers)
@@ -415,9 +495,13 @@ func gptneox(b *builder) {
 	if rotary == nil {
 		rotary = c
 	}
+	rotary.must("rope_type", "GPT-NeoX is converted without scaling", "default")
 	b.size("rope.dimension_count", int(float64(head)*rotary.numberOr(
 		rotary.first("rotary_pct", "partial_rotary_factor"), 0.25)))
 	b.real("rope.freq_base", rotary.numberOr(rotary.first("rotary_emb_base", "rope_theta"), 10000))
+	if rotary != c {
+		rotary.rest()
+	}
 	c.must("rope_scaling", "GPT-NeoX is converted without it")
 	c.must("attention_bias", "GGUF's gptneox has biases", true)
 	c.must("hidden_act", "GGUF's gptneox has GELU", "gelu", "gelu_new", "gelu_pytorch_tanh")
@@ -459,6 +543,10 @@ func readFamily(dir string) (*config, family, error) {
 		return nil, family{}, err
 	}
 	f, err := familyOf(c)
+	if err == nil && f.arch != "t5" {
+		c.must("is_encoder_decoder", "models of this class have no encoder", false)
+		c.must("tie_encoder_decoder", "models of this class have no encoder", false)
+	}
 	return c, f, err
 }
 

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -20,6 +21,7 @@ type Mixture struct {
 	pure   bool        // all matrices get the base type
 	output tensor.Type // of the output matrix; F32: Q6_K
 	rules  []rule      // the first that is for a matrix chooses its type
+	falcon []rule      // in their place of a Falcon; nil: rules
 	eight  tensor.Type // of attn_output where there are 8 experts; F32: as otherwise
 	tiny   bool        // 2 bits: attn_v and attn_k have fewer bits than in the others where there are experts
 }
@@ -49,30 +51,23 @@ const (
 	values = value | fused | kvLatent // what a loss of precision shows in first
 )
 
-// parts are the ends of the matrices' names.
+// parts are what the matrices' names have in them, in the order in which llama.cpp looks.
 var parts = []struct {
 	name string
 	part part
 }{
 	{"attn_qkv.weight", fused}, {"attn_kv_b.weight", kvLatent}, {"attn_v.weight", value}, {"attn_k.weight", key},
-	{"attn_q.weight", query}, {"attn_output.weight", attention},
+	{"attn_q.weight", query}, {"attn_output.weight", attention}, {"ffn_up", up}, {"ffn_gate", gate}, {"ffn_down", down},
 }
 
-func partOf(name, end string) part {
+func partOf(name string) part {
+	if name == "token_embd.weight" || name == "per_layer_token_embd.weight" {
+		return embedding
+	}
 	for _, p := range parts {
-		if end == p.name {
+		if strings.Contains(name, p.name) {
 			return p.part
 		}
-	}
-	switch {
-	case name == "token_embd.weight" || name == "per_layer_token_embd.weight":
-		return embedding
-	case strings.HasPrefix(end, "ffn_up"):
-		return up
-	case strings.HasPrefix(end, "ffn_gate"):
-		return gate
-	case strings.HasPrefix(end, "ffn_down"):
-		return down
 	}
 	return 0
 }
@@ -106,36 +101,40 @@ var mixtures = []Mixture{
 	{Name: "Q8_0", FileType: 7, base: tensor.Q8_0},
 	{Name: "Q6_K", FileType: 18, base: tensor.Q6_K},
 	{Name: "Q5_1", FileType: 9, base: tensor.Q5_1},
-	{Name: "Q5_K_M", FileType: 17, base: tensor.Q5_K,
-		rules: []rule{{fused, tensor.Q6_K, nil}, {value | down, tensor.Q6_K, more}}},
+	{Name: "Q5_K_M", FileType: 17, base: tensor.Q5_K, rules: []rule{{values | down, tensor.Q6_K, more}}},
 	{Name: "Q5_K_S", FileType: 16, base: tensor.Q5_K},
 	{Name: "Q5_0", FileType: 8, base: tensor.Q5_0, rules: []rule{{down, tensor.Q5_1, knownFirstEighth}}},
 	{Name: "Q4_1", FileType: 3, base: tensor.Q4_1},
 	{Name: "Q4_K_M", FileType: 15, base: tensor.Q4_K, eight: tensor.Q5_K,
-		rules: []rule{{fused, tensor.Q5_K, nil}, {value | down, tensor.Q6_K, more}}},
+		rules:  []rule{{values | down, tensor.Q6_K, more}},
+		falcon: []rule{{values, tensor.Q6_K, more}, {down, tensor.Q6_K, firstSixteenth}, {down, tensor.Q5_K, more}}},
 	{Name: "Q4_K_S", FileType: 14, base: tensor.Q4_K, eight: tensor.Q5_K,
-		rules: []rule{{value, tensor.Q5_K, firstFour}, {down, tensor.Q5_K, firstEighth}}},
+		rules:  []rule{{values, tensor.Q5_K, firstFour}, {down, tensor.Q5_K, firstEighth}},
+		falcon: []rule{{values, tensor.Q5_K, firstFour}}},
 	{Name: "IQ4_NL", FileType: 25, base: tensor.IQ4_NL, eight: tensor.Q5_K,
-		rules: []rule{{value, tensor.Q5_K, grouped}, {down, tensor.Q5_K, blindFirstEighth}}},
+		rules: []rule{{values, tensor.Q5_K, grouped}, {down, tensor.Q5_K, blindFirstEighth}}},
 	{Name: "Q4_0", FileType: 2, base: tensor.Q4_0, rules: []rule{{down, tensor.Q4_1, knownFirstEighth}}},
 	{Name: "IQ4_XS", FileType: 30, base: tensor.IQ4_XS, eight: tensor.Q5_K,
-		rules: []rule{{value, tensor.Q5_K, grouped}, {down, tensor.Q5_K, blindFirstEighth}}},
+		rules: []rule{{values, tensor.Q5_K, grouped}, {down, tensor.Q5_K, blindFirstEighth}}},
 	{Name: "Q3_K_L", FileType: 13, base: tensor.Q3_K, eight: tensor.Q3_K,
-		rules: []rule{{values | down | attention, tensor.Q5_K, nil}}},
+		rules:  []rule{{values | down | attention, tensor.Q5_K, nil}},
+		falcon: []rule{{values, tensor.Q5_K, nil}, {down | attention, tensor.Q4_K, nil}}},
 	{Name: "Q3_K_M", FileType: 12, base: tensor.Q3_K, eight: tensor.Q5_K, rules: []rule{{values, tensor.Q5_K, firstTwo},
-		{down, tensor.Q5_K, firstSixteenth}, {values | down | attention, tensor.Q4_K, nil}}},
+		{down, tensor.Q5_K, firstSixteenth}, {values | down | attention, tensor.Q4_K, nil}},
+		falcon: []rule{{values, tensor.Q5_K, firstTwo}, {values, tensor.Q4_K, nil}, {down, tensor.Q5_K, firstSixteenth},
+			{down, tensor.Q4_K, more}}},
 	{Name: "IQ3_M", FileType: 27, base: tensor.IQ3_S, eight: tensor.Q5_K,
-		rules: []rule{{values | attention, tensor.Q4_K, nil}, {down, tensor.Q4_K, firstEighthOrMore}}},
+		rules:  []rule{{values | attention, tensor.Q4_K, nil}, {down, tensor.Q4_K, firstEighthOrMore}},
+		falcon: []rule{{values, tensor.Q4_K, nil}, {down, tensor.Q4_K, firstEighth}}},
 	{Name: "Q3_K_S", FileType: 11, base: tensor.Q3_K, eight: tensor.Q5_K},
 	{Name: "IQ3_S", FileType: 26, base: tensor.IQ3_S, eight: tensor.Q5_K, rules: []rule{{values, tensor.Q4_K, grouped}}},
 	{Name: "IQ3_XS", FileType: 22, base: tensor.IQ3_S, eight: tensor.Q5_K, rules: []rule{{values, tensor.Q4_K, grouped},
 		{query | key, tensor.IQ3_XXS, nil}, {gate | up, tensor.IQ3_XXS, middle}}},
-	{Name: "IQ3_XXS", FileType: 23, base: tensor.IQ3_XXS, output: tensor.Q5_K, eight: tensor.Q5_K, rules: []rule{
-		{embedding, tensor.IQ3_S, nil}, {values, tensor.Q4_K, grouped}, {values, tensor.IQ3_S, blind},
-		{query | key, tensor.IQ2_S, nil}, {down, tensor.Q4_K, blindFirstEighth}, {down, tensor.Q3_K, blind},
-		{attention, tensor.IQ3_S, nil}}},
+	{Name: "IQ3_XXS", FileType: 23, base: tensor.IQ3_XXS, output: tensor.Q5_K, eight: tensor.Q5_K,
+		rules: threeBits(attention), falcon: threeBits(0)},
 	{Name: "Q2_K", FileType: 10, base: tensor.Q2_K, eight: tensor.Q5_K,
-		rules: []rule{{values, tensor.Q4_K, grouped}, {values | down | attention, tensor.Q3_K, nil}}},
+		rules:  []rule{{values, tensor.Q4_K, grouped}, {values | down | attention, tensor.Q3_K, nil}},
+		falcon: []rule{{values, tensor.Q4_K, grouped}, {values | down, tensor.Q3_K, nil}}},
 	{Name: "IQ2_M", FileType: 29, base: tensor.IQ2_S, output: tensor.Q5_K, eight: tensor.Q5_K, tiny: true,
 		rules: twoBits(tensor.IQ3_S, true)},
 	{Name: "Q2_K_S", FileType: 21, base: tensor.Q2_K,
@@ -148,6 +147,12 @@ var mixtures = []Mixture{
 		rules: twoBits(tensor.Q2_K, false)},
 	{Name: "TQ2_0", FileType: 37, base: tensor.TQ2_0, rules: []rule{{embedding, tensor.Q4_K, nil}}},
 	{Name: "TQ1_0", FileType: 36, base: tensor.TQ1_0, rules: []rule{{embedding, tensor.Q4_K, nil}}},
+}
+
+// threeBits are the rules of IQ3_XXS, with those parts in the type better.
+func threeBits(better part) []rule {
+	return []rule{{embedding | better, tensor.IQ3_S, nil}, {values, tensor.Q4_K, grouped}, {values, tensor.IQ3_S, blind},
+		{query | key, tensor.IQ2_S, nil}, {down, tensor.Q4_K, blindFirstEighth}, {down, tensor.Q3_K, blind}}
 }
 
 // twoBits are the rules of the mixtures of 2 bits, where what matters more gets the type better.
@@ -232,6 +237,52 @@ type Facts struct {
 	Experts        int  // per layer, 0 without
 	Tied           bool // there is no output.weight
 	Importance     bool // an importance matrix is known: then fewer matrices need more bits
+
+	// of a file: where a matrix stands among those of its part (what values are made of is one part), and how many
+	// matrices values are made of; nil: every layer has one of each part
+	places        map[string]int
+	valueMatrices int
+}
+
+// count fills in the places, by llama.cpp's order of tensors: by the number of the block, first those of none, and by
+// name.
+func (m *Facts) count(list []gguf.Tensor) {
+	block := func(name string) int {
+		if strings.HasPrefix(name, "blk.") {
+			return layerOf(name)
+		}
+		return -1
+	}
+	m.places = map[string]int{}
+	seen := map[part]int{}
+	for _, t := range slices.SortedFunc(slices.Values(list), func(a, b gguf.Tensor) int {
+		return cmp.Or(cmp.Compare(block(a.Name), block(b.Name)), strings.Compare(a.Name, b.Name))
+	}) {
+		p := partOf(t.Name)
+		if p&values != 0 {
+			p = values
+		}
+		if (Mixture{}).of(t.Name, t.Dims) {
+			m.places[t.Name] = seen[p]
+			seen[p]++
+		}
+	}
+	m.valueMatrices = seen[values]
+}
+
+// place is which of n layers a rule takes a matrix to be of. llama.cpp counts the matrices instead of reading the
+// number of the block, but for those of a feed-forward with experts, and of these it counts ffn_down where there are 2
+// bits.
+func (m *Facts) place(name string, p part, tiny bool) (i, n int) {
+	i = layerOf(name)
+	at, counted := m.places[name]
+	switch {
+	case counted && p&values != 0:
+		return at, m.valueMatrices
+	case counted && (m.Experts <= 1 || tiny && p == down):
+		i = at
+	}
+	return i, m.Layers
 }
 
 // large reports whether a model has the depth of the 70B ones, whose attn_v is small beside the rest.
@@ -260,20 +311,23 @@ func FactsOf(f *gguf.File) Facts {
 	if m.KVHeads = number("attention.head_count_kv"); m.KVHeads == 0 {
 		m.KVHeads = m.Heads
 	}
+	m.count(f.Tensors)
 	_, untied := f.Tensor("output.weight")
 	m.Tied = !untied
 	return m
 }
 
-// fullPrecision are parts of names of matrices that are small and stay as they are.
-var fullPrecision = []string{"norm.weight", "ffn_gate_inp", "position_embd", "token_types", "ssm_conv1d",
-	"shortconv.conv", "per_layer_model_proj", "attn_rel_b", "altup_router", "altup_predict_coef", "altup_correct_coef",
-	"time_mix_lerp_fused", "channel_mix_lerp_k"}
+// fullPrecision are parts of names of matrices that are small or hold no weights of products, and stay as they are.
+var fullPrecision = []string{"norm.weight", "ffn_gate_inp", "ffn_gate_tid2eid", "position_embd", "token_types",
+	"ssm_conv1d", "shortconv.conv", "per_layer_model_proj", "attn_rel_b", "altup_router", "altup_predict_coef",
+	"altup_correct_coef", "time_mix_lerp_fused", "time_mix_first", "channel_mix_lerp_k", ".patch_embd", ".patch_merger",
+	".rel_pos", "sam.pos_embd", "sam.neck.", "sam.net_", "a.rvq.codebook", "mm.a.code_embd"}
 
 // keptByMixtures are parts of names of further matrices that only a mixture of one type alone is for: those of Gemma
-// 3n's streams, and of RWKV's factors of low rank.
+// 3n's streams, of RWKV's factors of low rank, and of an index.
 var keptByMixtures = []string{"altup_", "laurel_", "time_mix_w1.", "time_mix_w2.", "time_mix_a1.", "time_mix_a2.",
-	"time_mix_v1.", "time_mix_v2.", "time_mix_g1.", "time_mix_g2."}
+	"time_mix_v1.", "time_mix_v2.", "time_mix_g1.", "time_mix_g2.", "time_mix_decay_w1.", "time_mix_decay_w2.",
+	"indexer.k_proj.", "indexer.q_proj."}
 
 // hasAny reports whether a name has one of the parts.
 func hasAny(name string, parts []string) bool {
@@ -326,8 +380,8 @@ func (m Mixture) choose(name string, dims []uint64, model Facts) tensor.Type {
 	if m.pure || m.base.BlockWeights() == 1 {
 		return m.base
 	}
-	layer, end := layerOf(name)
-	p, eight := partOf(name, end), model.Experts == 8
+	p, eight := partOf(name), model.Experts == 8
+	layer, n := model.place(name, p, m.tiny)
 	switch {
 	case name == "output.weight" || p == embedding && model.Tied:
 		return m.outputType(dims, model)
@@ -339,8 +393,12 @@ func (m Mixture) choose(name string, dims []uint64, model Facts) tensor.Type {
 		return m.eight
 	}
 	to := m.base
-	for _, r := range m.rules {
-		if r.parts&p != 0 && (r.when == nil || r.when(layer, model.Layers, model)) {
+	rules := m.rules
+	if model.Architecture == "falcon" && m.falcon != nil {
+		rules = m.falcon
+	}
+	for _, r := range rules {
+		if r.parts&p != 0 && (r.when == nil || r.when(layer, n, model)) {
 			to = r.to
 			break
 		}
@@ -362,18 +420,15 @@ func (m Mixture) outputType(dims []uint64, model Facts) tensor.Type {
 	return tensor.Q6_K
 }
 
-// layerOf splits "blk.3.attn_v.weight" into 3 and "attn_v.weight"; other names are of no layer.
-func layerOf(name string) (layer int, part string) {
-	rest, ok := strings.CutPrefix(name, "blk.")
-	if !ok {
-		return 0, name
-	}
-	number, part, _ := strings.Cut(rest, ".")
+// layerOf is the number behind "blk." in a tensor's name; 0 where there is none.
+func layerOf(name string) int {
+	_, rest, _ := strings.Cut(name, "blk.")
+	number, _, _ := strings.Cut(rest, ".")
 	layer, err := strconv.Atoi(number)
 	if err != nil {
-		return 0, name
+		return 0
 	}
-	return layer, part
+	return layer
 }
 
 // FileType is the type that files call by the same name.

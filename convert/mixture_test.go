@@ -3,6 +3,7 @@ package convert
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
@@ -39,12 +40,12 @@ func TestMixtures(t *testing.T) {
 		name                                string
 		base, v, down, output, qkv, outputs string
 	}{
-		{"Q4_K_M", all("4"), mores("4"), mores("4"), all("4"), all("5"), "6"},
-		{"q4_k_m", all("4"), mores("4"), mores("4"), all("4"), all("5"), "6"},
-		{"Q4_K", all("4"), mores("4"), mores("4"), all("4"), all("5"), "6"},
-		{"Q4_K_S", all("4"), "5555444444444444", "5544444444444444", all("4"), all("4"), "6"},
-		{"Q5_K_M", all("5"), mores("5"), mores("5"), all("5"), all("6"), "6"},
-		{"q5_k", all("5"), mores("5"), mores("5"), all("5"), all("6"), "6"},
+		{"Q4_K_M", all("4"), mores("4"), mores("4"), all("4"), mores("4"), "6"},
+		{"q4_k_m", all("4"), mores("4"), mores("4"), all("4"), mores("4"), "6"},
+		{"Q4_K", all("4"), mores("4"), mores("4"), all("4"), mores("4"), "6"},
+		{"Q4_K_S", all("4"), "5555444444444444", "5544444444444444", all("4"), "5555444444444444", "6"},
+		{"Q5_K_M", all("5"), mores("5"), mores("5"), all("5"), mores("5"), "6"},
+		{"q5_k", all("5"), mores("5"), mores("5"), all("5"), mores("5"), "6"},
 		{"Q5_K_S", all("5"), all("5"), all("5"), all("5"), all("5"), "6"},
 		{"Q6_K", all("6"), all("6"), all("6"), all("6"), all("6"), "6"},
 		{"Q8_0", all("8"), all("8"), all("8"), all("8"), all("8"), "8"},
@@ -52,8 +53,8 @@ func TestMixtures(t *testing.T) {
 		{"Q4_1", all("i"), all("i"), all("i"), all("i"), all("i"), "6"},
 		{"Q5_0", all("F"), all("F"), all("F"), all("F"), all("F"), "6"},
 		{"Q5_1", all("f"), all("f"), all("f"), all("f"), all("f"), "6"},
-		{"IQ4_NL", all("n"), all("5"), "55nnnnnnnnnnnnnn", all("n"), all("n"), "6"},
-		{"IQ4_XS", all("x"), all("5"), "55xxxxxxxxxxxxxx", all("x"), all("x"), "6"},
+		{"IQ4_NL", all("n"), all("5"), "55nnnnnnnnnnnnnn", all("n"), all("5"), "6"},
+		{"IQ4_XS", all("x"), all("5"), "55xxxxxxxxxxxxxx", all("x"), all("5"), "6"},
 		{"F16", all("h"), all("h"), all("h"), all("h"), all("h"), "h"},
 		{"bf16", all("b"), all("b"), all("b"), all("b"), all("b"), "b"},
 		{"f32", all("w"), all("w"), all("w"), all("w"), all("w"), "w"},
@@ -155,7 +156,10 @@ func TestFullPrecision(t *testing.T) {
 		"per_layer_model_proj.weight": {64, 64}, "blk.0.attn_k_norm.weight": {64, 2},
 		"blk.0.altup_router.weight": {64, 4}, "altup_proj.weight": {64, 64, 3}, "blk.0.laurel_l.weight": {64, 32},
 		"blk.0.time_mix_w1.weight": {64, 32}, "blk.0.time_mix_lerp_fused.weight": {64, 1, 1, 6},
-		"blk.0.channel_mix_lerp_k.weight": {64, 1, 1}, "cls.output.weight": {64, 1}} {
+		"blk.0.channel_mix_lerp_k.weight": {64, 1, 1}, "cls.output.weight": {64, 1},
+		"blk.0.time_mix_first.weight": {64, 40}, "blk.0.time_mix_decay_w1.weight": {64, 64},
+		"blk.0.ffn_gate_tid2eid.weight": {8, 256}, "blk.0.indexer.k_proj.weight": {64, 32},
+		"v.patch_embd.weight": {32, 32, 3, 64}, "v.blk.0.rel_pos.weight": {64, 27}} {
 		if got := m.Type(name, dims, Facts{}); got != gguf.F32 {
 			t.Errorf("%s: %v", name, got)
 		}
@@ -278,6 +282,107 @@ func TestSmallMixtures(t *testing.T) {
 		m, _ := FindMixture(name)
 		if got := choices(t, m, model, "ffn_down", 512, 64); got != want {
 			t.Errorf("%s without an importance matrix: ffn_down %s, want %s", name, got, want)
+		}
+	}
+}
+
+// ofNames is a file with matrices of these names, and keys.
+func ofNames(t *testing.T, kvs []gguf.KV, names ...string) *gguf.File {
+	t.Helper()
+	var list []gguf.TensorSource
+	for _, name := range names {
+		list = append(list, gguf.TensorSource{Name: name, Type: gguf.Q4_0, Dims: []uint64{256, 2},
+			Write: func(w io.Writer) error {
+				_, err := w.Write(make([]byte, 2*256/32*18))
+				return err
+			}})
+	}
+	var b bytes.Buffer
+	if err := gguf.Write(&b, kvs, list); err != nil {
+		t.Fatal(err)
+	}
+	f, err := gguf.Open(bytes.NewReader(b.Bytes()), int64(b.Len()), "names")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// TestPlacesAreCounted: llama.cpp's rules go by how many matrices of a part come before, in its order, and not by the
+// number of the block: of a hybrid, whose attention is in every fourth block, and of an encoder and a decoder.
+func TestPlacesAreCounted(t *testing.T) {
+	m, err := FindMixture("q4_k_m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(f *gguf.File, want map[string]gguf.Type) {
+		t.Helper()
+		facts := FactsOf(f)
+		for name, typ := range want {
+			if got := m.Type(name, []uint64{256, 2}, facts); got != typ {
+				t.Errorf("%s is %v, want %v", name, got, typ)
+			}
+		}
+	}
+	var names []string
+	for i := range 16 {
+		names = append(names, fmt.Sprintf("blk.%d.ffn_down.weight", i))
+		if i%4 == 3 {
+			names = append(names, fmt.Sprintf("blk.%d.attn_v.weight", i))
+		}
+	}
+	check(ofNames(t, []gguf.KV{{Key: "general.architecture", Value: "qwen3next"},
+		{Key: "qwen3next.block_count", Value: uint32(16)}}, names...), map[string]gguf.Type{
+		"blk.3.attn_v.weight": gguf.Q4_K, "blk.7.attn_v.weight": gguf.Q4_K, "blk.11.attn_v.weight": gguf.Q6_K,
+		"blk.15.attn_v.weight": gguf.Q6_K, "blk.3.ffn_down.weight": gguf.Q4_K, "blk.10.ffn_down.weight": gguf.Q6_K})
+	names = nil
+	for i := range 2 {
+		for _, name := range []string{"enc.blk.%d.attn_v.weight", "enc.blk.%d.ffn_down.weight", "dec.blk.%d.attn_v.weight",
+			"dec.blk.%d.cross_attn_v.weight", "dec.blk.%d.ffn_down.weight"} {
+			names = append(names, fmt.Sprintf(name, i))
+		}
+	}
+	check(ofNames(t, []gguf.KV{{Key: "general.architecture", Value: "t5"}, {Key: "t5.block_count", Value: uint32(2)}},
+		names...), map[string]gguf.Type{
+		"dec.blk.0.attn_v.weight": gguf.Q4_K, "dec.blk.0.cross_attn_v.weight": gguf.Q4_K,
+		"dec.blk.1.attn_v.weight": gguf.Q6_K, "dec.blk.1.cross_attn_v.weight": gguf.Q4_K,
+		"enc.blk.0.attn_v.weight": gguf.Q4_K, "enc.blk.1.attn_v.weight": gguf.Q6_K,
+		"dec.blk.0.ffn_down.weight": gguf.Q4_K, "dec.blk.1.ffn_down.weight": gguf.Q6_K,
+		"enc.blk.0.ffn_down.weight": gguf.Q6_K})
+	// Of experts the number of the block counts, whatever the blocks before are made of.
+	check(ofNames(t, []gguf.KV{{Key: "general.architecture", Value: "deepseek2"},
+		{Key: "deepseek2.block_count", Value: uint32(8)}, {Key: "deepseek2.expert_count", Value: uint32(64)}},
+		"blk.0.ffn_down.weight", "blk.1.ffn_down_exps.weight", "blk.1.ffn_down_shexp.weight", "blk.2.ffn_down_exps.weight",
+		"blk.0.attn_kv_b.weight", "blk.1.attn_kv_b.weight"), map[string]gguf.Type{
+		"blk.0.ffn_down.weight": gguf.Q6_K, "blk.1.ffn_down_exps.weight": gguf.Q4_K,
+		"blk.1.ffn_down_shexp.weight": gguf.Q4_K, "blk.2.ffn_down_exps.weight": gguf.Q4_K,
+		"blk.0.attn_kv_b.weight": gguf.Q4_K, "blk.1.attn_kv_b.weight": gguf.Q6_K})
+	// Without a file the numbers of the blocks stand for the places.
+	if got := m.Type("dec.blk.5.attn_v.weight", []uint64{256, 2}, Facts{Layers: 16}); got != gguf.Q4_K {
+		t.Errorf("block 5 of a decoder: %v", got)
+	}
+}
+
+// TestFalcon: Falcon's models have rules of their own.
+func TestFalcon(t *testing.T) {
+	model := Facts{Architecture: "falcon", Layers: 16, Heads: 71, KVHeads: 1, Importance: true}
+	for name, want := range map[string][3]string{ // attn_qkv, ffn_down, attn_output
+		"Q5_K_M": {mores("5"), mores("5"), all("5")},
+		"Q4_K_M": {mores("4"), "6544544544544555", all("4")},
+		"Q4_K_S": {"5555444444444444", all("4"), all("4")},
+		"Q3_K_L": {all("5"), all("4"), all("4")},
+		"Q3_K_M": {"5544444444444444", "5433433433433444", all("3")},
+		"IQ3_M":  {all("4"), "44SSSSSSSSSSSSSS", all("S")},
+		"Q2_K":   {all("4"), all("3"), all("2")},
+	} {
+		m, err := FindMixture(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := [3]string{choices(t, m, model, "attn_qkv", 512, 64), choices(t, m, model, "ffn_down", 512, 64),
+			choices(t, m, model, "attn_output", 512, 64)}
+		if got != want {
+			t.Errorf("%s: %v, want %v", name, got, want)
 		}
 	}
 }

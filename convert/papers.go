@@ -50,8 +50,9 @@ const positionsOffset = 2
 
 func opt(b *builder) {
 	c := b.config
+	b.plainWords = true
 	context, width := c.integer("max_position_embeddings"), c.integer("hidden_size")
-	layers, feedForward, heads := c.integer("num_hidden_layers"), c.integer("ffn_dim"), c.integer("num_attention_heads")
+	layers, feedForward, heads := c.layers("num_hidden_layers"), c.integer("ffn_dim"), c.integer("num_attention_heads")
 	c.headsDivide("num_attention_heads", heads, width)
 	b.blockSizes(context, width, layers, feedForward, heads)
 	b.real("attention.layer_norm_epsilon", 1e-5) // the published code's; config.json does not say
@@ -116,8 +117,9 @@ const codegenGroups = 4
 // gptj converts GPT-J and CodeGen. CodeGen has one matrix of queries, values and keys, in groups.
 func (b *builder) gptj(fused bool) {
 	c := b.config
+	b.plainWords = true
 	context, width := c.integer(c.first("n_positions", "n_ctx")), c.integer("n_embd")
-	layers, heads := c.integer("n_layer"), c.integer("n_head")
+	layers, heads := c.layers("n_layer"), c.integer("n_head")
 	feedForward := c.integerOr("n_inner", 4*width)
 	c.headsDivide("n_head", heads, width)
 	b.blockSizes(context, width, layers, feedForward, heads)
@@ -136,6 +138,12 @@ func (b *builder) gptj(fused bool) {
 	c.must("rotary", fmt.Sprintf("GGUF's %s rotates", b.arch), true)
 	c.must("tie_word_embeddings", fmt.Sprintf("GGUF's %s has an output matrix", b.arch), false)
 
+	var orders [3][]int // of CodeGen's queries, values and keys
+	for part := range orders {
+		if fused {
+			orders[part] = groupRows(width, part)
+		}
+	}
 	b.matrix("token_embd.weight", "transformer.wte.weight", b.vocab, width)
 	for i := range layers {
 		to, from := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("transformer.h.%d.", i)
@@ -145,7 +153,7 @@ func (b *builder) gptj(fused bool) {
 			t := target{name: to + "attn_" + name + ".weight", from: from + "attn." + name + "_proj.weight", rows: width,
 				cols: width}
 			if fused {
-				t.from, t.sourceRows, t.order = from+"attn.qkv_proj.weight", 3*width, groupRows(width, part)
+				t.from, t.sourceRows, t.order = from+"attn.qkv_proj.weight", 3*width, orders[part]
 			}
 			b.add(t)
 		}
@@ -177,8 +185,11 @@ const farthestDistance = 128.0
 func t5(b *builder) {
 	c := b.config
 	width, head, heads := c.integer("d_model"), c.integer("d_kv"), c.integer("num_heads")
-	feedForward, encoders := c.integer("d_ff"), c.integer("num_layers")
-	decoders := c.integerOr("num_decoder_layers", encoders)
+	feedForward, encoders := c.integer("d_ff"), c.layers("num_layers")
+	decoders := encoders
+	if c.has("num_decoder_layers") {
+		decoders = c.layers("num_decoder_layers")
+	}
 	b.blockSizes(c.integerOr("n_positions", 512), width, encoders, feedForward, heads)
 	b.size("decoder_block_count", decoders)
 	b.size("attention.key_length", head)

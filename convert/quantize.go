@@ -62,7 +62,7 @@ func (o *Quantizing) Check() error {
 
 // chosen is the type that is wanted for a matrix; ok is false where none is. used counts the matrices of each choice.
 func (o *Quantizing) chosen(name string, tied bool, used []int) (t tensor.Type, ok bool) {
-	embedding := partOf(name, name) == embedding
+	embedding := partOf(name) == embedding
 	want := ""
 	switch {
 	case embedding && o.Embedding != "":

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/specgo/spec/bpe"
@@ -40,15 +42,24 @@ type words struct {
 	squeeze    *bool  // remove_extra_whitespaces
 	charsmap   []byte // of a unigram model
 	pieces     int    // of a unigram model, before tokens were added
+	own        int    // tokens before others were added; 0: all
+	whole      bool   // words that are tokens are not merged
 	note       string // what is left out; "" if nothing is
+	beside     string // an added token of which it matters what stands beside it; "" if there is none
 }
 
 // addedToken is an entry of added_tokens or added_tokens_decoder.
 type addedToken struct {
-	ID      int32  `json:"id"`
-	Content string `json:"content"`
-	Special bool   `json:"special"`
+	ID         int32  `json:"id"`
+	Content    string `json:"content"`
+	Special    bool   `json:"special"`
+	LStrip     bool   `json:"lstrip"` // it takes the white space in front of it
+	RStrip     bool   `json:"rstrip"` // and that behind it
+	SingleWord bool   `json:"single_word"`
 }
+
+// beside reports whether what stands beside the token matters.
+func (t addedToken) beside() bool { return t.LStrip || t.RStrip || t.SingleWord }
 
 // readTokenizer makes the keys tokenizer.* of the first of these files that is in dir: tokenizer.model or spiece.model
 // (SentencePiece), tokenizer.json, vocab.json with merges.txt. Ids without a token are named [PADid].
@@ -58,29 +69,43 @@ func readTokenizer(dir string, b *builder) ([]gguf.KV, error) {
 	if err != nil {
 		return nil, err
 	}
-	w, file, err := readWords(dir, b.unigram)
+	w, file, err := readWords(dir, b)
 	if err != nil {
 		return nil, err
 	}
-	own := len(w.tokens) // what follows was added
+	own := cmp.Or(w.own, len(w.tokens)) // what follows was added
 	if err := w.addFile(filepath.Join(dir, "added_tokens.json")); err != nil {
 		return nil, err
+	}
+	if w.model == "llama" {
+		if err := w.addJSON(filepath.Join(dir, "tokenizer.json")); err != nil {
+			return nil, err
+		}
 	}
 	for id, t := range settings.added {
 		if err := w.place(file, id, t); err != nil {
 			return nil, err
 		}
 	}
+	var left []string
 	if own <= vocab {
-		if text := w.cut(vocab); text != "" {
+		if left = w.cut(vocab); left != nil {
 			b.note("the added token %s and all behind it are left out: the model has no rows for them (vocab_size %d)",
-				gguf.Printable(text, 40), vocab)
+				gguf.Printable(left[0], 40), vocab)
 		}
 	}
 	if w.model == "t5" {
 		if err := w.extraIDs(settings); err != nil {
 			return nil, err
 		}
+	}
+	if w.model == "llama" {
+		w.spellSpaces()
+	}
+	if name := strings.ToLower(nameOf(dir)); w.beside != "" && !strings.Contains(name, "phi-3") &&
+		!strings.Contains(name, "phi3") { // by which its vocabulary is told
+		b.note("white space beside added tokens, %s for one, stays, and they are found in words (lstrip, rstrip, "+
+			"single_word): GGUF has no keys for that", gguf.Printable(w.beside, 40))
 	}
 	if w.note != "" {
 		b.note("%s", w.note)
@@ -125,19 +150,31 @@ func readTokenizer(dir string, b *builder) ([]gguf.KV, error) {
 	if err := w.check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
+	ends, err := w.ends(dir, c, settings)
+	if err != nil {
+		return nil, err
+	}
 	for i, name := range []string{"bos_token", "eos_token"} {
-		if text := settings.text(name); w.around[i] != "" && text != "" && text != w.around[i] {
+		text := settings.text(name)
+		switch {
+		case w.around[i] == "" || text == "" || text == w.around[i]:
+		case i == 0 || strings.Contains(settings.template, name):
 			return nil, fmt.Errorf("%s: post_processor: it puts %s around a text where GGUF has the %s, %s", file,
 				gguf.Printable(w.around[i], 40), name, gguf.Printable(text, 40))
+		default: // what ends each text is GGUF's EOS, and what ends an answer another end
+			if id, ok := w.ids[text]; ok {
+				ends = append([]int32{id}, slices.DeleteFunc(ends, func(e int32) bool { return e == id })...)
+			}
 		}
 	}
-	ends := idsOf(c, "eos_token_id")
 	for _, mark := range []struct{ key, name, around string }{{"bos", "bos_token", w.around[0]},
 		{"eos", "eos_token", w.around[1]}, {"unknown", "unk_token", ""}, {"padding", "pad_token", ""}} {
 		id := int32(-1)
-		if text := cmp.Or(settings.text(mark.name), mark.around); text != "" {
+		if text := cmp.Or(mark.around, settings.text(mark.name)); text != "" {
 			var ok bool
-			if id, ok = w.ids[text]; !ok {
+			if id, ok = w.ids[text]; !ok && mark.key == "padding" && slices.Contains(left, text) {
+				continue // nothing is padded here
+			} else if !ok {
 				return nil, fmt.Errorf("%s: %s %s is not in the vocabulary", settings.file, mark.name, gguf.Printable(text, 40))
 			}
 		} else if list := idsOf(c, strings.TrimSuffix(mark.name, "_token")+"_token_id"); len(list) > 0 {
@@ -155,15 +192,22 @@ func readTokenizer(dir string, b *builder) ([]gguf.KV, error) {
 	}
 	// More ends of text than one: GGUF has a key for the end of a turn and one for the end of a message.
 	for i, key := range []string{"eot_token_id", "eom_token_id"} {
-		if i < len(ends) && ends[i] >= 0 && int(ends[i]) < vocab {
+		if i < len(ends) {
 			add(key, uint32(ends[i]))
 		}
+	}
+	if len(ends) > 2 {
+		b.note("of the tokens that end a text %d, %s for one, are left out: GGUF has keys for three", len(ends)-2,
+			gguf.Printable(w.tokens[ends[2]], 40))
 	}
 	if on := settings.flag("add_bos_token", w.addBOS); on != nil {
 		add("add_bos_token", *on)
 	}
 	if on := settings.flag("add_eos_token", w.addEOS); on != nil {
 		add("add_eos_token", *on)
+	}
+	if w.model == "llama" && !strings.HasPrefix(b.arch, "gemma") { // whose class has no such setting
+		w.addPrefix = settings.flag("add_prefix_space", w.addPrefix)
 	}
 	if w.addPrefix != nil {
 		add("add_space_prefix", *w.addPrefix)
@@ -174,25 +218,58 @@ func readTokenizer(dir string, b *builder) ([]gguf.KV, error) {
 	if len(w.charsmap) > 0 {
 		add("precompiled_charsmap", w.charsmap)
 	}
-	if settings.template != "" {
-		kvs = append(kvs, gguf.KV{Key: "tokenizer.chat_template", Value: settings.template})
-	}
-	return kvs, nil
+	return append(kvs, settings.keys()...), nil
 }
 
-// cut drops the tokens from id n on, and returns the first of them that has a text; "" if there is none.
-func (w *words) cut(n int) (first string) {
+// spellSpaces writes the marks for spaces in user-defined tokens as spaces: such tokens are found in a text as it is,
+// before its spaces become marks, and are written as they are.
+func (w *words) spellSpaces() {
+	for id, typ := range w.types {
+		if typ == typeUser {
+			w.tokens[id] = strings.ReplaceAll(w.tokens[id], "▁", " ")
+		}
+	}
+}
+
+// ends are the ids of tokens that end a text, but for some that the vocabulary does not have: config.json's, those that
+// generation_config.json has besides, and the end of a turn.
+func (w *words) ends(dir string, c *config, s *settings) (list []int32, err error) {
+	all := idsOf(c, "eos_token_id")
+	g, err := readConfig(filepath.Join(dir, "generation_config.json"))
+	switch {
+	case err == nil:
+		all = append(all, idsOf(g, "eos_token_id")...)
+	case !errors.Is(err, os.ErrNotExist):
+		return nil, err
+	}
+	if id, ok := w.ids[s.text("eot_token")]; ok {
+		all = append(all, id)
+	}
+	seen := map[int32]bool{}
+	for _, id := range all {
+		if int(id) < len(w.tokens) && !seen[id] {
+			seen[id] = true
+			list = append(list, id)
+		}
+	}
+	return list, nil
+}
+
+// cut drops the tokens from id n on, and returns the texts of those that have one.
+func (w *words) cut(n int) (left []string) {
 	if len(w.tokens) <= n {
-		return ""
+		return nil
 	}
 	for _, text := range w.tokens[n:] {
-		first = cmp.Or(first, text)
+		if text != "" {
+			left = append(left, text)
+		}
 	}
 	w.tokens, w.types = w.tokens[:n], w.types[:n]
 	if w.scores != nil {
 		w.scores = w.scores[:n]
 	}
-	return first
+	return left
 }
 
 // marks is how many tokens of several characters may be the result of no merge, besides a hundredth of the merges:
@@ -200,14 +277,15 @@ func (w *words) cut(n int) (first string) {
 const marks = 16
 
 // check refuses a vocabulary that a model could not be read with, and merges of which many are missing: a token of
-// several characters is the result of a merge, unless the words of the vocabulary are not merged (llama-bpe).
+// several characters is the result of a merge, unless the words of the vocabulary are not merged.
 func (w *words) check() error {
 	c := bpe.Defaults(w.model, w.pre)
 	c.Tokens, c.Types, c.Scores, c.Merges, c.Charsmap = w.tokens, w.types, w.scores, w.merges, w.charsmap
+	c.AddBOS, c.AddEOS, c.AddSEP = false, false, false // their ids are not known yet
 	if _, err := bpe.New(c); err != nil && !errors.Is(err, bpe.ErrUnsupported) {
 		return err
 	}
-	if w.model != "gpt2" || w.pre == "llama-bpe" {
+	if w.model != "gpt2" || w.whole {
 		return nil
 	}
 	made := map[string]bool{}
@@ -251,6 +329,9 @@ func (w *words) place(file string, id int32, t addedToken) error {
 	if id < 0 || id >= largest {
 		return fmt.Errorf("%s: added token %s: id %d", file, gguf.Printable(t.Content, 40), id)
 	}
+	if t.beside() && w.beside == "" {
+		w.beside = t.Content
+	}
 	for int(id) >= len(w.tokens) {
 		w.tokens, w.types = append(w.tokens, ""), append(w.types, typeUnused)
 		if w.scores != nil {
@@ -271,36 +352,52 @@ func (w *words) place(file string, id int32, t addedToken) error {
 	return nil
 }
 
-// settings is what tokenizer_config.json says, and the chat template.
+// settings is what tokenizer_config.json says, and the chat templates.
 type settings struct {
 	file     string
 	values   map[string]any
 	added    map[int32]addedToken
 	template string
+	named    map[string]string // more templates, by names
 }
 
 func readSettings(dir string) (*settings, error) {
-	s := &settings{file: filepath.Join(dir, "tokenizer_config.json"), added: map[int32]addedToken{}}
-	data, err := os.ReadFile(s.file)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return s, nil
-	case err != nil:
+	s := &settings{file: filepath.Join(dir, "tokenizer_config.json"), added: map[int32]addedToken{},
+		named: map[string]string{}}
+	data, there, err := optionalFile(s.file)
+	if there {
+		err = s.parse(data)
+	}
+	if err != nil {
 		return nil, err
 	}
+	return s, s.readTemplates(dir)
+}
+
+// optionalFile reads a file that need not be there.
+func optionalFile(name string) (data []byte, there bool, err error) {
+	data, err = os.ReadFile(name)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, false, nil
+	}
+	return data, err == nil, err
+}
+
+// parse reads tokenizer_config.json.
+func (s *settings) parse(data []byte) error {
 	if err := json.Unmarshal(data, &s.values); err != nil {
-		return nil, fmt.Errorf("%s: %w", s.file, err)
+		return fmt.Errorf("%s: %w", s.file, err)
 	}
 	var more struct {
 		Added map[string]addedToken `json:"added_tokens_decoder"`
 	}
 	if err := json.Unmarshal(data, &more); err != nil {
-		return nil, fmt.Errorf("%s: %w", s.file, err)
+		return fmt.Errorf("%s: %w", s.file, err)
 	}
 	for key, t := range more.Added {
 		var id int32
 		if _, err := fmt.Sscanf(key, "%d", &id); err != nil {
-			return nil, fmt.Errorf("%s: added_tokens_decoder: %q is no id", s.file, gguf.Printable(key, 40))
+			return fmt.Errorf("%s: added_tokens_decoder: %q is no id", s.file, gguf.Printable(key, 40))
 		}
 		s.added[id] = t
 	}
@@ -310,15 +407,82 @@ func readSettings(dir string) (*settings, error) {
 	case []any: // several, by name
 		for _, e := range t {
 			m, _ := e.(map[string]any)
-			if text, ok := m["template"].(string); ok && m["name"] == "default" {
+			text, _ := m["template"].(string)
+			switch name, _ := m["name"].(string); {
+			case name == "default":
 				s.template = text
+			case name != "":
+				s.named[name] = text
 			}
 		}
 	}
-	if data, err := os.ReadFile(filepath.Join(dir, "chat_template.jinja")); err == nil {
-		s.template = string(data)
+	return nil
+}
+
+// readTemplates reads the chat templates that have files of their own. Where there are some, those of
+// tokenizer_config.json do not count.
+func (s *settings) readTemplates(dir string) error {
+	text, there, err := optionalFile(filepath.Join(dir, "chat_template.jinja"))
+	if err != nil {
+		return err
 	}
-	return s, nil
+	if there {
+		s.template, s.named = string(text), map[string]string{}
+	}
+	more := filepath.Join(dir, "additional_chat_templates")
+	entries, err := os.ReadDir(more)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	for _, e := range entries {
+		name, is := strings.CutSuffix(e.Name(), ".jinja")
+		if !is {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(more, e.Name()))
+		if err != nil {
+			return err
+		}
+		s.named[name] = string(text)
+	}
+	if s.template != "" {
+		return nil
+	}
+	file := filepath.Join(dir, "chat_template.json") // of models that see or hear, too
+	text, there, err = optionalFile(file)
+	if !there {
+		return err
+	}
+	var one struct {
+		Template string `json:"chat_template"`
+	}
+	if err := json.Unmarshal(text, &one); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	s.template = one.Template
+	return nil
+}
+
+// keys are the chat templates' keys.
+func (s *settings) keys() (kvs []gguf.KV) {
+	const key = "tokenizer.chat_template"
+	if s.template != "" {
+		kvs = append(kvs, gguf.KV{Key: key, Value: s.template})
+	}
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(s.named)) {
+		as := strings.Map(func(r rune) rune {
+			if r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r)) {
+				return r
+			}
+			return '_'
+		}, name)
+		names, kvs = append(names, as), append(kvs, gguf.KV{Key: key + "." + as, Value: s.named[name]})
+	}
+	if names != nil {
+		kvs = append(kvs, gguf.KV{Key: key + "s", Value: names})
+	}
+	return kvs
 }
 
 // text is a token that is given as a text or as an object with its content.
@@ -355,6 +519,7 @@ type tokenizerJSON struct {
 		Prefix       *string           `json:"continuing_subword_prefix"`
 		Suffix       *string           `json:"end_of_word_suffix"`
 		Dropout      *float64          `json:"dropout"`
+		Unknown      *string           `json:"unk_token"`
 		UnkID        *int32            `json:"unk_id"` // of a unigram model, whose vocab is a list of pairs
 	} `json:"model"`
 }
@@ -367,6 +532,7 @@ type step struct {
 	PrependScheme  string `json:"prepend_scheme"`
 	Replacement    string `json:"replacement"`
 	UseRegex       *bool  `json:"use_regex"`
+	Split          *bool  `json:"split"` // of Metaspace: words are cut
 	Individual     bool   `json:"individual_digits"`
 	Behavior       string `json:"behavior"`
 	Invert         bool   `json:"invert"`
@@ -440,7 +606,7 @@ var preTokenizers = map[string]string{
 	gpt4oRule:        "gpt-4o",
 }
 
-// readTokenizerJSON reads a byte-level BPE or, where unigram is set, a unigram model.
+// readTokenizerJSON reads a byte-level BPE, SentencePiece's as merges or, where unigram is set, a unigram model.
 func readTokenizerJSON(file string, unigram bool) (*words, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -467,10 +633,6 @@ func readTokenizerJSON(file string, unigram bool) (*words, error) {
 	if err := json.Unmarshal(t.Model.Vocab, &vocab); err != nil {
 		return fail("model.vocab: %v", err)
 	}
-	if t.Model.ByteFallback {
-		return fail("model.byte_fallback: this is a SentencePiece vocabulary without its scores; put its tokenizer.model " +
-			"beside it")
-	}
 	for name, text := range map[string]*string{
 		"continuing_subword_prefix": t.Model.Prefix, "end_of_word_suffix": t.Model.Suffix} {
 		if text != nil && *text != "" {
@@ -480,8 +642,19 @@ func readTokenizerJSON(file string, unigram bool) (*words, error) {
 	if t.Model.Dropout != nil && *t.Model.Dropout != 0 {
 		return fail("model.dropout is not supported")
 	}
-	if n := strings.TrimSpace(string(t.Normalizer)); n != "" && n != "null" && !strings.Contains(n, `"NFC"`) {
-		return fail("normalizer %s is not supported", gguf.Printable(n, 80))
+	if t.Model.ByteFallback {
+		w, err := t.mergedPieces(file, vocab)
+		if err == nil {
+			err = w.setMarks(t.PostProcessor)
+		}
+		if err != nil {
+			return fail("%v", err)
+		}
+		return w, nil
+	}
+	composes, err := composition(t.Normalizer)
+	if err != nil {
+		return fail("%v", err)
 	}
 	if t.PreTokenizer == nil {
 		return fail("no pre_tokenizer")
@@ -492,15 +665,22 @@ func readTokenizerJSON(file string, unigram bool) (*words, error) {
 		return fail("pre_tokenizer %s is not known", gguf.Printable(signature, 200))
 	}
 	if t.Model.IgnoreMerges {
-		if pre != "dbrx" {
+		switch pre {
+		case "dbrx":
+			pre = "llama-bpe"
+		case "tekken": // ignores them under this name
+		default:
 			return fail("model.ignore_merges with pre-tokenizer %s is not supported", pre)
 		}
-		pre = "llama-bpe"
 	}
-	w := &words{model: "gpt2", pre: pre, merges: []string{}}
+	w := &words{model: "gpt2", pre: pre, merges: []string{}, whole: t.Model.IgnoreMerges}
+	if composes {
+		w.note = "characters are not composed (NFC), as tokenizer.json has it: GGUF's tokenizers take a text as it is"
+	}
 	if err := w.setVocabulary(vocab); err != nil {
 		return fail("model.vocab: %v", err)
 	}
+	w.own = len(w.tokens)
 	for i, raw := range t.Model.Merges {
 		var text string
 		var pair []string
@@ -518,9 +698,20 @@ func readTokenizerJSON(file string, unigram bool) (*words, error) {
 			return nil, err
 		}
 	}
-	marks, err := templateMarks(t.PostProcessor)
-	if err != nil {
+	if err := w.setMarks(t.PostProcessor); err != nil {
 		return fail("%v", err)
+	}
+	return w, nil
+}
+
+// setMarks sets what a post-processor puts around a text.
+func (w *words) setMarks(processor json.RawMessage) error {
+	marks, err := templateMarks(processor)
+	if err != nil {
+		return err
+	}
+	if marks == nil && bpe.Defaults(w.model, w.pre).AddBOS {
+		marks = new([2]string) // nothing is put around a text
 	}
 	if marks != nil {
 		bos, eos := marks[0] != "", marks[1] != ""
@@ -529,7 +720,37 @@ func readTokenizerJSON(file string, unigram bool) (*words, error) {
 			w.addEOS = &eos
 		}
 	}
-	return w, nil
+	return nil
+}
+
+// composition reports whether a normalizer composes characters (NFC); it is an error if it does anything else.
+func composition(raw json.RawMessage) (composes bool, err error) {
+	var n *struct {
+		Type  string            `json:"type"`
+		Steps []json.RawMessage `json:"normalizers"`
+	}
+	if len(raw) == 0 {
+		return false, nil
+	}
+	if err := json.Unmarshal(raw, &n); err != nil {
+		return false, fmt.Errorf("normalizer: %w", err)
+	}
+	switch {
+	case n == nil:
+		return false, nil
+	case n.Type == "NFC":
+		return true, nil
+	case n.Type == "Sequence":
+		for _, step := range n.Steps {
+			once, err := composition(step)
+			if err != nil {
+				return false, err
+			}
+			composes = composes || once
+		}
+		return composes, nil
+	}
+	return false, fmt.Errorf("normalizer %s is not supported", gguf.Printable(string(raw), 80))
 }
 
 // setVocabulary sets the tokens of a byte-level vocabulary.
@@ -571,6 +792,9 @@ func templateMarks(raw json.RawMessage) (marks *[2]string, err error) {
 		if marks, err := templateMarks(sub); marks != nil || err != nil {
 			return marks, err
 		}
+	}
+	if p.Type == "BertProcessing" || p.Type == "RobertaProcessing" {
+		return nil, fmt.Errorf("post_processor: %s is not supported", p.Type)
 	}
 	if p.Type != "TemplateProcessing" || len(p.Single) == 0 {
 		return nil, nil

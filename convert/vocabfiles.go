@@ -12,15 +12,21 @@ import (
 )
 
 // readWords reads the first tokenizer file that is in dir, and returns its name.
-func readWords(dir string, unigram bool) (w *words, file string, err error) {
+func readWords(dir string, b *builder) (w *words, file string, err error) {
 	for _, f := range []struct {
 		name string
 		read func(file string) (*words, error)
 	}{
-		{"tokenizer.model", func(file string) (*words, error) { return readSentencePiece(file, unigram) }},
-		{"spiece.model", func(file string) (*words, error) { return readSentencePiece(file, unigram) }},
-		{"tokenizer.json", func(file string) (*words, error) { return readTokenizerJSON(file, unigram) }},
-		{"vocab.json", readVocabulary},
+		{"tokenizer.model", func(file string) (*words, error) { return readSentencePiece(file, b.unigram) }},
+		{"spiece.model", func(file string) (*words, error) { return readSentencePiece(file, b.unigram) }},
+		{"tokenizer.json", func(file string) (*words, error) { return readTokenizerJSON(file, b.unigram) }},
+		{"vocab.json", func(file string) (*words, error) {
+			if !b.plainWords {
+				return nil, fmt.Errorf("%s: no tokenizer.json: vocab.json does not say how a %s model cuts a text into words",
+					dir, b.arch)
+			}
+			return readVocabulary(file)
+		}},
 	} {
 		file = filepath.Join(dir, f.name)
 		if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
@@ -83,6 +89,27 @@ func (w *words) addFile(file string) error {
 			continue
 		}
 		if err := w.place(file, id, addedToken{ID: id, Content: text}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addJSON adds the tokens of the tokenizer.json beside a SentencePiece vocabulary: newer versions of transformers list
+// them nowhere else.
+func (w *words) addJSON(file string) error {
+	data, there, err := optionalFile(file)
+	if !there {
+		return err
+	}
+	var list struct {
+		Added []addedToken `json:"added_tokens"`
+	}
+	if err := json.Unmarshal(data, &list); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	for _, t := range list.Added {
+		if err := w.place(file, t.ID, t); err != nil {
 			return err
 		}
 	}

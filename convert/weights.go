@@ -66,6 +66,21 @@ func openWeights(dir string) (*weights, error) {
 			return nil, err
 		}
 	}
+	for _, format := range formats {
+		parts, err := partsOf(dir, format.file)
+		if err != nil {
+			return nil, err
+		}
+		for _, part := range parts {
+			if err := w.closeOn(w.add(filepath.Join(dir, part), nil, format.read)); err != nil {
+				return nil, err
+			}
+		}
+		if parts != nil {
+			w.from = fmt.Sprintf("%s (files: %d)", parts[0], len(parts))
+			return w, nil
+		}
+	}
 	for _, other := range []string{"tf_model.h5", "flax_model.msgpack"} {
 		if _, err := os.Stat(filepath.Join(dir, other)); err == nil {
 			return nil, fmt.Errorf("%s: none of %s is there; %s is, which is not read: save the model as safetensors (in "+
@@ -74,6 +89,40 @@ func openWeights(dir string) (*weights, error) {
 		}
 	}
 	return nil, fmt.Errorf("%s: no weights: none of %s is there", dir, strings.Join(looked, ", "))
+}
+
+// partsOf are the files of a model in several that has no index: of model.safetensors those that are called
+// model-00001-of-0000N.safetensors and so on. Whether all tensors are in them shows where they are looked for.
+func partsOf(dir, file string) (parts []string, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	end := filepath.Ext(file)
+	stem := strings.TrimSuffix(file, end) + "-"
+	for _, e := range entries {
+		middle, is := strings.CutPrefix(e.Name(), stem)
+		middle, ends := strings.CutSuffix(middle, end)
+		var number, count int
+		if !is || !ends {
+			continue
+		}
+		if _, err := fmt.Sscanf(middle, "%05d-of-%05d", &number, &count); err != nil ||
+			middle != fmt.Sprintf("%05d-of-%05d", number, count) {
+			continue
+		}
+		if parts = append(parts, e.Name()); number != len(parts) { // the names are sorted
+			return nil, fmt.Errorf("%s: %s%05d-of-%05d%s is not there: %s is, and no index", dir, stem, len(parts), count, end,
+				e.Name())
+		}
+		if number == count {
+			return parts, nil
+		}
+	}
+	if parts != nil {
+		return nil, fmt.Errorf("%s: the last part behind %s is not there, and no index", dir, parts[len(parts)-1])
+	}
+	return nil, nil
 }
 
 // shards opens the files that an index lists.

@@ -19,7 +19,7 @@ var convertCommand = command{
 	name:  "convert",
 	does:  "make a GGUF file of a Hugging Face model folder",
 	usage: "DIR OUT [--type TYPE] [--base DIR]",
-	about: `Reads DIR/config.json, the weights (model.safetensors or, where there is none, pytorch_model.bin; one file, or those that its .index.json lists; F32, F16, BF16, F64) and the tokenizer (the first of tokenizer.model, spiece.model, tokenizer.json, vocab.json with merges.txt), and writes a GGUF file. Norms, biases and position embeddings are stored in F32, matrices in TYPE. One tensor at a time is in memory. Of a PyTorch file only the list of tensors is interpreted; nothing in it is executed, and other objects than tensors are refused.
+	about: `Reads DIR/config.json, the weights (model.safetensors or, where there is none, pytorch_model.bin; one file, or those that its .index.json lists; F32, F16, BF16, F64), the tokenizer (the first of tokenizer.model, spiece.model, tokenizer.json, vocab.json with merges.txt) and, where they are there, chat templates, generation_config.json (what ends a text) and modules.json (how vectors are pooled), and writes a GGUF file. Norms, biases and position embeddings are stored in F32, matrices in TYPE. One tensor at a time is in memory. Of a PyTorch file only the list of tensors is interpreted; nothing in it is executed, and other objects than tensors are refused.
 
 What cannot be converted is refused by name: a class of config.json that is not known, a key that may change what the model computes, a tensor that has no place. Classes: ` + strings.Join(convert.Classes(), ", ") + `.
 

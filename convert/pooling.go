@@ -1,0 +1,77 @@
+package convert
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/specgo/spec/gguf"
+)
+
+// pools are the members of a pooling module's config.json that make one vector of a text's, with GGUF's numbers; 0 is
+// none that GGUF has.
+var pools = []struct {
+	key  string
+	name string // as a value of pooling_mode, in later versions
+	pool uint32
+}{
+	{"pooling_mode_mean_tokens", "mean", 1}, {"pooling_mode_cls_token", "cls", 2},
+	{"pooling_mode_lasttoken", "lasttoken", 3},
+	{key: "pooling_mode_max_tokens"}, {key: "pooling_mode_mean_sqrt_len_tokens"},
+	{key: "pooling_mode_weightedmean_tokens"},
+}
+
+// pooling writes how a model of sentence-transformers makes one vector of a text. Its folder has modules.json, a list
+// of what happens to a text, each with a folder of its own.
+func (b *builder) pooling(dir string) error {
+	file := filepath.Join(dir, "modules.json")
+	data, there, err := optionalFile(file)
+	if !there {
+		return err
+	}
+	var modules []struct{ Path, Type string }
+	if err := json.Unmarshal(data, &modules); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	for _, m := range modules {
+		switch kind := m.Type[strings.LastIndexByte(m.Type, '.')+1:]; {
+		case kind == "Transformer" || kind == "Normalize": // vectors are normalized where they are asked for
+		case kind == "Pooling" && filepath.IsLocal(m.Path):
+			if err := b.pool(filepath.Join(dir, m.Path, "config.json")); err != nil {
+				return err
+			}
+		default:
+			return fmt.Errorf("%s: a module of type %s in %s is not supported", file, gguf.Printable(m.Type, 80),
+				gguf.Printable(m.Path, 80))
+		}
+	}
+	return nil
+}
+
+// pool reads the settings of a pooling module.
+func (b *builder) pool(file string) error {
+	c, err := readConfig(file)
+	if err != nil {
+		return err
+	}
+	for _, key := range []string{"word_embedding_dimension", "embedding_dimension"} {
+		c.has(key)
+	}
+	c.must("include_prompt", "all tokens of a text are pooled", true)
+	mode, found := c.text("pooling_mode"), 0
+	for _, p := range pools {
+		if !c.boolOr(p.key, false) && (mode == "" || mode != p.name) {
+			continue
+		}
+		if found++; p.pool == 0 {
+			c.fail(p.key, "GGUF has the mean, the first and the last token")
+		}
+		b.set("pooling_type", p.pool)
+	}
+	if found != 1 {
+		c.fail("pooling_mode", "one of mean, cls and lasttoken expected, %d are said", found)
+	}
+	c.rest()
+	return *c.err
+}

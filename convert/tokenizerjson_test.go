@@ -1,0 +1,167 @@
+package convert
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/specgo/spec/bpe"
+	"github.com/specgo/spec/engine"
+)
+
+// editTokenizer changes tokenizer.json.
+func (s *source) editTokenizer(change func(m map[string]any)) {
+	s.t.Helper()
+	name := filepath.Join(s.dir, "tokenizer.json")
+	data, err := os.ReadFile(name)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var m map[string]any
+	if err := json.Unmarshal(data, &m); err != nil {
+		s.t.Fatal(err)
+	}
+	change(m)
+	s.file("tokenizer.json", m)
+}
+
+// splitBy makes words by a regular expression.
+func splitBy(rule string) map[string]any {
+	return map[string]any{"type": "Sequence", "pretokenizers": []any{
+		map[string]any{"type": "Split", "pattern": map[string]any{"Regex": rule}, "behavior": "Isolated"},
+		map[string]any{"type": "ByteLevel", "add_prefix_space": false, "use_regex": false}}}
+}
+
+// TestWholeWords: vocabularies whose words are not merged, those of Llama 3 and of Mistral Nemo and Small, are written
+// under names that say so, and with a beginning of a text where tokenizer.json has one.
+func TestWholeWords(t *testing.T) {
+	front := map[string]any{"type": "TemplateProcessing", "single": []any{
+		map[string]any{"SpecialToken": map[string]any{"id": "<turn>"}},
+		map[string]any{"Sequence": map[string]any{"id": "A"}}}}
+	for _, c := range []struct {
+		rule   string
+		whole  bool
+		post   any
+		pre    string
+		addBOS any
+	}{
+		{llama3Rule, true, front, "llama-bpe", true},
+		{llama3Rule, true, nil, "llama-bpe", false},
+		{llama3Rule, true, map[string]any{"type": "ByteLevel"}, "llama-bpe", false},
+		{llama3Rule, false, nil, "dbrx", nil},
+		{tekkenRule, true, front, "tekken", true},
+		{tekkenRule, false, nil, "tekken", false},
+		{qwen2Rule, false, nil, "qwen2", nil},
+	} {
+		s, config := llamaSource(t, "LlamaForCausalLM")
+		s.file("config.json", config)
+		s.weights()
+		s.editTokenizer(func(m map[string]any) {
+			m["pre_tokenizer"], m["post_processor"] = splitBy(c.rule), c.post
+			m["model"].(map[string]any)["ignore_merges"] = c.whole
+		})
+		f, _ := converted(t, s.dir, Options{Type: "f32"})
+		pre, _ := f.Value("tokenizer.ggml.pre")
+		if add, _ := f.Value("tokenizer.ggml.add_bos_token"); pre != c.pre || add != c.addBOS {
+			t.Errorf("%s, %v: pre-tokenizer %v, add_bos_token %v", c.pre, c.post, pre, add)
+		}
+		tok, err := engine.ReadTokenizer(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []int32{tokenOf(t, tok, "a"), tokenOf(t, tok, "Ġa")}
+		if c.addBOS == true {
+			want = append([]int32{tokenOf(t, tok, "<turn>")}, want...)
+		}
+		if got := tok.Encode("a a", bpe.EncodeOptions{AddSpecial: true}); !slices.Equal(got, want) {
+			t.Errorf("%s: ids %v, want %v", c.pre, got, want)
+		}
+	}
+}
+
+func tokenOf(t *testing.T, tok *bpe.Tokenizer, text string) int32 {
+	t.Helper()
+	id, ok := tok.ID(text)
+	if !ok {
+		t.Fatalf("no token %q", text)
+	}
+	return id
+}
+
+// TestTokenizerRefused: parts of tokenizer.json that a GGUF file has no words for are refused, or told.
+func TestTokenizerRefused(t *testing.T) {
+	nfc, lower := map[string]any{"type": "NFC"}, map[string]any{"type": "Lowercase"}
+	for name, c := range map[string]struct {
+		change func(m map[string]any)
+		want   string // of an error
+		note   string
+	}{
+		"composed": {func(m map[string]any) { m["normalizer"] = nfc }, "", "NFC"},
+		"composed in a row": {func(m map[string]any) {
+			m["normalizer"] = map[string]any{"type": "Sequence", "normalizers": []any{nfc}}
+		}, "", "NFC"},
+		"composed and more": {func(m map[string]any) {
+			m["normalizer"] = map[string]any{"type": "Sequence", "normalizers": []any{nfc, lower}}
+		}, "Lowercase", ""},
+		"no object": {func(m map[string]any) { m["normalizer"] = "NFC" }, "normalizer", ""},
+		"roberta": {func(m map[string]any) {
+			m["post_processor"] = map[string]any{"type": "RobertaProcessing", "sep": []any{"</s>", 2}, "cls": []any{"<s>", 0}}
+		}, "RobertaProcessing", ""},
+		"whole words of Qwen": {func(m map[string]any) {
+			m["pre_tokenizer"] = splitBy(qwen2Rule)
+			m["model"].(map[string]any)["ignore_merges"] = true
+		}, "ignore_merges", ""},
+	} {
+		s, config := llamaSource(t, "LlamaForCausalLM")
+		s.file("config.json", config)
+		s.weights()
+		s.editTokenizer(c.change)
+		if c.want != "" {
+			s.refused(name, []string{"tokenizer.json", c.want})
+			continue
+		}
+		m, err := Open(s.dir)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if m.Close(); !strings.Contains(strings.Join(m.Notes, "\n"), c.note) {
+			t.Errorf("%s: notes %q", name, m.Notes)
+		}
+	}
+	// Files of words and merges do not say how a text is cut into words, which differs but for GPT-2 and its like.
+	s, config := llamaSource(t, "Qwen2ForCausalLM")
+	s.file("config.json", config)
+	s.weights()
+	if err := os.Remove(filepath.Join(s.dir, "tokenizer.json")); err != nil {
+		t.Fatal(err)
+	}
+	s.bytes260()
+	s.refused("vocab.json alone", []string{"no tokenizer.json", "qwen2"})
+}
+
+// TestWhatStandsBeside: tokens that take the white space beside them are told of, but for Phi-3's, which the model's
+// name tells.
+func TestWhatStandsBeside(t *testing.T) {
+	for name, told := range map[string]bool{"model": true, "Phi-3-mini": false} {
+		s, config := llamaSource(t, "LlamaForCausalLM")
+		to := filepath.Join(t.TempDir(), name)
+		if err := os.Rename(s.dir, to); err != nil {
+			t.Fatal(err)
+		}
+		s.dir = to
+		s.file("config.json", config)
+		s.weights()
+		s.editTokenizer(func(m map[string]any) { m["added_tokens"].([]any)[1].(map[string]any)["rstrip"] = true })
+		m, err := Open(s.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Close(); strings.Contains(strings.Join(m.Notes, "\n"), "<turn> for one, stays") != told {
+			t.Errorf("%s: notes %q", name, m.Notes)
+		}
+	}
+}
