@@ -57,8 +57,8 @@ func matMulQ4_0(panel []byte, x *Tile, out []float32, stride int, _ Prefetch) {
 // tooLargeQ4_0 is the least magnitude of which the scale rounds to infinity in binary16.
 const tooLargeQ4_0 = 8 * 65520
 
-// EncodeQ4_0 writes x, of whole blocks, as a row of Q4_0: d = the number of greatest magnitude, the first of several, over
-// -8, so that it becomes -8 itself; q = x/d + 8, halves up, at most 15. These are the bytes of ggml's reference
+// EncodeQ4_0 writes x, of whole blocks, as a row of Q4_0: d = the number of greatest magnitude, the first of several,
+// over -8, so that it becomes -8 itself; q = x/d + 8, halves up, at most 15. These are the bytes of ggml's reference
 // quantizer. It returns false, leaving dst undefined, if a number is NaN or infinite or a d exceeds binary16.
 func EncodeQ4_0(dst []byte, x []float32) bool {
 	for ; len(x) >= BlockSize; dst, x = dst[18:], x[BlockSize:] {

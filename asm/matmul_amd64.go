@@ -22,8 +22,8 @@ func blockMatMulPair(f Format, kernel pairKernel) MatMul {
 	}
 }
 
-// sideKernel multiplies k columns, an even number, of panels that begin panel bytes apart with n of a tile's tokens, and
-// adds to out; what is ahead bytes behind the weights is prefetched.
+// sideKernel multiplies k columns, an even number, of panels that begin panel bytes apart with n of a tile's tokens,
+// and adds to out; what is ahead bytes behind the weights is prefetched.
 type sideKernel func(w *byte, panel int, x *float32, k, n, tokens int, out *float32, stride, ahead int)
 
 // sideColumns is the most columns that one call of a sideKernel multiplies: see floatColumns.

@@ -39,12 +39,14 @@ func inflateKernels(f *file) {
 	f.inflateNVFP4(avx2)
 }
 
-// inflateTernary writes the kernel of TQ1_0, whose bytes are fractions x/256: a digit is the whole part of 3x/256, which
-// is one for x > 85 and one more for x > 170, and 3x without it is what is left. A byte is kept as x-128, of which
-// three times is, modulo 256, that of 3x. Digits come as minus themselves. 32 bytes of a group of weights at a time.
+// inflateTernary writes the kernel of TQ1_0, whose bytes are fractions x/256: a digit is the whole part of 3x/256,
+// which is one for x > 85 and one more for x > 170, and 3x without it is what is left. A byte is kept as x-128, of
+// which three times is, modulo 256, that of 3x. Digits come as minus themselves. 32 bytes of a group of weights at a
+// time.
 //
 //	AX the compact panel  BX the panel  DI super-blocks left
-//	Y0 bytes  Y1, Y3 temporary  Y2 minus a digit  Y4 … Y8 crumbs of digits 0 … 4  Y12 0  Y13 -128  Y14 85-128  Y15 170-128
+//	Y0 bytes  Y1, Y3 temporary  Y2 minus a digit  Y4 … Y8 crumbs of digits 0 … 4  Y12 0  Y13 -128  Y14 85-128
+//	Y15 170-128
 func (f *file) inflateTernary() {
 	f.function("tq1InflateAVX2", 0, "dst *byte, panel *byte, supers int",
 		"WeightKernels.Inflate of TQ1_0, of super-blocks")

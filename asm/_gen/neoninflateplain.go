@@ -171,8 +171,8 @@ func (f neonFile) inflateCrumbsNEON() {
 	f.done()
 }
 
-// inflateNVFP4NEON writes the kernel of NVFP4. The binary16 numbers that nibbles stand for have low bytes of 0, so that a
-// table of bytes has them.
+// inflateNVFP4NEON writes the kernel of NVFP4. The binary16 numbers that nibbles stand for have low bytes of 0, so that
+// a table of bytes has them.
 //
 //	R0 the panel  R1 the compact panel  R5 parts of 16 weights left
 //	V0 scales, then a byte of 16 rows  V1 … V7, V24, V25 temporary  V16 … V19 scales  V20 what nibbles mean

@@ -78,7 +78,7 @@ type chatFlags struct {
 	system                   string
 	systemGiven              bool
 	systemFile, systemText   string // of --system-prompt-file, and what it holds
-	reasoning                string // on, off, auto; "": as the template has it
+	reasoning                string // on, off, reasoningAuto
 	budget                   int    // most tokens of reasoning; 0: any number
 	template, templateFile   string
 	variables                map[string]any
@@ -88,6 +88,9 @@ type chatFlags struct {
 	typedHistory             string // file of what was typed before
 	colorDrafts              bool
 }
+
+// reasoningAuto is --reasoning as the template has it.
+const reasoningAuto = "auto"
 
 // What to do when the context is full.
 const (
@@ -125,7 +128,7 @@ func (f *chatFlags) only() string {
 	for _, x := range []struct {
 		name  string
 		given bool
-	}{{"-st", f.singleTurn}, {"--system-prompt-file", f.systemFile != ""}, {"--reasoning", f.reasoning != ""},
+	}{{"-st", f.singleTurn}, {"--system-prompt-file", f.systemFile != ""}, {"--reasoning", f.reasoning != reasoningAuto},
 		{"--reasoning-budget", f.budget > 0}, {"--when-full", f.whenFull != ""}, {"--hide-reasoning", f.hideReasoning},
 		{"--color-drafts", f.colorDrafts}, {"--history", f.typedHistory != ""}} {
 		if x.given {

@@ -54,8 +54,9 @@ func (f *chatFlags) rows() []flag {
 
 // reasoningRow is --reasoning; where says which answers it is about.
 func reasoningRow(p *string, where string) flag {
-	return choiceFlag("-rea, --reasoning", p, []string{"on", "off", "auto"},
-		"whether answers begin with reasoning"+where+": the template's enable_thinking").or("auto").env("LLAMA_ARG_REASONING")
+	return choiceFlag("-rea, --reasoning", p, []string{"on", "off", reasoningAuto},
+		"whether answers begin with reasoning"+where+": the template's enable_thinking").or(reasoningAuto).
+		env("LLAMA_ARG_REASONING")
 }
 
 // reasoningFormatRow is --reasoning-format, of which there is one.

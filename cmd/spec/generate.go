@@ -68,10 +68,11 @@ type promptUse struct {
 // newGenerate holds llama.cpp's defaults.
 func newGenerate() *generate {
 	return &generate{
-		predict:  -1,
-		seed:     -1,
-		color:    colorAuto,
-		sampling: library.UsualSampling(),
+		predict:   -1,
+		seed:      -1,
+		color:     colorAuto,
+		sampling:  library.UsualSampling(),
+		chatFlags: chatFlags{reasoning: reasoningAuto},
 	}
 }
 

@@ -38,7 +38,7 @@ func target(t *testing.T) *engine.Model {
 func TestGenerateOptions(t *testing.T) {
 	plain := options[*generate](t, "generate")
 	want := &generate{
-		predict: -1, seed: -1, color: "auto",
+		predict: -1, seed: -1, color: "auto", chatFlags: chatFlags{reasoning: "auto"},
 		sampling: engine.Sampling{
 			Temperature: 0.8, TopK: 40, TopP: 0.95, MinP: 0.05, RepeatPenalty: 1, PenaltyLastN: 64, TypicalP: 1,
 			Dynatemp: sampling.Dynatemp{Exponent: 1}, XTC: sampling.XTC{Threshold: 0.1},

@@ -145,7 +145,8 @@ func newServing() *serving {
 			limits: limits, timeout: int(limits.WriteTime / time.Second), shutdown: 30,
 			certificate: new(atomic.Pointer[tls.Certificate]),
 		},
-		answers:   answers{predict: -1, seed: -1, sampling: library.UsualSampling(), reasoning: "auto", whenFull: fullStop},
+		answers: answers{predict: -1, seed: -1, sampling: library.UsualSampling(),
+			reasoning: reasoningAuto, whenFull: fullStop},
 		logFormat: "text", level: new(slog.LevelVar),
 	}
 }

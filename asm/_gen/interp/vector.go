@@ -224,9 +224,11 @@ var table = map[string]packed{
 			z[i] = fma(a[i], x[i], c)
 		}
 	}},
-	"VCVTDQ2PS":   {sources: 1, elem: 4, f: each1(func(a int32) float32 { return float32(a) })},
-	"VCVTPS2DQ":   {sources: 1, elem: 4, f: each1(toInt32)},
-	"VCVTTPS2DQ":  {sources: 1, elem: 4, f: each1(func(a float32) int32 { return toInt32(float32(math.Trunc(float64(a)))) })},
+	"VCVTDQ2PS": {sources: 1, elem: 4, f: each1(func(a int32) float32 { return float32(a) })},
+	"VCVTPS2DQ": {sources: 1, elem: 4, f: each1(toInt32)},
+	"VCVTTPS2DQ": {sources: 1, elem: 4, f: each1(func(a float32) int32 {
+		return toInt32(float32(math.Trunc(float64(a))))
+	})},
 	"VCVTPH2PS":   widened(2, 4, fromHalf),
 	"VRNDSCALEPS": {sources: 1, imm: true, elem: 4, float: true, f: roundTo},
 	"VROUNDPS":    {sources: 1, imm: true, elem: 4, float: true, f: roundTo},
