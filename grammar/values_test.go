@@ -83,6 +83,12 @@ func TestKeywords(t *testing.T) {
 		{`{"type":"string","pattern":"^(?<year>\\d{4})$"}`, []string{`"2024"`}, []string{`"24"`}},
 		{`{"type":"string","pattern":"^[^]\\u{1F600}\\ud83d\\ude00[]?$"}`, []string{`"\n😀😀"`}, []string{`"😀😀"`}},
 		{`{"type":"string","pattern":"^a{,2}$"}`, []string{`"a{,2}"`}, []string{`"aa"`}},
+		// Half of a surrogate pair is no character, and a border of a range all the same.
+		{`{"type":"string","pattern":"^[\\ud800-\\udbff_]+$"}`, []string{`"_"`}, []string{`"-"`, `"_-"`}},
+		{`{"type":"string","pattern":"^[^\\ud800-\\udfff]$"}`, []string{`"-"`, `"😀"`, `"a"`}, []string{`""`}},
+		{`{"type":"string","pattern":"^[\\u0100-\\uDBFF]$"}`, []string{`"ā"`, `"\ud7ff"`},
+			[]string{`"-"`, `"\ue000"`, `"a"`}},
+		{`{"type":"string","pattern":"^(\\ud83c|(?i:\\udc00)|x)$"}`, []string{`"x"`}, []string{`"-"`, `""`}},
 
 		// Numbers.
 		{`{"type":"integer"}`, []string{`123456789012345678901234567890`}, []string{`1.5`}},
