@@ -403,7 +403,7 @@ func (p *patterns) property() class {
 	}
 	table := unicode.Categories[value]
 	switch {
-	case named && slices.Contains([]string{"Script", "sc", "Script_Extensions", "scx"}, key):
+	case named && (key == "Script" || key == "sc"): // of Script_Extensions there is no table
 		table = unicode.Scripts[value]
 	case named && key != "General_Category" && key != "gc":
 		table = nil
