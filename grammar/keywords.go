@@ -967,7 +967,13 @@ func moreDependent(s *schema, o *object, v any, at *place) []branch {
 	all := []branch{free}
 	s.dependents(v, at, func(name string, required []string, schema any) {
 		b := has(name, true)
-		b.required = append(b.required, required...)
+		seen := map[string]bool{name: true}
+		for _, r := range required { // their number is one of members
+			if !seen[r] {
+				seen[r] = true
+				b.required = append(b.required, r)
+			}
+		}
 		there := s.cross([]branch{b}, s.branches(schema))
 		all = s.cross(all, append([]branch{with(anyType &^ isObject), lacks(name)}, there...))
 	})

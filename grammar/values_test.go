@@ -137,6 +137,10 @@ func TestKeywords(t *testing.T) {
 			`{"b":1,"b":2}`}},
 		{`{"type":"object","properties":{"a":{},"b":{}},"dependentRequired":{"a":["b"]}}`, []string{`{}`, `{"b":1}`,
 			`{"a":1,"b":1}`}, []string{`{"a":1}`}},
+		{`{"dependentRequired":{"a":["a","b"]},"properties":{"a":{},"b":{},"c":{}},"additionalProperties":false,` +
+			`"minProperties":3}`, []string{`{"a":1,"b":2,"c":3}`}, []string{`{"a":1,"b":2}`, `{"b":2,"c":3}`}},
+		{`{"dependencies":{"a":["b","b"]},"required":["a"],"properties":{"a":{},"b":{}},"maxProperties":2}`,
+			[]string{`{"a":1,"b":2}`}, []string{`{"a":1}`, `{"a":1,"b":2,"c":3}`}},
 		{`{"type":"object","properties":{"a":{},"b":{}},"dependencies":{"a":["b"],` +
 			`"b":{"properties":{"b":{"type":"integer"}}}}}`,
 			[]string{`{"b":1}`, `{"a":"","b":1}`}, []string{`{"a":1}`, `{"b":""}`}},
