@@ -119,10 +119,11 @@ func (s *schema) inside(b *branch, at *place, call bool) expression {
 		body := sequence{literal(s.name(name, where, call)), s.assign(call), s.value(schemas, where)}
 		list = append(list, property{s.add(where, body), required[name]})
 	}
-	others := s.others(b, nil, names, at, call)
+	few := b.other == nil && b.leastMembers > len(list) // others must be there
+	others := s.others(b, nil, names, at, call, few)
 	var must expression
 	if b.other != nil {
-		if must = s.others(b, b.other, names, at, call); must == nil {
+		if must = s.others(b, b.other, names, at, call, true); must == nil {
 			return nil
 		}
 	}
@@ -156,8 +157,8 @@ func (s *schema) names(b *branch) (names []string, listed map[string]bool) {
 const maxPatterns = 8
 
 // others is a member that no schema of the branch lists; nil: there is none. Which schemas its value has depends on
-// the patterns that its name matches. must: one that is of these parts, too.
-func (s *schema) others(b *branch, must []somePart, names []string, at *place, call bool) expression {
+// the patterns that its name matches. must: one that is of these parts, too. wanted: a narrow grammar has it too.
+func (s *schema) others(b *branch, must []somePart, names []string, at *place, call, wanted bool) expression {
 	var patterns []patternPart
 	asked, lists := false, len(b.required) > 0
 	for _, p := range b.objects {
@@ -184,7 +185,7 @@ func (s *schema) others(b *branch, must []somePart, names []string, at *place, c
 	}
 	var all choice
 	for set := range 1 << len(patterns) {
-		if set == 0 && s.Narrow && lists && !asked && must == nil {
+		if set == 0 && s.Narrow && lists && !asked && !wanted {
 			continue
 		}
 		text := slices.Clip(allowed)
