@@ -202,6 +202,8 @@ func TestKeywords(t *testing.T) {
 			`"type":"object"},{"properties":{"k":{"const":"y"},"v":{"type":"string"}},"required":["k"],` +
 			`"type":"object"}]}`,
 			[]string{`{"k":"x","v":1}`, `{"k":"y","v":""}`}, []string{`{"k":"x","v":""}`, `{"v":1}`}},
+		{`{"oneOf":[{"not":{"type":["object","array","number","boolean","null"]}},` +
+			`{"not":{"type":"string"},"unevaluatedProperties":false}]}`, []string{`"a"`, `1`, `{}`}, []string{`{"a":1}`}},
 		{`{"oneOf":[{"const":1},{"const":1},{"const":2}]}`, []string{`2`}, []string{`1`}},
 		{`{"type":"object","properties":{"a":{"enum":["x","y"]},"b":{}},` +
 			`"if":{"properties":{"a":{"const":"x"}}},"then":{"required":["b"]},` +
