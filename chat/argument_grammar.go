@@ -25,17 +25,27 @@ func newArgumentSchema(raw json.RawMessage) (*argumentSchema, error) {
 	if err := json.Unmarshal(raw, &s.root); err != nil {
 		return nil, err
 	}
-	if err := json.Unmarshal(raw, &s.view.root); err != nil {
+	var err error
+	if s.view.root, err = decoded(raw); err != nil {
 		return nil, err
 	}
 	return s.at(raw)
+}
+
+// decoded is JSON whose numbers have the digits that they are written with.
+func decoded(raw json.RawMessage) (v any, err error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	err = d.Decode(&v)
+	return v, err
 }
 
 // at is another place of the same schema. References are followed.
 func (s *argumentSchema) at(raw json.RawMessage) (*argumentSchema, error) {
 	for range maxSchemaDepth {
 		out := &argumentSchema{root: s.root, raw: raw, view: schemaView{root: s.view.root}}
-		if err := json.Unmarshal(raw, &out.view.at); err != nil {
+		var err error
+		if out.view.at, err = decoded(raw); err != nil {
 			return nil, err
 		}
 		if string(bytes.TrimSpace(raw)) == "true" {

@@ -516,3 +516,25 @@ func TestFreeTextIsNoListOfCalls(t *testing.T) {
 		}
 	}
 }
+
+// TestListedNumbersKeepTheirDigits: a number that a schema lists is written as the schema has it.
+func TestListedNumbersKeepTheirDigits(t *testing.T) {
+	tools := []Tool{{Name: "f", Parameters: []byte(`{"type":"object","properties":{"a":{"type":"integer",` +
+		`"enum":[123456789012345678,7]},"b":{"const":{"k":[0.1000,12345678901234567890]}}},"required":["a"]}`)}}
+	f := Format{Syntax: SyntaxGLM, Bare: true}
+	g, err := f.ToolGrammar(tools, ToolGrammarOptions{Required: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for arguments, want := range map[string]bool{
+		"<arg_key>a</arg_key><arg_value>123456789012345678</arg_value>": true,
+		"<arg_key>a</arg_key><arg_value>123456789012345680</arg_value>": false,
+		"<arg_key>a</arg_key><arg_value>7</arg_value>" +
+			`<arg_key>b</arg_key><arg_value>{"k":[0.1000,12345678901234567890]}</arg_value>`: true,
+	} {
+		text := "<tool_call>f" + arguments + "</tool_call>"
+		if n, of, final := follows(t, g, nil, text); (n == of && final) != want {
+			t.Errorf("%q: %d of %d, want %v", text, n, of, want)
+		}
+	}
+}
