@@ -173,14 +173,15 @@ func (s *argumentSchema) members(f *Format) (names []string, each map[string]*ar
 }
 
 // value is a grammar of a value as text, and of end, which stands behind it and is in none. avoid are further texts
-// that a string may not have.
+// that a string may not have. A line end at the beginning of end belongs to the tag, which ends a value without it too.
 func (s *argumentSchema) value(end string, avoid []string, o *ToolGrammarOptions) (*grammar.Grammar, error) {
 	types, _ := s.view.types()
+	tag := strings.TrimPrefix(end, "\n")
 	if s.free() {
 		if len(avoid) > 0 {
 			return grammar.Sequence(grammar.Without(avoid...), grammar.Text(end)), nil
 		}
-		return grammar.Until(end), nil
+		return grammar.Until(tag), nil
 	}
 	list := s.listed()
 	switch {
@@ -192,6 +193,8 @@ func (s *argumentSchema) value(end string, avoid []string, o *ToolGrammarOptions
 			return nil, err
 		}
 		return grammar.Sequence(g, grammar.Text(end)), nil
+	case types == stringType && tag != end:
+		return s.text(end, append(slices.Clip(avoid), tag), o)
 	case types == stringType:
 		return s.text(end, avoid, o)
 	}
@@ -323,7 +326,7 @@ func (s *argumentSchema) constants(list []any, end string, o *ToolGrammarOptions
 			}
 			text = string(data)
 		}
-		if strings.Contains(text, end) || strings.Contains(text, "\xff") ||
+		if strings.Contains(text, strings.TrimPrefix(end, "\n")) || strings.Contains(text, "\xff") ||
 			isText && s.view.textValue(text) != quoted(text) {
 			return nil, fmt.Errorf("the value %q cannot be written between tags", text)
 		}

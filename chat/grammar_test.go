@@ -538,3 +538,40 @@ func TestListedNumbersKeepTheirDigits(t *testing.T) {
 		}
 	}
 }
+
+// TestTagsWithoutTheirLineEnd: a tag that stands on a line of its own ends a value also without the line end in front of
+// it, for the grammar as for the parser.
+func TestTagsWithoutTheirLineEnd(t *testing.T) {
+	tools := []Tool{{Name: "f", Parameters: []byte(`{"type":"object","properties":{"a":{"type":"string"},` +
+		`"b":{"type":"string","maxLength":50}},"required":["a"]}`)}}
+	f := Format{Syntax: SyntaxQwenXML}
+	g, err := f.ToolGrammar(tools, ToolGrammarOptions{Required: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for parameters, want := range map[string]string{
+		"<parameter=a>\nx\ny</parameter>\n":                                           `{"a": "x\ny"}`,
+		"<parameter=a>\nx\n\n</parameter>\n":                                          `{"a": "x\n"}`,
+		"<parameter=a>\nx</parameter>y\n</parameter>\n":                               "",
+		"<parameter=a>\nx\n</parameter>\n<parameter=b>\ny</param>\n</parameter>\n":    `{"a": "x", "b": "y</param>"}`,
+		"<parameter=a>\nx\n</parameter>\n<parameter=b>\n</parameter>\n</parameter>\n": "",
+	} {
+		text := "<tool_call>\n<function=f>\n" + parameters + "</function>\n</tool_call>"
+		if n, of, final := follows(t, g, nil, text); (n == of && final) != (want != "") {
+			t.Errorf("%q: %d of %d", text, n, of)
+		}
+		got := ""
+		for _, e := range parse(f, ParserOptions{Tools: tools}, text) {
+			if e.Kind == ToolCallArgs {
+				got += e.Text
+			}
+		}
+		if want != "" && got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+	tools[0].Parameters = []byte(`{"type":"object","properties":{"a":{"type":"string","enum":["x</parameter>y"]}}}`)
+	if _, err := f.ToolGrammar(tools, ToolGrammarOptions{Required: true}); !errors.Is(err, ErrTool) {
+		t.Errorf("a listed value with the tag: %v", err)
+	}
+}
