@@ -18,6 +18,7 @@ type argumentSchema struct {
 	raw  json.RawMessage
 	keys map[string]json.RawMessage
 	view schemaView
+	read schemaView // by which its text is read: that of the whole argument
 }
 
 func newArgumentSchema(raw json.RawMessage) (*argumentSchema, error) {
@@ -48,7 +49,7 @@ func (s *argumentSchema) at(raw json.RawMessage) (*argumentSchema, error) {
 		if out.view.at, err = decoded(raw); err != nil {
 			return nil, err
 		}
-		if string(bytes.TrimSpace(raw)) == "true" {
+		if out.read = out.view; string(bytes.TrimSpace(raw)) == "true" {
 			return out, nil
 		}
 		if err := json.Unmarshal(raw, &out.keys); err != nil {
@@ -118,6 +119,7 @@ func (s *argumentSchema) branches() (out []*argumentSchema, err error) {
 			if err != nil {
 				return nil, err
 			}
+			b.read = s.read
 			out = append(out, b)
 		}
 	}
@@ -186,6 +188,11 @@ func (s *argumentSchema) value(end string, avoid []string, o *ToolGrammarOptions
 	list := s.listed()
 	switch {
 	case list != nil:
+		for _, v := range list {
+			if text, ok := v.(string); ok && types&stringType != 0 && s.read.textValue(text) != quoted(text) {
+				return nil, fmt.Errorf("the value %q cannot be written between tags", text)
+			}
+		}
 		return s.constants(list, end, o)
 	case types&stringType == 0:
 		g, err := s.json(o)
@@ -326,8 +333,7 @@ func (s *argumentSchema) constants(list []any, end string, o *ToolGrammarOptions
 			}
 			text = string(data)
 		}
-		if strings.Contains(text, strings.TrimPrefix(end, "\n")) || strings.Contains(text, "\xff") ||
-			isText && s.view.textValue(text) != quoted(text) {
+		if strings.Contains(text, strings.TrimPrefix(end, "\n")) || strings.Contains(text, "\xff") {
 			return nil, fmt.Errorf("the value %q cannot be written between tags", text)
 		}
 		all = append(all, grammar.Text(text+end))

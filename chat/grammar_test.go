@@ -339,6 +339,10 @@ func TestToolGrammarReasoning(t *testing.T) {
 	}
 }
 
+// numberOrText has a text that between tags would be a number, one that the schema does not have.
+const numberOrText = `{"type":"object","properties":{"a":{"anyOf":[{"enum":["1","auto"]},` +
+	`{"type":"integer","minimum":5}]}}}`
+
 // TestToolGrammarRefuses: what a format cannot express is refused by name.
 func TestToolGrammarRefuses(t *testing.T) {
 	tool := func(parameters string) []Tool { return []Tool{{"f", []byte(parameters)}} }
@@ -391,11 +395,17 @@ func TestToolGrammarRefuses(t *testing.T) {
 		{SyntaxMiniMax3, tool(`{"type":"object","properties":{"a":{"type":["string","integer"],"minLength":3}}}`),
 			"between tags"},
 		{SyntaxQwenXML, tool(`{"type":"object","properties":{"a":{"type":"string","enum":["\n</parameter>"]}}}`), "value"},
+		{SyntaxGLM, tool(numberOrText), `value "1"`},
 	} {
 		f := Format{Syntax: x.syntax}
 		if _, err := f.ToolGrammar(x.tools, ToolGrammarOptions{Required: true}); !errors.Is(err, ErrTool) ||
 			!strings.Contains(err.Error(), x.names) {
 			t.Errorf("%s, %s: %v", x.syntax, x.tools, err)
+		}
+	}
+	for _, s := range []Syntax{SyntaxDSML, SyntaxMiniCPM} { // their tags say which it is
+		if _, err := (&Format{Syntax: s}).ToolGrammar(tool(numberOrText), ToolGrammarOptions{Required: true}); err != nil {
+			t.Errorf("%s: %v", s, err)
 		}
 	}
 }
@@ -539,8 +549,8 @@ func TestListedNumbersKeepTheirDigits(t *testing.T) {
 	}
 }
 
-// TestTagsWithoutTheirLineEnd: a tag that stands on a line of its own ends a value also without the line end in front of
-// it, for the grammar as for the parser.
+// TestTagsWithoutTheirLineEnd: a tag that stands on a line of its own ends a value also without the line end in front
+// of it, for the grammar as for the parser.
 func TestTagsWithoutTheirLineEnd(t *testing.T) {
 	tools := []Tool{{Name: "f", Parameters: []byte(`{"type":"object","properties":{"a":{"type":"string"},` +
 		`"b":{"type":"string","maxLength":50}},"required":["a"]}`)}}
