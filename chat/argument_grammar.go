@@ -287,7 +287,11 @@ func (s *argumentSchema) kinds(textEnd, otherEnd string, o *ToolGrammarOptions) 
 	}
 	if err == nil && types != stringType {
 		rest := *s
-		if types&stringType != 0 {
+		switch {
+		case types&stringType == 0:
+		case len(s.keys) == 0: // {} or true
+			rest.raw = json.RawMessage(`{"not":{"type":"string"}}`)
+		default:
 			rest.raw = json.RawMessage(`{"not":{"type":"string"},` + string(bytes.TrimSpace(s.raw))[1:])
 		}
 		if others, err = rest.json(o); err == nil {

@@ -585,3 +585,25 @@ func TestTagsWithoutTheirLineEnd(t *testing.T) {
 		t.Errorf("a listed value with the tag: %v", err)
 	}
 }
+
+// TestArgumentsOfAnyType: a parameter whose schema says nothing has a form for strings and one for other values where
+// the tags say which it is.
+func TestArgumentsOfAnyType(t *testing.T) {
+	for _, schema := range []string{`{}`, ` { } `, `true`, `{"title":"A"}`, `{"$ref":"#/$defs/any"}`} {
+		tools := []Tool{{Name: "f", Parameters: []byte(`{"type":"object","properties":{"a":` + schema +
+			`},"required":["a"],"$defs":{"any":{}}}`)}}
+		f := Format{Syntax: SyntaxMiniCPM}
+		g, err := f.ToolGrammar(tools, ToolGrammarOptions{Required: true})
+		if err != nil {
+			t.Errorf("%s: %v", schema, err)
+			continue
+		}
+		for value, want := range map[string]bool{"<![CDATA[x]]>": true, `{"k": [1, "x"]}`: true, "true": true, `"x"`: false,
+			"x": false} {
+			text := `<function name="f"><param name="a">` + value + "</param></function>"
+			if n, of, final := follows(t, g, nil, text); (n == of && final) != want {
+				t.Errorf("%s: %q: %d of %d", schema, text, n, of)
+			}
+		}
+	}
+}
