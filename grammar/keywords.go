@@ -559,7 +559,7 @@ func ownMembers(s *schema, o *object, v any, b *branch, at *place) {
 			p.properties = s.objectOf(m.value, at)
 		case "patternProperties":
 			for _, x := range s.objectOf(m.value, at).all() {
-				p.patterns = append(p.patterns, patternPart{x.key, s.expression(x.key, at.at("x")), x.value})
+				p.patterns = append(p.patterns, patternPart{x.key, s.expression(x.key, at.at(x.key)), x.value})
 			}
 		case "additionalProperties":
 			p.additional = m.value

@@ -168,6 +168,7 @@ func TestSchemaErrors(t *testing.T) {
 		`{"type":"string","enum":[1]}`:                                                    `no value of const`,
 		`{"pattern":"(a"}`:                                                                `#/pattern`,
 		`{"pattern":"(a)\\1"}`:                                                            `#/pattern`,
+		`{"patternProperties":{"(a)\\1":{}}}`:                                             `#/patternProperties/(a)\1: regular`,
 		`{"pattern":"^\\P{scx=Greek}$"}`:                                                  `#/pattern`,
 		`{"type":"string","format":"regex"}`:                                              `#/format: "regex" cannot be held`,
 		`{"type":"string","minLength":3,"maxLength":2}`:                                   `less than`,
