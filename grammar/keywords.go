@@ -559,7 +559,11 @@ func ownMembers(s *schema, o *object, v any, b *branch, at *place) {
 			p.properties = s.objectOf(m.value, at)
 		case "patternProperties":
 			for _, x := range s.objectOf(m.value, at).all() {
-				p.patterns = append(p.patterns, patternPart{x.key, s.expression(x.key, at.at(x.key)), x.value})
+				part := patternPart{x.key, s.expression(x.key, at.at(x.key)), x.value}
+				if _, known := s.expressions[x.key]; !known { // left out: any name may match it, and have any value
+					part.schema = true
+				}
+				p.patterns = append(p.patterns, part)
 			}
 		case "additionalProperties":
 			p.additional = m.value

@@ -385,3 +385,22 @@ func TestIgnored(t *testing.T) {
 		t.Error("what is left out is in the grammar")
 	}
 }
+
+// TestRelaxedPatternProperties: a pattern that is left out asks nothing of members, and forbids none.
+func TestRelaxedPatternProperties(t *testing.T) {
+	g, err := ParseSchema(nil, []byte(`{"type":"object","properties":{"a":{"type":"string"}},"patternProperties":`+
+		`{"(x)\\1":{"type":"integer"},"^(y)\\1$":{"type":"integer"}},"additionalProperties":false}`),
+		SchemaOptions{Relaxed: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]bool{`{"a":"s"}`: true, `{"xx":1}`: true, `{"a":"s","yy":1}`: true,
+		`{"a":1}`: false} {
+		if got := accepts(t, g, text); got != want {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+	if got := g.Ignored(); len(got) != 2 || got[0] != `#/patternProperties: (x)\1` {
+		t.Errorf("%q", got)
+	}
+}
