@@ -43,8 +43,12 @@ func (s *schema) object(b *branch, at *place, top bool) expression {
 // for all parts left one other member.
 func (s *schema) someMember(b *branch, at *place, call bool) (all choice) {
 	if len(b.some) > maxPatterns {
-		s.refuse(at, "not", "%d members that are not named is not supported", len(b.some))
-		return nil
+		if !s.refuse(at, "not", "%d members that are not named is not supported", len(b.some)) {
+			return nil
+		}
+		c := *b
+		c.some = b.some[:maxPatterns]
+		b = &c
 	}
 	x, rest := b.some[0], b.some[1:]
 	names, listed := s.names(b)
@@ -170,10 +174,6 @@ func (s *schema) others(b *branch, must []somePart, names []string, at *place, c
 			}
 		}
 	}
-	if len(patterns) > maxPatterns {
-		s.refuse(at, "patternProperties", "%d patterns for one object, at most %d", len(patterns), maxPatterns)
-		return nil
-	}
 	allowed := both{}
 	for _, p := range b.objects {
 		if p.names != nil {
@@ -182,6 +182,14 @@ func (s *schema) others(b *branch, must []somePart, names []string, at *place, c
 	}
 	for _, x := range must {
 		allowed = append(allowed, x.names)
+	}
+	if len(patterns) > maxPatterns {
+		left := s.refuse(at, "patternProperties", "%d patterns for one object, at most %d", len(patterns), maxPatterns)
+		name := s.otherName(allowed, names, at, call)
+		if !left || name == nil {
+			return nil
+		}
+		return s.add(at.at("additionalProperties"), sequence{name, s.assign(call), s.any()})
 	}
 	var all choice
 	for set := range 1 << len(patterns) {

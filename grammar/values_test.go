@@ -2,6 +2,7 @@ package grammar
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -402,5 +403,28 @@ func TestRelaxedPatternProperties(t *testing.T) {
 	}
 	if got := g.Ignored(); len(got) != 2 || got[0] != `#/patternProperties: (x)\1` {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestRelaxedManyPatterns: of an object with more patterns than a grammar can hold any other member is allowed.
+func TestRelaxedManyPatterns(t *testing.T) {
+	var patterns []string
+	for c := range maxPatterns + 1 {
+		patterns = append(patterns, fmt.Sprintf(`"^%c":{"type":"null"}`, 'a'+c))
+	}
+	source := `{"type":"object","properties":{"z":{"type":"string"}},"propertyNames":{"maxLength":2},"patternProperties":{` +
+		strings.Join(patterns, ",") + `},"additionalProperties":false}`
+	if _, err := ParseSchema(nil, []byte(source), SchemaOptions{}); err == nil {
+		t.Error("not refused")
+	}
+	g, err := ParseSchema(nil, []byte(source), SchemaOptions{Relaxed: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]bool{`{}`: true, `{"z":"x","b":null}`: true, `{"b":1}`: true, `{"z":1}`: false,
+		`{"bbb":null}`: false} {
+		if got := accepts(t, g, text); got != want {
+			t.Errorf("%s: %v", text, got)
+		}
 	}
 }
