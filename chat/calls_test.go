@@ -84,7 +84,7 @@ func TestPythonCallsMayEndAnywhere(t *testing.T) {
 // The end tag of an argument that is a list or an object is part of the value within one of its strings.
 func TestEndTagsWithinJSON(t *testing.T) {
 	tools := []Tool{{Name: "f", Parameters: []byte(`{"type":"object","properties":{"a":{"type":"array"},` +
-		`"b":{"type":["integer","object"]}},"required":["a"]}`)}}
+		`"b":{"type":["integer","object"]},"c":{}},"required":["a"]}`)}}
 	for _, x := range []struct {
 		format     Format
 		text, want string
@@ -97,6 +97,10 @@ func TestEndTagsWithinJSON(t *testing.T) {
 			`{"a": [], "b": {"</arg_value>": {}}}`},
 		{Format{Syntax: SyntaxMiniCPM}, `<function name="f"><param name="a">["</param>"]</param></function>`,
 			`{"a": ["</param>"]}`},
+		{Format{Syntax: SyntaxMiniCPM}, `<function name="f"><param name="a">[]</param><param name="c">` +
+			`{"</param>": 1}</param></function>`, `{"a": [], "c": {"</param>": 1}}`},
+		{Format{Syntax: SyntaxMiniCPM}, `<function name="f"><param name="a">[]</param><param name="c">` +
+			`<![CDATA[["]]></param></function>`, `{"a": [], "c": "[\""}`},
 		{Format{Syntax: SyntaxDSML, Open: dsmlTools}, dsmlTools + "\n" + dsmlInvoke + "f\">\n" + dsmlParameter +
 			`a" string="false">["` + dsmlParameterEnd + `"]` + dsmlParameterEnd + "\n" + dsmlInvokeEnd + "\n" + dsmlToolsEnd,
 			`{"a": ["` + dsmlParameterEnd + `"]}`},
