@@ -23,6 +23,9 @@ type keyword struct {
 var silent = []string{"$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$defs", "definitions",
 	"$vocabulary", "then", "else", "minContains", "maxContains", "additionalItems"}
 
+// thirds are keywords of draft 3 that demand something, and mean nothing to later ones.
+var thirds = []string{"disallow", "extends", "divisibleBy"}
+
 // types in the order in which they are tried.
 var types = []string{"object", "array", "string", "number", "integer", "boolean", "null"}
 
@@ -94,7 +97,10 @@ func (s *schema) conditions(o *object) []branch {
 		k, known := keywords[m.key]
 		switch {
 		case !known:
-			if !slices.Contains(silent, m.key) {
+			switch {
+			case s.third && slices.Contains(thirds, m.key):
+				s.refuse(at, m.key, "of draft 3 is not supported")
+			case !slices.Contains(silent, m.key):
 				s.ignore(at, m.key)
 			}
 			continue

@@ -292,6 +292,7 @@ func (s *schema) branch(b *branch, at *place, top bool) (all choice) {
 type document struct {
 	root      any
 	old       bool             // of draft 7 or before: a $ref excludes what stands beside it
+	third     bool             // of draft 3
 	sites     map[*object]site // of all objects
 	resources map[string]any   // by absolute URI, without fragment
 	anchors   map[string]any   // by URI and fragment
@@ -314,6 +315,7 @@ func newDocument(b *Budget, root any) *document {
 	}
 	draft = strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(draft, "https"), "http"), "#")
 	d.old = strings.HasPrefix(draft, "://json-schema.org/draft-0") || draft == "://json-schema.org/schema"
+	d.third = draft == "://json-schema.org/draft-03/schema"
 	id := "$id"
 	if draft == "" || draft == "://json-schema.org/draft-04/schema" || draft == "://json-schema.org/draft-03/schema" {
 		id = "id"

@@ -428,3 +428,16 @@ func TestRelaxedManyPatterns(t *testing.T) {
 		}
 	}
 }
+
+// TestAssertionsOfDraft3: what demands something in draft 3 alone is refused where a schema says that it is of draft 3,
+// and is a word without a meaning in others.
+func TestAssertionsOfDraft3(t *testing.T) {
+	for keyword, value := range map[string]string{"disallow": `"string"`, "extends": `{}`, "divisibleBy": "2"} {
+		rest := `"properties":{"a":{"` + keyword + `":` + value + `}}}`
+		_, err := ParseSchema(nil, []byte(`{"$schema":"http://json-schema.org/draft-03/schema#",`+rest), SchemaOptions{})
+		if err == nil || !strings.Contains(err.Error(), "#/properties/a/"+keyword+": of draft 3") {
+			t.Errorf("%s: %v", keyword, err)
+		}
+		schemaOf(t, "{"+rest)
+	}
+}
