@@ -607,3 +607,34 @@ func TestArgumentsOfAnyType(t *testing.T) {
 		}
 	}
 }
+
+// TestTextGrammar: free text beside calls that must be well formed has none of the marks at which calls begin.
+func TestTextGrammar(t *testing.T) {
+	for _, x := range []struct {
+		format   Format
+		yes, no  string
+		controls []string
+	}{
+		{Format{Syntax: SyntaxHermes}, "a <tool_cal", "a <tool_call>", nil},
+		{Format{Syntax: SyntaxHermes}, "a <tool_cal", "a foo", nil},
+		{Format{Syntax: SyntaxLFM2}, "a [no()]", "a [now()]", nil},
+		{Format{Syntax: SyntaxHarmony}, "a", "a<|end|><|start|>", harmonyMarks},
+	} {
+		v := byteTokens(x.controls)
+		g, err := x.format.TextGrammar(weatherTools, []string{"foo"}, GrammarOptions{Control: ControlMarks(v)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, of, final := follows(t, g, v, x.yes); n < of || !final {
+			t.Errorf("%s: %d of %d tokens of %q", x.format.Syntax, n, of, x.yes)
+		}
+		if n, of, final := follows(t, g, v, x.no); n == of && final {
+			t.Errorf("%s: %q is allowed", x.format.Syntax, x.no)
+		}
+	}
+	for _, s := range []Syntax{SyntaxJSON, SyntaxLlama3, SyntaxFunctionary32} {
+		if _, err := (&Format{Syntax: s}).TextGrammar(weatherTools, nil, GrammarOptions{}); !errors.Is(err, ErrTool) {
+			t.Errorf("%q: %v", s, err)
+		}
+	}
+}
