@@ -181,8 +181,8 @@ func (p *Parser) taggedKey() bool {
 	return true
 }
 
-// taggedScan reads on in a value that is a list or an object. It reports whether more of it must come; where it is whole
-// the end tag is looked for behind it.
+// taggedScan reads on in a value that is a list or an object. It reports whether more of it must come; where it is
+// whole the end tag is looked for behind it.
 func (p *Parser) taggedScan(end string) (more bool) {
 	r := &p.tagged
 	for ; r.json && !r.scan.done() && r.at < len(p.buf); r.at++ {

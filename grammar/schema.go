@@ -33,9 +33,9 @@ type SchemaOptions struct {
 
 // ParseSchema compiles a JSON Schema of the drafts 4 to 2020-12. Every text of the grammar is valid by the schema; not
 // every valid text is in the grammar: listed members come in the order of the schema, unless AnyOrder is set, and
-// their names have no escapes. See docs/GRAMMAR.md for the keywords. An assertion that a grammar cannot hold is an error
-// that names the keyword and its place; [Grammar.Ignored] lists annotations. A nil budget has the default limits and no
-// end.
+// their names have no escapes. See docs/GRAMMAR.md for the keywords. An assertion that a grammar cannot hold is an
+// error that names the keyword and its place; [Grammar.Ignored] lists annotations. A nil budget has the default limits
+// and no end.
 func ParseSchema(b *Budget, source []byte, o SchemaOptions) (*Grammar, error) {
 	b = b.orDefault()
 	v, err := parseJSON(b, source)

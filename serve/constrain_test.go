@@ -348,8 +348,8 @@ func TestKeysInAnyOrder(t *testing.T) {
 	}
 }
 
-// What is banned beside strict tools, or where calls may not be several, bans no more than that, and allows no calls but
-// those: text of the answer has none.
+// What is banned beside strict tools, or where calls may not be several, bans no more than that, and allows no calls
+// but those: text of the answer has none.
 func TestBannedStringsBesideCalls(t *testing.T) {
 	s := newTester(t, with(t, func(o *spec.Options) { o.Template = thinking }))
 	const tool = `{"type":"function","function":{"name":"f","strict":true,"parameters":{"type":"object",` +
