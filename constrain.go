@@ -106,7 +106,7 @@ func (t *Task) constraintKey(calls *callsConstraint) string {
 	fmt.Fprintf(h, "%s %v %v %v %d:", content.Kind, content.AnyOrder, t.reasoning, t.format != nil, len(content.Source))
 	h.Write(content.Source)
 	if calls.tools != nil {
-		fmt.Fprint(h, calls.required, calls.parallel)
+		fmt.Fprint(h, calls.required, calls.parallel, calls.checked)
 	}
 	for _, t := range calls.tools {
 		fmt.Fprintf(h, "%d:%s%d:%s", len(t.Name), t.Name, len(t.Parameters), t.Parameters)
@@ -121,6 +121,12 @@ func (t *Task) answerGrammar(b *grammar.Budget, calls callsConstraint) (*grammar
 		return t.callGrammar(b, calls)
 	}
 	g, err := content.parse(b)
+	if err == nil && content.Kind == Without && calls.checked { // its texts could be calls
+		var texts []string
+		if texts, err = content.texts(); err == nil {
+			g, err = t.format.TextGrammar(chatTools(calls.tools), texts, t.grammarOptions(b))
+		}
+	}
 	if err != nil || t.format == nil {
 		return g, err
 	}
@@ -148,8 +154,8 @@ func (c *Constraint) parse(b *grammar.Budget) (*grammar.Grammar, error) {
 	case Regex:
 		return grammar.ParseRegex(b, string(c.Source))
 	case Without:
-		var texts []string
-		if err := json.Unmarshal(c.Source, &texts); err != nil {
+		texts, err := c.texts()
+		if err != nil {
 			return nil, err
 		}
 		return grammar.Without(texts...), nil
@@ -157,11 +163,18 @@ func (c *Constraint) parse(b *grammar.Budget) (*grammar.Grammar, error) {
 	return nil, fmt.Errorf("%q is not a kind of constraints", c.Kind)
 }
 
+// texts are those that Without leaves out.
+func (c *Constraint) texts() (list []string, err error) {
+	err = json.Unmarshal(c.Source, &list)
+	return list, err
+}
+
 // callsConstraint says which calls must be well formed.
 type callsConstraint struct {
 	tools    []Tool
 	required bool
 	parallel bool
+	checked  bool // no other calls than these: tools are strict, or calls may not be several
 	field    string
 }
 
@@ -174,6 +187,7 @@ func (t *Task) callsConstraint() callsConstraint {
 		return c
 	}
 	strict := slices.ContainsFunc(r.Tools, func(t Tool) bool { return t.Strict })
+	c.checked = strict || r.OneCall
 	switch {
 	case r.ToolChoice.Mode == CallRequired && r.ToolChoice.Name != "":
 		c.required = true

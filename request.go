@@ -147,7 +147,7 @@ type ConstraintKind string
 
 // Kinds of constraints.
 const (
-	AnyJSON    ConstraintKind = "json"   // any JSON value; Source is not used
+	AnyJSON    ConstraintKind = "json"   // any JSON object; Source is not used
 	JSONSchema ConstraintKind = "schema" // valid by the schema in Source
 	GBNF       ConstraintKind = "gbnf"   // a text of the grammar in Source
 	// Without is a text in which none of those in Source is, a JSON array.

@@ -21,7 +21,8 @@ var ErrSchema = errors.New("spec: schema")
 // A struct is an object with the fields of its exported ones, under the names of their json tags, and no others; a
 // field is required unless its tag says omitempty or omitzero. Integers have the bounds of their type. A pointer may be
 // null where it is required. Types that read JSON or text by themselves are any value, or any string; a time is a
-// date-time. The tag description says what a field means, and the tag jsonschema has keywords, divided by commas:
+// date-time, and a json.Number a number. The tag description says what a field means, and the tag jsonschema has
+// keywords, divided by commas:
 //
 //	Unit  string  `json:"unit" jsonschema:"enum=C,enum=F"`
 //	Days  int     `json:"days,omitempty" jsonschema:"minimum=1,maximum=7" description:"how far ahead"`
@@ -61,6 +62,7 @@ const base64 = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
 const anyValue = "{}"
 
 var (
+	number     = reflect.TypeFor[json.Number]()
 	textReader = reflect.TypeFor[encoding.TextUnmarshaler]()
 	jsonReader = reflect.TypeFor[json.Unmarshaler]()
 )
@@ -76,6 +78,8 @@ func (s *schemas) of(t reflect.Type) (string, error) {
 	switch {
 	case t == reflect.TypeFor[time.Time]():
 		return `{"type":"string","format":"date-time"}`, nil
+	case t == number: // a string by its kind, and a number in JSON
+		return `{"type":"number"}`, nil
 	case reads(t) && reflect.PointerTo(t).Implements(jsonReader):
 		return anyValue, nil
 	case reads(t):
@@ -261,7 +265,7 @@ func keywords(tag string, t reflect.Type) (words []string, err error) {
 		switch name {
 		case "enum":
 			one := quoted(value)
-			if t.Kind() != reflect.String {
+			if t.Kind() != reflect.String || t == number {
 				if one = value; !json.Valid([]byte(value)) {
 					return nil, fmt.Errorf("jsonschema tag: enum=%s is not JSON", value)
 				}

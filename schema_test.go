@@ -127,6 +127,11 @@ func TestSchemaRefusesWhatItCannotSay(t *testing.T) {
 	}
 	for name, f := range map[string]func() (json.RawMessage, error){
 		`{"type":"string"}`: SchemaFor[string], "{}": SchemaFor[json.RawMessage],
+		`{"type":"number"}`: SchemaFor[json.Number],
+		`{"type":"object","properties":{"A":{"type":"number","enum":[1,2.50]}},"additionalProperties":false,` +
+			`"required":["A"]}`: SchemaFor[struct {
+			A json.Number `jsonschema:"enum=1,enum=2.50"`
+		}],
 		`{"type":"string","pattern":"` + base64 + `"}`: SchemaFor[[]byte],
 		`{"type":"array","items":{"$ref":"#/$defs/nodeOfNodes"},"$defs":{"nodeOfNodes":{"type":"object","properties":` +
 			`{"More":{"type":"array","items":{"$ref":"#/$defs/nodeOfNodes"}}},"additionalProperties":false,` +

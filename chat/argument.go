@@ -2,35 +2,38 @@ package chat
 
 import (
 	"encoding/json"
+	"math"
 	"slices"
 	"strings"
 )
 
 // Syntaxes that write arguments as text leave their types to the tool's schema.
 
-// typeSet is a set of JSON's types.
+// typeSet is a set of JSON's types. A number is an integer or has a fraction.
 type typeSet uint8
 
 const (
 	stringType typeSet = 1 << iota
-	numberType
+	integerType
+	fractionType
 	booleanType
 	nullType
 	arrayType
 	objectType
-)
 
-const anyType typeSet = 1<<6 - 1
+	numberType = integerType | fractionType
+	anyType    = objectType<<1 - 1
+)
 
 // typeNames are the types as JSON Schema calls them.
 var typeNames = map[string]typeSet{
-	"string": stringType, "number": numberType, "integer": numberType, "boolean": booleanType, "null": nullType,
+	"string": stringType, "number": numberType, "integer": integerType, "boolean": booleanType, "null": nullType,
 	"array": arrayType, "object": objectType,
 }
 
 // typeOf is the type of a decoded value.
 func typeOf(v any) typeSet {
-	switch v.(type) {
+	switch v := v.(type) {
 	case string:
 		return stringType
 	case bool:
@@ -41,8 +44,15 @@ func typeOf(v any) typeSet {
 		return arrayType
 	case map[string]any:
 		return objectType
+	case json.Number:
+		x, _ := v.Float64()
+		return typeOf(x)
+	case float64:
+		if v != math.Trunc(v) {
+			return fractionType
+		}
 	}
-	return numberType
+	return integerType
 }
 
 // A schemaView is a place in a tool's schema. The zero value knows nothing.

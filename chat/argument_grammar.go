@@ -18,6 +18,7 @@ type argumentSchema struct {
 	raw  json.RawMessage
 	keys map[string]json.RawMessage
 	view schemaView
+	read schemaView // by which its text is read: that of the whole argument
 }
 
 func newArgumentSchema(raw json.RawMessage) (*argumentSchema, error) {
@@ -25,20 +26,30 @@ func newArgumentSchema(raw json.RawMessage) (*argumentSchema, error) {
 	if err := json.Unmarshal(raw, &s.root); err != nil {
 		return nil, err
 	}
-	if err := json.Unmarshal(raw, &s.view.root); err != nil {
+	var err error
+	if s.view.root, err = decoded(raw); err != nil {
 		return nil, err
 	}
 	return s.at(raw)
+}
+
+// decoded is JSON whose numbers have the digits that they are written with.
+func decoded(raw json.RawMessage) (v any, err error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	err = d.Decode(&v)
+	return v, err
 }
 
 // at is another place of the same schema. References are followed.
 func (s *argumentSchema) at(raw json.RawMessage) (*argumentSchema, error) {
 	for range maxSchemaDepth {
 		out := &argumentSchema{root: s.root, raw: raw, view: schemaView{root: s.view.root}}
-		if err := json.Unmarshal(raw, &out.view.at); err != nil {
+		var err error
+		if out.view.at, err = decoded(raw); err != nil {
 			return nil, err
 		}
-		if string(bytes.TrimSpace(raw)) == "true" {
+		if out.read = out.view; string(bytes.TrimSpace(raw)) == "true" {
 			return out, nil
 		}
 		if err := json.Unmarshal(raw, &out.keys); err != nil {
@@ -108,6 +119,7 @@ func (s *argumentSchema) branches() (out []*argumentSchema, err error) {
 			if err != nil {
 				return nil, err
 			}
+			b.read = s.read
 			out = append(out, b)
 		}
 	}
@@ -163,18 +175,24 @@ func (s *argumentSchema) members(f *Format) (names []string, each map[string]*ar
 }
 
 // value is a grammar of a value as text, and of end, which stands behind it and is in none. avoid are further texts
-// that a string may not have.
+// that a string may not have. A line end at the beginning of end belongs to the tag, which ends a value without it too.
 func (s *argumentSchema) value(end string, avoid []string, o *ToolGrammarOptions) (*grammar.Grammar, error) {
 	types, _ := s.view.types()
+	tag := strings.TrimPrefix(end, "\n")
 	if s.free() {
 		if len(avoid) > 0 {
 			return grammar.Sequence(grammar.Without(avoid...), grammar.Text(end)), nil
 		}
-		return grammar.Until(end), nil
+		return grammar.Until(tag), nil
 	}
 	list := s.listed()
 	switch {
 	case list != nil:
+		for _, v := range list {
+			if text, ok := v.(string); ok && types&stringType != 0 && s.read.textValue(text) != quoted(text) {
+				return nil, fmt.Errorf("the value %q cannot be written between tags", text)
+			}
+		}
 		return s.constants(list, end, o)
 	case types&stringType == 0:
 		g, err := s.json(o)
@@ -182,6 +200,8 @@ func (s *argumentSchema) value(end string, avoid []string, o *ToolGrammarOptions
 			return nil, err
 		}
 		return grammar.Sequence(g, grammar.Text(end)), nil
+	case types == stringType && tag != end:
+		return s.text(end, append(slices.Clip(avoid), tag), o)
 	case types == stringType:
 		return s.text(end, avoid, o)
 	}
@@ -267,7 +287,11 @@ func (s *argumentSchema) kinds(textEnd, otherEnd string, o *ToolGrammarOptions) 
 	}
 	if err == nil && types != stringType {
 		rest := *s
-		if types&stringType != 0 {
+		switch {
+		case types&stringType == 0:
+		case len(s.keys) == 0: // {} or true
+			rest.raw = json.RawMessage(`{"not":{"type":"string"}}`)
+		default:
 			rest.raw = json.RawMessage(`{"not":{"type":"string"},` + string(bytes.TrimSpace(s.raw))[1:])
 		}
 		if others, err = rest.json(o); err == nil {
@@ -313,8 +337,7 @@ func (s *argumentSchema) constants(list []any, end string, o *ToolGrammarOptions
 			}
 			text = string(data)
 		}
-		if strings.Contains(text, end) || strings.Contains(text, "\xff") ||
-			isText && s.view.textValue(text) != quoted(text) {
+		if strings.Contains(text, strings.TrimPrefix(end, "\n")) || strings.Contains(text, "\xff") {
 			return nil, fmt.Errorf("the value %q cannot be written between tags", text)
 		}
 		all = append(all, grammar.Text(text+end))

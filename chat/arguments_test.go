@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 )
@@ -20,6 +21,28 @@ func TestArgumentsAreAnObjectItsTextOrNull(t *testing.T) {
 		got := show(parse(f, o, `<tool_call>{"name": "f", "arguments": `+args+`}</tool_call>`))
 		if strings.Contains(got, "<nil>") {
 			t.Errorf("%s is a call:\n%s", args, got)
+		}
+	}
+}
+
+// Of a schema that admits strings and integers a text is a number where it is whole; others are strings.
+func TestTextsOfStringsAndIntegers(t *testing.T) {
+	for source, values := range map[string]map[string]string{
+		`{"anyOf":[{"type":"string"},{"type":"integer"}]}`: {"3": `3`, "1.5": `"1.5"`, "2.0": `2.0`, "1e2": `1e2`,
+			"1e-2": `"1e-2"`, "x": `"x"`},
+		`{"type":["string","number"]}`:         {"1.5": `1.5`, "3": `3`},
+		`{"type":["string"],"enum":["a",1.5]}`: {"1.5": `"1.5"`},
+		`{"enum":["a",1]}`:                     {"1": `1`, "1.5": `"1.5"`},
+		`{"type":"integer"}`:                   {"1.5": `1.5`}, // no string, whatever it is
+	} {
+		var at any
+		if err := json.Unmarshal([]byte(source), &at); err != nil {
+			t.Fatal(err)
+		}
+		for text, want := range values {
+			if got := (schemaView{at, at}).textValue(text); got != want {
+				t.Errorf("%s: %s is %s, want %s", source, text, got, want)
+			}
 		}
 	}
 }

@@ -39,6 +39,11 @@ type taggedReader struct {
 	text   bool       // it is a string, as its tag says
 	quoted bool       // it stands in quotes
 	n      int        // arguments so far
+
+	// Of a list or an object: what was read of it, in whose strings an end tag ends nothing.
+	json bool // it is one, so far
+	scan jsonScan
+	at   int // bytes that were read
 }
 
 // taggedSection begins a section of calls.
@@ -167,8 +172,28 @@ func (p *Parser) taggedKey() bool {
 		return true
 	}
 	p.tagged.key = key
+	p.tagged.scan, p.tagged.at = jsonScan{}, 0
+	if p.tagged.json = !p.tagged.text; !t.typed {
+		types, known := p.tagged.schema.property(key).types()
+		p.tagged.json = known && types&stringType == 0 || t.quote != "" // whose texts have quotes
+	}
 	p.state = (*Parser).taggedValue
 	return true
+}
+
+// taggedScan reads on in a value that is a list or an object. It reports whether more of it must come; where it is
+// whole the end tag is looked for behind it.
+func (p *Parser) taggedScan(end string) (more bool) {
+	r := &p.tagged
+	for ; r.json && !r.scan.done() && r.at < len(p.buf); r.at++ {
+		c := p.buf[r.at]
+		inside := len(r.scan.stack) > 0 || c == '{' || c == '[' || isJSONSpace(c)
+		r.json = inside && r.scan.next(c)
+	}
+	if r.json && r.scan.done() {
+		p.searched = max(p.searched, r.at+len(end))
+	}
+	return r.json && !r.scan.done()
 }
 
 // taggedValue reads an argument's value up to its end tag.
@@ -180,10 +205,14 @@ func (p *Parser) taggedValue() bool {
 			return false
 		}
 		p.tagged.quoted = mark != ""
+		p.tagged.json = p.tagged.json && mark == ""
 	}
 	end := t.valueEnd
 	if p.tagged.quoted {
 		end = t.quoteEnd + t.valueEnd
+	}
+	if p.taggedScan(end) && !p.closed && len(p.buf) <= maxCall {
+		return false
 	}
 	value, found := p.upTo(end)
 	switch {

@@ -80,3 +80,47 @@ func TestPythonCallsMayEndAnywhere(t *testing.T) {
 		}
 	}
 }
+
+// The end tag of an argument that is a list or an object is part of the value within one of its strings.
+func TestEndTagsWithinJSON(t *testing.T) {
+	tools := []Tool{{Name: "f", Parameters: []byte(`{"type":"object","properties":{"a":{"type":"array"},` +
+		`"b":{"type":["integer","object"]},"c":{}},"required":["a"]}`)}}
+	for _, x := range []struct {
+		format     Format
+		text, want string
+	}{
+		{Format{Syntax: SyntaxQwenXML}, "<tool_call>\n<function=f>\n<parameter=a>\n[\"x\\\"</parameter>\", 1]\n" +
+			"</parameter>\n<parameter=b>\n3\n</parameter>\n</function>\n</tool_call>",
+			`{"a": ["x\"</parameter>", 1], "b": 3}`},
+		{Format{Syntax: SyntaxGLM, Bare: true}, "<tool_call>f<arg_key>a</arg_key><arg_value>[]</arg_value>" +
+			`<arg_key>b</arg_key><arg_value>{"</arg_value>": {}}</arg_value></tool_call>`,
+			`{"a": [], "b": {"</arg_value>": {}}}`},
+		{Format{Syntax: SyntaxMiniCPM}, `<function name="f"><param name="a">["</param>"]</param></function>`,
+			`{"a": ["</param>"]}`},
+		{Format{Syntax: SyntaxMiniCPM}, `<function name="f"><param name="a">[]</param><param name="c">` +
+			`{"</param>": 1}</param></function>`, `{"a": [], "c": {"</param>": 1}}`},
+		{Format{Syntax: SyntaxMiniCPM}, `<function name="f"><param name="a">[]</param><param name="c">` +
+			`<![CDATA[["]]></param></function>`, `{"a": [], "c": "[\""}`},
+		{Format{Syntax: SyntaxDSML, Open: dsmlTools}, dsmlTools + "\n" + dsmlInvoke + "f\">\n" + dsmlParameter +
+			`a" string="false">["` + dsmlParameterEnd + `"]` + dsmlParameterEnd + "\n" + dsmlInvokeEnd + "\n" + dsmlToolsEnd,
+			`{"a": ["` + dsmlParameterEnd + `"]}`},
+		// What is no JSON ends at the first tag.
+		{Format{Syntax: SyntaxQwenXML}, "<tool_call>\n<function=f>\n<parameter=a>\n['x']\n</parameter>\n" +
+			"</function>\n</tool_call>",
+			`{"a": ["x"]}`},
+	} {
+		g, err := x.format.ToolGrammar(tools, ToolGrammarOptions{Required: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, of, final := follows(t, g, nil, x.text); (n < of || !final) && !strings.Contains(x.text, "'") {
+			t.Errorf("%s: %d of %d tokens of %q", x.format.Syntax, n, of, x.text)
+		}
+		for _, pieces := range [][]string{{x.text}, strings.SplitAfter(x.text, ""), strings.SplitAfter(x.text, ">")} {
+			got := show(parse(x.format, ParserOptions{Tools: tools}, pieces...))
+			if want := "start 0: f \nargs 0: " + x.want + "\nend 0:  <nil>"; got != want {
+				t.Errorf("%s in %d pieces:\n%s\nwant\n%s", x.format.Syntax, len(pieces), got, want)
+			}
+		}
+	}
+}

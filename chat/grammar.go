@@ -227,20 +227,39 @@ func (f *Format) sleeping(calls *grammar.Grammar, tools []Tool, o *ToolGrammarOp
 		}
 		return grammar.Sequence(blanks(mostBlanks), grammar.Choice(calls, other))
 	}
-	var marks []string
-	for _, m := range f.openMarks() {
-		marks = append(marks, o.spell(o.mark(m)))
-	}
-	if f.Syntax.of().lists {
-		for _, t := range tools {
-			marks = append(marks, "["+t.Name+"(") // which would be a call that no grammar holds
-		}
-	}
 	// The mark is part of calls: text that ends in front of it, and then a call.
-	text := grammar.Without(marks...)
+	text := grammar.Without(f.callMarks(tools, &o.GrammarOptions)...)
 	more := 1
 	if o.Parallel {
 		more = -1
 	}
 	return grammar.Sequence(text, grammar.Repeat(grammar.Sequence(calls, text), 0, more))
+}
+
+// callMarks are the texts at which calls begin, and of channels those that end a text.
+func (f *Format) callMarks(tools []Tool, o *GrammarOptions) (marks []string) {
+	s := f.Syntax.of()
+	for _, m := range f.openMarks() {
+		marks = append(marks, o.spell(o.mark(m)))
+	}
+	if s.lists {
+		for _, t := range tools {
+			marks = append(marks, "["+t.Name+"(") // which would be a call that no grammar holds
+		}
+	}
+	if s.channels {
+		for _, m := range harmonyMarks {
+			marks = append(marks, o.mark(m))
+		}
+	}
+	return marks
+}
+
+// TextGrammar is a text in which no call of the tools begins, and none of some other texts is: content beside calls
+// that must be well formed. Formats whose calls begin with no mark are refused.
+func (f *Format) TextGrammar(tools []Tool, without []string, o GrammarOptions) (*grammar.Grammar, error) {
+	if s := f.Syntax.of(); s.bare || s.answer != nil {
+		return nil, fmt.Errorf("%w: a call of the format %s has no mark that tells it from free text", ErrTool, f.Syntax)
+	}
+	return grammar.Without(append(f.callMarks(tools, &o), without...)...), nil
 }

@@ -339,6 +339,10 @@ func TestToolGrammarReasoning(t *testing.T) {
 	}
 }
 
+// numberOrText has a text that between tags would be a number, one that the schema does not have.
+const numberOrText = `{"type":"object","properties":{"a":{"anyOf":[{"enum":["1","auto"]},` +
+	`{"type":"integer","minimum":5}]}}}`
+
 // TestToolGrammarRefuses: what a format cannot express is refused by name.
 func TestToolGrammarRefuses(t *testing.T) {
 	tool := func(parameters string) []Tool { return []Tool{{"f", []byte(parameters)}} }
@@ -391,11 +395,17 @@ func TestToolGrammarRefuses(t *testing.T) {
 		{SyntaxMiniMax3, tool(`{"type":"object","properties":{"a":{"type":["string","integer"],"minLength":3}}}`),
 			"between tags"},
 		{SyntaxQwenXML, tool(`{"type":"object","properties":{"a":{"type":"string","enum":["\n</parameter>"]}}}`), "value"},
+		{SyntaxGLM, tool(numberOrText), `value "1"`},
 	} {
 		f := Format{Syntax: x.syntax}
 		if _, err := f.ToolGrammar(x.tools, ToolGrammarOptions{Required: true}); !errors.Is(err, ErrTool) ||
 			!strings.Contains(err.Error(), x.names) {
 			t.Errorf("%s, %s: %v", x.syntax, x.tools, err)
+		}
+	}
+	for _, s := range []Syntax{SyntaxDSML, SyntaxMiniCPM} { // their tags say which it is
+		if _, err := (&Format{Syntax: s}).ToolGrammar(tool(numberOrText), ToolGrammarOptions{Required: true}); err != nil {
+			t.Errorf("%s: %v", s, err)
 		}
 	}
 }
@@ -513,6 +523,118 @@ func TestFreeTextIsNoListOfCalls(t *testing.T) {
 			if n, of, final := follows(t, g, nil, text); (n == of && final) != want {
 				t.Errorf("%s: %q: %d of %d, %v", s, text, n, of, final)
 			}
+		}
+	}
+}
+
+// TestListedNumbersKeepTheirDigits: a number that a schema lists is written as the schema has it.
+func TestListedNumbersKeepTheirDigits(t *testing.T) {
+	tools := []Tool{{Name: "f", Parameters: []byte(`{"type":"object","properties":{"a":{"type":"integer",` +
+		`"enum":[123456789012345678,7]},"b":{"const":{"k":[0.1000,12345678901234567890]}}},"required":["a"]}`)}}
+	f := Format{Syntax: SyntaxGLM, Bare: true}
+	g, err := f.ToolGrammar(tools, ToolGrammarOptions{Required: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for arguments, want := range map[string]bool{
+		"<arg_key>a</arg_key><arg_value>123456789012345678</arg_value>": true,
+		"<arg_key>a</arg_key><arg_value>123456789012345680</arg_value>": false,
+		"<arg_key>a</arg_key><arg_value>7</arg_value>" +
+			`<arg_key>b</arg_key><arg_value>{"k":[0.1000,12345678901234567890]}</arg_value>`: true,
+	} {
+		text := "<tool_call>f" + arguments + "</tool_call>"
+		if n, of, final := follows(t, g, nil, text); (n == of && final) != want {
+			t.Errorf("%q: %d of %d, want %v", text, n, of, want)
+		}
+	}
+}
+
+// TestTagsWithoutTheirLineEnd: a tag that stands on a line of its own ends a value also without the line end in front
+// of it, for the grammar as for the parser.
+func TestTagsWithoutTheirLineEnd(t *testing.T) {
+	tools := []Tool{{Name: "f", Parameters: []byte(`{"type":"object","properties":{"a":{"type":"string"},` +
+		`"b":{"type":"string","maxLength":50}},"required":["a"]}`)}}
+	f := Format{Syntax: SyntaxQwenXML}
+	g, err := f.ToolGrammar(tools, ToolGrammarOptions{Required: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for parameters, want := range map[string]string{
+		"<parameter=a>\nx\ny</parameter>\n":                                           `{"a": "x\ny"}`,
+		"<parameter=a>\nx\n\n</parameter>\n":                                          `{"a": "x\n"}`,
+		"<parameter=a>\nx</parameter>y\n</parameter>\n":                               "",
+		"<parameter=a>\nx\n</parameter>\n<parameter=b>\ny</param>\n</parameter>\n":    `{"a": "x", "b": "y</param>"}`,
+		"<parameter=a>\nx\n</parameter>\n<parameter=b>\n</parameter>\n</parameter>\n": "",
+	} {
+		text := "<tool_call>\n<function=f>\n" + parameters + "</function>\n</tool_call>"
+		if n, of, final := follows(t, g, nil, text); (n == of && final) != (want != "") {
+			t.Errorf("%q: %d of %d", text, n, of)
+		}
+		got := ""
+		for _, e := range parse(f, ParserOptions{Tools: tools}, text) {
+			if e.Kind == ToolCallArgs {
+				got += e.Text
+			}
+		}
+		if want != "" && got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+	tools[0].Parameters = []byte(`{"type":"object","properties":{"a":{"type":"string","enum":["x</parameter>y"]}}}`)
+	if _, err := f.ToolGrammar(tools, ToolGrammarOptions{Required: true}); !errors.Is(err, ErrTool) {
+		t.Errorf("a listed value with the tag: %v", err)
+	}
+}
+
+// TestArgumentsOfAnyType: a parameter whose schema says nothing has a form for strings and one for other values where
+// the tags say which it is.
+func TestArgumentsOfAnyType(t *testing.T) {
+	for _, schema := range []string{`{}`, ` { } `, `true`, `{"title":"A"}`, `{"$ref":"#/$defs/any"}`} {
+		tools := []Tool{{Name: "f", Parameters: []byte(`{"type":"object","properties":{"a":` + schema +
+			`},"required":["a"],"$defs":{"any":{}}}`)}}
+		f := Format{Syntax: SyntaxMiniCPM}
+		g, err := f.ToolGrammar(tools, ToolGrammarOptions{Required: true})
+		if err != nil {
+			t.Errorf("%s: %v", schema, err)
+			continue
+		}
+		for value, want := range map[string]bool{"<![CDATA[x]]>": true, `{"k": [1, "x"]}`: true, "true": true, `"x"`: false,
+			"x": false} {
+			text := `<function name="f"><param name="a">` + value + "</param></function>"
+			if n, of, final := follows(t, g, nil, text); (n == of && final) != want {
+				t.Errorf("%s: %q: %d of %d", schema, text, n, of)
+			}
+		}
+	}
+}
+
+// TestTextGrammar: free text beside calls that must be well formed has none of the marks at which calls begin.
+func TestTextGrammar(t *testing.T) {
+	for _, x := range []struct {
+		format   Format
+		yes, no  string
+		controls []string
+	}{
+		{Format{Syntax: SyntaxHermes}, "a <tool_cal", "a <tool_call>", nil},
+		{Format{Syntax: SyntaxHermes}, "a <tool_cal", "a foo", nil},
+		{Format{Syntax: SyntaxLFM2}, "a [no()]", "a [now()]", nil},
+		{Format{Syntax: SyntaxHarmony}, "a", "a<|end|><|start|>", harmonyMarks},
+	} {
+		v := byteTokens(x.controls)
+		g, err := x.format.TextGrammar(weatherTools, []string{"foo"}, GrammarOptions{Control: ControlMarks(v)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, of, final := follows(t, g, v, x.yes); n < of || !final {
+			t.Errorf("%s: %d of %d tokens of %q", x.format.Syntax, n, of, x.yes)
+		}
+		if n, of, final := follows(t, g, v, x.no); n == of && final {
+			t.Errorf("%s: %q is allowed", x.format.Syntax, x.no)
+		}
+	}
+	for _, s := range []Syntax{SyntaxJSON, SyntaxLlama3, SyntaxFunctionary32} {
+		if _, err := (&Format{Syntax: s}).TextGrammar(weatherTools, nil, GrammarOptions{}); !errors.Is(err, ErrTool) {
+			t.Errorf("%q: %v", s, err)
 		}
 	}
 }

@@ -28,3 +28,23 @@ func TestPythonCallsWithEscapes(t *testing.T) {
 		t.Errorf("%v: %v, want %s", end, calls, want)
 	}
 }
+
+// A character beyond 16 bits that JSON escapes in two halves is one, also where a call is cut off between them; a half
+// alone is no character.
+func TestPythonCallsWithSurrogates(t *testing.T) {
+	const text = `f(a="x\uD83D\ude00y")`
+	calls, end := readPythonCalls(text)
+	if want := `{"a": "x😀y"}`; end != wholeDone || len(calls) != 1 || calls[0].args != want {
+		t.Errorf("%v: %v, want %s", end, calls, want)
+	}
+	for n := len(`f(a="x`); n < len(text); n++ {
+		if calls, end := readPythonCalls(text[:n]); end != wholeCut || len(calls) != 1 {
+			t.Errorf("%s: %v: %v", text[:n], end, calls)
+		}
+	}
+	for _, half := range []string{`\ud83d`, `\ude00\ud83d`, `\ud83d\u0041`} {
+		if calls, end := readPythonCalls(`f(a="` + half + `")`); end == wholeDone {
+			t.Errorf("%s: %v", half, calls)
+		}
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf16"
 )
 
 // Syntaxes whose arguments are literals of a language of their own: a call is read when it is complete.
@@ -194,7 +196,7 @@ func (r *literalReader) list(open, end string, object bool) bool {
 	return true
 }
 
-// text reads a string in quotes, with the escapes that JSON and Python share, and Python's \' and \xHH.
+// text reads a string in quotes, with JSON's escapes, and Python's \' and \xHH.
 func (r *literalReader) text(quote byte) bool {
 	var b strings.Builder
 	for s := r.s[1:]; s != ""; {
@@ -208,6 +210,11 @@ func (r *literalReader) text(quote byte) bool {
 			s = s[2:]
 			continue
 		}
+		if c, ok := surrogatePair(s); ok {
+			b.WriteRune(c)
+			s = s[len(`\ud83d\ude00`):]
+			continue
+		}
 		c, _, rest, err := strconv.UnquoteChar(s, quote)
 		if err != nil {
 			if s[0] == '\\' && len(s) > 1 && (s[1] == '"' || s[1] == '\'') {
@@ -215,7 +222,7 @@ func (r *literalReader) text(quote byte) bool {
 				s = s[2:]
 				continue
 			}
-			if s[0] == '\\' && strings.Trim(s[1:], "uUx0123456789abcdefABCDEF") == "" {
+			if s[0] == '\\' && strings.Trim(s[1:], `\uUx0123456789abcdefABCDEF`) == "" {
 				break // the text ends within an escape
 			}
 			if s[0] != '\n' {
@@ -228,4 +235,15 @@ func (r *literalReader) text(quote byte) bool {
 	}
 	r.s = ""
 	return false
+}
+
+// surrogatePair is the character whose halves, as JSON escapes it, are in front of s.
+func surrogatePair(s string) (c rune, ok bool) {
+	if len(s) < 12 || s[:2] != `\u` || s[6:8] != `\u` {
+		return 0, false
+	}
+	high, err1 := strconv.ParseUint(s[2:6], 16, 16)
+	low, err2 := strconv.ParseUint(s[8:12], 16, 16)
+	c = utf16.DecodeRune(rune(high), rune(low))
+	return c, err1 == nil && err2 == nil && c != unicode.ReplacementChar
 }

@@ -24,7 +24,7 @@ const (
 	isNull
 
 	isNumber = isInteger | isFraction
-	anyType  = 1<<iota - 1
+	anyType  = isNull<<1 - 1
 )
 
 // typeSets are the types by name.

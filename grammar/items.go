@@ -19,7 +19,8 @@ func (s *schema) array(b *branch, at *place) expression {
 		}
 	}
 	least, most := b.leastItems, b.mostItems
-	n, asked := 0, len(b.arrays) == 0 // items that have a place of their own
+	n := 0 // items that have a place of their own
+	asked := len(b.arrays) == 0 || len(b.contains) > 0
 	for _, p := range b.arrays {
 		n = max(n, len(p.prefix))
 		asked = asked || p.items != nil || len(p.prefix) == 0

@@ -23,6 +23,9 @@ type keyword struct {
 var silent = []string{"$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$defs", "definitions",
 	"$vocabulary", "then", "else", "minContains", "maxContains", "additionalItems"}
 
+// thirds are keywords of draft 3 that demand something, and mean nothing to later ones.
+var thirds = []string{"disallow", "extends", "divisibleBy"}
+
 // types in the order in which they are tried.
 var types = []string{"object", "array", "string", "number", "integer", "boolean", "null"}
 
@@ -94,7 +97,10 @@ func (s *schema) conditions(o *object) []branch {
 		k, known := keywords[m.key]
 		switch {
 		case !known:
-			if !slices.Contains(silent, m.key) {
+			switch {
+			case s.third && slices.Contains(thirds, m.key):
+				s.refuse(at, m.key, "of draft 3 is not supported")
+			case !slices.Contains(silent, m.key):
 				s.ignore(at, m.key)
 			}
 			continue
@@ -559,7 +565,11 @@ func ownMembers(s *schema, o *object, v any, b *branch, at *place) {
 			p.properties = s.objectOf(m.value, at)
 		case "patternProperties":
 			for _, x := range s.objectOf(m.value, at).all() {
-				p.patterns = append(p.patterns, patternPart{x.key, s.expression(x.key, at.at("x")), x.value})
+				part := patternPart{x.key, s.expression(x.key, at.at(x.key)), x.value}
+				if _, known := s.expressions[x.key]; !known { // left out: any name may match it, and have any value
+					part.schema = true
+				}
+				p.patterns = append(p.patterns, part)
 			}
 		case "additionalProperties":
 			p.additional = m.value
@@ -967,7 +977,13 @@ func moreDependent(s *schema, o *object, v any, at *place) []branch {
 	all := []branch{free}
 	s.dependents(v, at, func(name string, required []string, schema any) {
 		b := has(name, true)
-		b.required = append(b.required, required...)
+		seen := map[string]bool{name: true}
+		for _, r := range required { // their number is one of members
+			if !seen[r] {
+				seen[r] = true
+				b.required = append(b.required, r)
+			}
+		}
 		there := s.cross([]branch{b}, s.branches(schema))
 		all = s.cross(all, append([]branch{with(anyType &^ isObject), lacks(name)}, there...))
 	})

@@ -43,8 +43,12 @@ func (s *schema) object(b *branch, at *place, top bool) expression {
 // for all parts left one other member.
 func (s *schema) someMember(b *branch, at *place, call bool) (all choice) {
 	if len(b.some) > maxPatterns {
-		s.refuse(at, "not", "%d members that are not named is not supported", len(b.some))
-		return nil
+		if !s.refuse(at, "not", "%d members that are not named is not supported", len(b.some)) {
+			return nil
+		}
+		c := *b
+		c.some = b.some[:maxPatterns]
+		b = &c
 	}
 	x, rest := b.some[0], b.some[1:]
 	names, listed := s.names(b)
@@ -119,10 +123,11 @@ func (s *schema) inside(b *branch, at *place, call bool) expression {
 		body := sequence{literal(s.name(name, where, call)), s.assign(call), s.value(schemas, where)}
 		list = append(list, property{s.add(where, body), required[name]})
 	}
-	others := s.others(b, nil, names, at, call)
+	few := b.other == nil && b.leastMembers > len(list) // others must be there
+	others := s.others(b, nil, names, at, call, few)
 	var must expression
 	if b.other != nil {
-		if must = s.others(b, b.other, names, at, call); must == nil {
+		if must = s.others(b, b.other, names, at, call, true); must == nil {
 			return nil
 		}
 	}
@@ -156,8 +161,8 @@ func (s *schema) names(b *branch) (names []string, listed map[string]bool) {
 const maxPatterns = 8
 
 // others is a member that no schema of the branch lists; nil: there is none. Which schemas its value has depends on
-// the patterns that its name matches. must: one that is of these parts, too.
-func (s *schema) others(b *branch, must []somePart, names []string, at *place, call bool) expression {
+// the patterns that its name matches. must: one that is of these parts, too. wanted: a narrow grammar has it too.
+func (s *schema) others(b *branch, must []somePart, names []string, at *place, call, wanted bool) expression {
 	var patterns []patternPart
 	asked, lists := false, len(b.required) > 0
 	for _, p := range b.objects {
@@ -169,10 +174,6 @@ func (s *schema) others(b *branch, must []somePart, names []string, at *place, c
 			}
 		}
 	}
-	if len(patterns) > maxPatterns {
-		s.refuse(at, "patternProperties", "%d patterns for one object, at most %d", len(patterns), maxPatterns)
-		return nil
-	}
 	allowed := both{}
 	for _, p := range b.objects {
 		if p.names != nil {
@@ -182,9 +183,17 @@ func (s *schema) others(b *branch, must []somePart, names []string, at *place, c
 	for _, x := range must {
 		allowed = append(allowed, x.names)
 	}
+	if len(patterns) > maxPatterns {
+		left := s.refuse(at, "patternProperties", "%d patterns for one object, at most %d", len(patterns), maxPatterns)
+		name := s.otherName(allowed, names, at, call)
+		if !left || name == nil {
+			return nil
+		}
+		return s.add(at.at("additionalProperties"), sequence{name, s.assign(call), s.any()})
+	}
 	var all choice
 	for set := range 1 << len(patterns) {
-		if set == 0 && s.Narrow && lists && !asked && must == nil {
+		if set == 0 && s.Narrow && lists && !asked && !wanted {
 			continue
 		}
 		text := slices.Clip(allowed)

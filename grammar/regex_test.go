@@ -29,7 +29,7 @@ func TestParseRegex(t *testing.T) {
 			}
 		}
 	}
-	for _, source := range []string{`(`, `a)|(b`, `[z-a]`} {
+	for _, source := range []string{`(`, `a)|(b`, `[z-a]`, `\u{110000}`, `[a-\u{ffffffff}]`} {
 		if _, err := ParseRegex(nil, source); err == nil {
 			t.Errorf("%q is no error", source)
 		}

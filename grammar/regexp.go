@@ -295,16 +295,24 @@ func (p *patterns) escape() expression {
 	case 'G', 'K', 'Q', 'E', 'R', 'X', 'h', 'N':
 		return p.fail(`\%c is not supported`, r)
 	}
-	c, _ := p.escaped()
+	c, single := p.escaped()
+	if single {
+		c = newClass(c...) // no text has half of a surrogate pair
+	}
 	if p.folds {
 		c = p.fold(c)
 	}
 	return c
 }
 
-// escaped reads what follows a backslash: a class; single, if it is one character.
+// escaped reads what follows a backslash: a class; single, if it is one character, or half of a surrogate pair.
 func (p *patterns) escaped() (c class, single bool) {
-	one := func(r rune) (class, bool) { return newClass(runeRange{r, r}), true }
+	one := func(r rune) (class, bool) {
+		if r < 0 || r > unicode.MaxRune {
+			p.fail("an escape of no character")
+		}
+		return class{{r, r}}, true
+	}
 	hex := func(digits int) rune {
 		if len(p.rest) < digits {
 			p.fail("an escape without its digits")
@@ -395,7 +403,7 @@ func (p *patterns) property() class {
 	}
 	table := unicode.Categories[value]
 	switch {
-	case named && slices.Contains([]string{"Script", "sc", "Script_Extensions", "scx"}, key):
+	case named && (key == "Script" || key == "sc"): // of Script_Extensions there is no table
 		table = unicode.Scripts[value]
 	case named && key != "General_Category" && key != "gc":
 		table = nil
@@ -445,7 +453,7 @@ func (p *patterns) class() expression {
 	one := func() (c class, single bool) {
 		if !p.accept(`\`) {
 			r := p.next()
-			return newClass(runeRange{r, r}), true
+			return class{{r, r}}, true
 		}
 		if p.accept("b") {
 			return class{{'\b', '\b'}}, true

@@ -18,6 +18,7 @@ type SchemaOptions struct {
 	Spaces bool
 	// Narrow leaves out what a schema allows and does not speak of: members of an object that lists some and has no
 	// additionalProperties, items behind prefixItems without items, and values of other types than its keywords are about.
+	// Members that minProperties demands, and items that contains does, are not left out.
 	Narrow bool
 	// Relaxed leaves out assertions that a grammar cannot hold, instead of refusing the schema. [Grammar.Ignored] lists
 	// them; texts may then be invalid by the schema.
@@ -32,8 +33,9 @@ type SchemaOptions struct {
 
 // ParseSchema compiles a JSON Schema of the drafts 4 to 2020-12. Every text of the grammar is valid by the schema; not
 // every valid text is in the grammar: listed members come in the order of the schema, unless AnyOrder is set, and
-// names have no escapes. See docs/GRAMMAR.md for the keywords. An assertion that a grammar cannot hold is an error that
-// names the keyword and its place; [Grammar.Ignored] lists annotations. A nil budget has the default limits and no end.
+// their names have no escapes. See docs/GRAMMAR.md for the keywords. An assertion that a grammar cannot hold is an
+// error that names the keyword and its place; [Grammar.Ignored] lists annotations. A nil budget has the default limits
+// and no end.
 func ParseSchema(b *Budget, source []byte, o SchemaOptions) (*Grammar, error) {
 	b = b.orDefault()
 	v, err := parseJSON(b, source)
@@ -290,6 +292,7 @@ func (s *schema) branch(b *branch, at *place, top bool) (all choice) {
 type document struct {
 	root      any
 	old       bool             // of draft 7 or before: a $ref excludes what stands beside it
+	third     bool             // of draft 3
 	sites     map[*object]site // of all objects
 	resources map[string]any   // by absolute URI, without fragment
 	anchors   map[string]any   // by URI and fragment
@@ -312,6 +315,7 @@ func newDocument(b *Budget, root any) *document {
 	}
 	draft = strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(draft, "https"), "http"), "#")
 	d.old = strings.HasPrefix(draft, "://json-schema.org/draft-0") || draft == "://json-schema.org/schema"
+	d.third = draft == "://json-schema.org/draft-03/schema"
 	id := "$id"
 	if draft == "" || draft == "://json-schema.org/draft-04/schema" || draft == "://json-schema.org/draft-03/schema" {
 		id = "id"

@@ -2,6 +2,7 @@ package grammar
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -83,6 +84,12 @@ func TestKeywords(t *testing.T) {
 		{`{"type":"string","pattern":"^(?<year>\\d{4})$"}`, []string{`"2024"`}, []string{`"24"`}},
 		{`{"type":"string","pattern":"^[^]\\u{1F600}\\ud83d\\ude00[]?$"}`, []string{`"\n😀😀"`}, []string{`"😀😀"`}},
 		{`{"type":"string","pattern":"^a{,2}$"}`, []string{`"a{,2}"`}, []string{`"aa"`}},
+		// Half of a surrogate pair is no character, and a border of a range all the same.
+		{`{"type":"string","pattern":"^[\\ud800-\\udbff_]+$"}`, []string{`"_"`}, []string{`"-"`, `"_-"`}},
+		{`{"type":"string","pattern":"^[^\\ud800-\\udfff]$"}`, []string{`"-"`, `"😀"`, `"a"`}, []string{`""`}},
+		{`{"type":"string","pattern":"^[\\u0100-\\uDBFF]$"}`, []string{`"ā"`, `"\ud7ff"`},
+			[]string{`"-"`, `"\ue000"`, `"a"`}},
+		{`{"type":"string","pattern":"^(\\ud83c|(?i:\\udc00)|x)$"}`, []string{`"x"`}, []string{`"-"`, `""`}},
 
 		// Numbers.
 		{`{"type":"integer"}`, []string{`123456789012345678901234567890`}, []string{`1.5`}},
@@ -131,6 +138,10 @@ func TestKeywords(t *testing.T) {
 			`{"b":1,"b":2}`}},
 		{`{"type":"object","properties":{"a":{},"b":{}},"dependentRequired":{"a":["b"]}}`, []string{`{}`, `{"b":1}`,
 			`{"a":1,"b":1}`}, []string{`{"a":1}`}},
+		{`{"dependentRequired":{"a":["a","b"]},"properties":{"a":{},"b":{},"c":{}},"additionalProperties":false,` +
+			`"minProperties":3}`, []string{`{"a":1,"b":2,"c":3}`}, []string{`{"a":1,"b":2}`, `{"b":2,"c":3}`}},
+		{`{"dependencies":{"a":["b","b"]},"required":["a"],"properties":{"a":{},"b":{}},"maxProperties":2}`,
+			[]string{`{"a":1,"b":2}`}, []string{`{"a":1}`, `{"a":1,"b":2,"c":3}`}},
 		{`{"type":"object","properties":{"a":{},"b":{}},"dependencies":{"a":["b"],` +
 			`"b":{"properties":{"b":{"type":"integer"}}}}}`,
 			[]string{`{"b":1}`, `{"a":"","b":1}`}, []string{`{"a":1}`, `{"b":""}`}},
@@ -192,6 +203,8 @@ func TestKeywords(t *testing.T) {
 			`"type":"object"},{"properties":{"k":{"const":"y"},"v":{"type":"string"}},"required":["k"],` +
 			`"type":"object"}]}`,
 			[]string{`{"k":"x","v":1}`, `{"k":"y","v":""}`}, []string{`{"k":"x","v":""}`, `{"v":1}`}},
+		{`{"oneOf":[{"not":{"type":["object","array","number","boolean","null"]}},` +
+			`{"not":{"type":"string"},"unevaluatedProperties":false}]}`, []string{`"a"`, `1`, `{}`}, []string{`{"a":1}`}},
 		{`{"oneOf":[{"const":1},{"const":1},{"const":2}]}`, []string{`2`}, []string{`1`}},
 		{`{"type":"object","properties":{"a":{"enum":["x","y"]},"b":{}},` +
 			`"if":{"properties":{"a":{"const":"x"}}},"then":{"required":["b"]},` +
@@ -371,5 +384,60 @@ func TestIgnored(t *testing.T) {
 	}
 	if !accepts(t, g, `{"a/b":"x","l":["a","a"]}`) {
 		t.Error("what is left out is in the grammar")
+	}
+}
+
+// TestRelaxedPatternProperties: a pattern that is left out asks nothing of members, and forbids none.
+func TestRelaxedPatternProperties(t *testing.T) {
+	g, err := ParseSchema(nil, []byte(`{"type":"object","properties":{"a":{"type":"string"}},"patternProperties":`+
+		`{"(x)\\1":{"type":"integer"},"^(y)\\1$":{"type":"integer"}},"additionalProperties":false}`),
+		SchemaOptions{Relaxed: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]bool{`{"a":"s"}`: true, `{"xx":1}`: true, `{"a":"s","yy":1}`: true,
+		`{"a":1}`: false} {
+		if got := accepts(t, g, text); got != want {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+	if got := g.Ignored(); len(got) != 2 || got[0] != `#/patternProperties: (x)\1` {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestRelaxedManyPatterns: of an object with more patterns than a grammar can hold any other member is allowed.
+func TestRelaxedManyPatterns(t *testing.T) {
+	var patterns []string
+	for c := range maxPatterns + 1 {
+		patterns = append(patterns, fmt.Sprintf(`"^%c":{"type":"null"}`, 'a'+c))
+	}
+	source := `{"type":"object","properties":{"z":{"type":"string"}},"propertyNames":{"maxLength":2},"patternProperties":{` +
+		strings.Join(patterns, ",") + `},"additionalProperties":false}`
+	if _, err := ParseSchema(nil, []byte(source), SchemaOptions{}); err == nil {
+		t.Error("not refused")
+	}
+	g, err := ParseSchema(nil, []byte(source), SchemaOptions{Relaxed: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]bool{`{}`: true, `{"z":"x","b":null}`: true, `{"b":1}`: true, `{"z":1}`: false,
+		`{"bbb":null}`: false} {
+		if got := accepts(t, g, text); got != want {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+}
+
+// TestAssertionsOfDraft3: what demands something in draft 3 alone is refused where a schema says that it is of draft 3,
+// and is a word without a meaning in others.
+func TestAssertionsOfDraft3(t *testing.T) {
+	for keyword, value := range map[string]string{"disallow": `"string"`, "extends": `{}`, "divisibleBy": "2"} {
+		rest := `"properties":{"a":{"` + keyword + `":` + value + `}}}`
+		_, err := ParseSchema(nil, []byte(`{"$schema":"http://json-schema.org/draft-03/schema#",`+rest), SchemaOptions{})
+		if err == nil || !strings.Contains(err.Error(), "#/properties/a/"+keyword+": of draft 3") {
+			t.Errorf("%s: %v", keyword, err)
+		}
+		schemaOf(t, "{"+rest)
 	}
 }

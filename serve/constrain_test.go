@@ -347,3 +347,38 @@ func TestKeysInAnyOrder(t *testing.T) {
 		}
 	}
 }
+
+// What is banned beside strict tools, or where calls may not be several, bans no more than that, and allows no calls
+// but those: text of the answer has none.
+func TestBannedStringsBesideCalls(t *testing.T) {
+	s := newTester(t, with(t, func(o *spec.Options) { o.Template = thinking }))
+	const tool = `{"type":"function","function":{"name":"f","strict":true,"parameters":{"type":"object",` +
+		`"properties":{},"additionalProperties":false}}}`
+	for _, x := range []struct {
+		more    string
+		checked bool
+	}{
+		{`,"tools":[` + tool + `]`, true},
+		{`,"tools":[` + strings.Replace(tool, `"strict":true,`, "", 1) + `],"parallel_tool_calls":false`, true},
+		{`,"tools":[` + strings.Replace(tool, `"strict":true,`, "", 1) + `]`, false},
+	} {
+		task := s.task(formChat, `{"messages":[{"role":"user","content":"x"}],"banned_strings":["qzx"]`+x.more+`}`)
+		if err := task.Compile(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		c, tok := task.Sampling(0).Constraint, task.Model().Tokenizer()
+		for text, want := range map[string]bool{"Hello.": true, "a qzx": false,
+			"<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>": true,
+			"<tool_call>\n{\"name\": \"g\", \"arguments\": {}}\n</tool_call>": !x.checked, "a <tool_call>": !x.checked} {
+			state, ok := c.Start(), true
+			for _, id := range tok.Encode(text, bpe.EncodeOptions{NoSpacePrefix: true}) {
+				if ok {
+					state, ok, _ = c.Next(state, id)
+				}
+			}
+			if ok = ok && c.Final(state); ok != want {
+				t.Errorf("%s: %q: %v", x.more, text, ok)
+			}
+		}
+	}
+}
