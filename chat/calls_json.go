@@ -97,6 +97,12 @@ func (p *Parser) callObject() bool {
 // bareText reports whether no mark has said that a call begins.
 func (p *Parser) bareText() bool { return p.syntax.bare && strings.TrimLeft(p.raw, "[ \n\t\r,") == "" }
 
+// mayCall reports whether an object of JSON with a name is a call. Where no mark says that one begins, the first must
+// name a tool: {"name": "Alice"} is an answer.
+func (p *Parser) mayCall(name string) bool {
+	return p.calls > 0 || !p.bareText() || offers(p.o.Tools, name)
+}
+
 func offers(tools []Tool, name string) bool {
 	return slices.ContainsFunc(tools, func(t Tool) bool { return t.Name == name })
 }
@@ -235,6 +241,9 @@ func (c *callReader) begin(p *Parser, b byte) bool {
 		}
 		c.name = c.key
 	}
+	if c.name != "" && !p.mayCall(c.name) {
+		return false
+	}
 	if b == '{' && c.name != "" {
 		p.begin(c.name, c.id)
 		c.stream, c.sent = true, c.from
@@ -283,7 +292,7 @@ func (c *callReader) finish(p *Parser) callStatus {
 	if p.started {
 		return callDone
 	}
-	if c.name == "" {
+	if c.name == "" || !p.mayCall(c.name) {
 		return callBad
 	}
 	if c.held == "" {
