@@ -75,7 +75,17 @@ type Template struct {
 	toolsHandled bool
 	fallback     bool
 	gaps         gaps
+	thoughts     thoughtsForm
 }
+
+// thoughtsForm says how a template gets the reasoning of an assistant's message.
+type thoughtsForm uint8
+
+const (
+	thoughtsContent thoughtsForm = iota // as reasoning_content
+	thoughtsNamed                       // under another name
+	thoughtsPart                        // as a part of the content, of the type thinking
+)
 
 // gaps are what a template uses though a conversation need not have it, found by probing. Each is filled in.
 type gaps struct {
@@ -264,6 +274,11 @@ func (t *Template) probe() {
 		t.gaps.details = true
 	}
 
+	t.probeThoughts(func(c Conversation) string {
+		text, _ := t.render(context.Background(), &c, false, t.typed, Limits{Steps: probeSteps, Bytes: probeBytes})
+		return text.String()
+	})
+
 	switch t.o.Arguments {
 	case ArgumentsText:
 		t.textArgs = true
@@ -275,6 +290,24 @@ func (t *Template) probe() {
 			t.textArgs, _ = has(call, true, t.typed)
 		}
 	}
+}
+
+// probeThoughts finds out how a template that does not know reasoning_content has reasoning. text is what it renders.
+func (t *Template) probeThoughts(text func(Conversation) string) {
+	if strings.Contains(t.source, "reasoning_content") {
+		return
+	}
+	const thought, answer = "qzprobe8", "qzprobe9"
+	c := Conversation{Messages: []Message{{Role: "user", Content: "a"},
+		{Role: "assistant", Content: answer, Reasoning: thought}}}
+	for _, t.thoughts = range []thoughtsForm{thoughtsNamed, thoughtsPart} {
+		got := text(c)
+		printed := strings.Contains(got, `'type'`) || strings.Contains(got, `"type"`) // the list of parts, as it is
+		if strings.Contains(got, thought) && strings.Contains(got, answer) && !printed {
+			return
+		}
+	}
+	t.thoughts = thoughtsContent
 }
 
 // MergeSystem returns messages without those of the role system: their text

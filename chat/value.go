@@ -34,13 +34,10 @@ func (t *Template) messageValue(m *Message, textArguments, typedContent bool) (j
 	}
 	set("content", text(m.Content))
 	if typedContent {
-		part := &jinja.Dict{}
-		part.Set(jinja.NewText("type", FromTemplate), jinja.NewText("text", FromTemplate))
-		part.Set(jinja.NewText("text", FromTemplate), text(m.Content))
-		set("content", &jinja.List{Items: []jinja.Value{part}})
+		set("content", &jinja.List{Items: []jinja.Value{contentPart("text", text(m.Content))}})
 	}
 	if m.Reasoning != "" {
-		set("reasoning_content", text(m.Reasoning))
+		t.setReasoning(m, set, text)
 	}
 	if len(m.ToolCalls) > 0 {
 		var calls []jinja.Value
@@ -71,6 +68,39 @@ func (t *Template) messageValue(m *Message, textArguments, typedContent bool) (j
 		set("tool_call_id", text(m.ToolCallID))
 	}
 	return d, nil
+}
+
+// contentPart is a part of a message's content, whose text has the name of its type.
+func contentPart(kind string, text jinja.Value) *jinja.Dict {
+	part := &jinja.Dict{}
+	part.Set(jinja.NewText("type", FromTemplate), jinja.NewText(kind, FromTemplate))
+	part.Set(jinja.NewText(kind, FromTemplate), text)
+	return part
+}
+
+// thoughtNames are the other names of reasoning_content in templates, such as those of gpt-oss.
+var thoughtNames = []string{"thinking", "reasoning"}
+
+// setReasoning gives the template an assistant's reasoning.
+func (t *Template) setReasoning(m *Message, set func(string, jinja.Value), text func(string) jinja.Value) {
+	set("reasoning_content", text(m.Reasoning))
+	switch t.thoughts {
+	case thoughtsNamed:
+		thought := m.Reasoning
+		if t.format.Syntax == SyntaxHarmony && len(m.ToolCalls) > 0 && m.Content != "" { // its template refuses both
+			thought += "\n\n" + m.Content
+			set("content", text(""))
+		}
+		for _, name := range thoughtNames {
+			set(name, text(thought))
+		}
+	case thoughtsPart:
+		parts := []jinja.Value{contentPart("thinking", text(m.Reasoning))}
+		if m.Content != "" {
+			parts = append(parts, contentPart("text", text(m.Content)))
+		}
+		set("content", &jinja.List{Items: parts})
+	}
 }
 
 // value converts a value of Conversation.Extra.
