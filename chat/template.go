@@ -76,6 +76,7 @@ type Template struct {
 	fallback     bool
 	gaps         gaps
 	thoughts     thoughtsForm
+	responses    bool // results of calls stand beside them, as tool_responses
 }
 
 // thoughtsForm says how a template gets the reasoning of an assistant's message.
@@ -152,13 +153,9 @@ func (t *Template) render(
 	}
 	vars := &jinja.Dict{}
 	set := func(key string, v jinja.Value) { vars.Set(jinja.NewText(key, FromTemplate), v) }
-	messages := &jinja.List{}
-	for i := range c.Messages {
-		v, err := t.messageValue(&c.Messages[i], textArgs, typed)
-		if err != nil {
-			return jinja.Text{}, fmt.Errorf("message %d: %w", i, err)
-		}
-		messages.Items = append(messages.Items, v)
+	messages, err := t.messageValues(c.Messages, textArgs, typed)
+	if err != nil {
+		return jinja.Text{}, err
 	}
 	for k, v := range c.Extra {
 		x, err := value(v, FromMessage, 0)
@@ -167,7 +164,7 @@ func (t *Template) render(
 		}
 		set(k, x)
 	}
-	set("messages", messages)
+	set("messages", &jinja.List{Items: messages})
 	tools := &jinja.List{}
 	switch {
 	case len(c.Tools) > 0:
@@ -274,10 +271,12 @@ func (t *Template) probe() {
 		t.gaps.details = true
 	}
 
-	t.probeThoughts(func(c Conversation) string {
+	text := func(c Conversation) string {
 		text, _ := t.render(context.Background(), &c, false, t.typed, Limits{Steps: probeSteps, Bytes: probeBytes})
 		return text.String()
-	})
+	}
+	t.probeThoughts(text)
+	t.probeResponses(text)
 
 	switch t.o.Arguments {
 	case ArgumentsText:

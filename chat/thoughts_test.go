@@ -23,8 +23,10 @@ func TestReasoningOfEarlierMessages(t *testing.T) {
 		tmpl := mustNew(t, source, Options{})
 		p, err := tmpl.Render(t.Context(), Conversation{Messages: []Message{User("a"),
 			{Role: "assistant", Content: "b", Reasoning: "T"}}})
-		if err != nil || p.Text() != want {
-			t.Errorf("%s: %q, %v, want %q", source, p.Text(), err, want)
+		if err != nil {
+			t.Errorf("%s: %v", source, err)
+		} else if p.Text() != want {
+			t.Errorf("%s: %q, want %q", source, p.Text(), want)
 		}
 	}
 }

@@ -19,7 +19,7 @@ var knownRoles = []string{"system", "developer", "user", "assistant", "tool", "f
 
 // messageValue is the message as the template sees it. Fields that are not
 // set are not there, but content always is.
-func (t *Template) messageValue(m *Message, textArguments, typedContent bool) (jinja.Value, error) {
+func (t *Template) messageValue(m *Message, textArguments, typedContent bool) (*jinja.Dict, error) {
 	origin := FromMessage
 	if m.Role == "assistant" || m.Role == "model" {
 		origin = FromAssistant
