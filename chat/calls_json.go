@@ -266,7 +266,12 @@ func (c *callReader) value(p *Parser, raw string) bool {
 	case c.isArgs():
 		switch raw[0] {
 		case '"':
-			if json.Unmarshal([]byte(raw), &c.held) != nil || !isObject(c.held) {
+			if json.Unmarshal([]byte(raw), &c.held) != nil {
+				return false
+			}
+			if strings.TrimSpace(c.held) == "" { // of a function without any
+				c.held = ""
+			} else if !isObject(c.held) {
 				return false
 			}
 		case '{':

@@ -44,6 +44,9 @@ func (t *Template) messageValue(m *Message, textArguments, typedContent bool) (*
 		for i, c := range m.ToolCalls {
 			f, call := &jinja.Dict{}, &jinja.Dict{}
 			f.Set(jinja.NewText("name", FromTemplate), text(c.Name))
+			if raw := strings.TrimSpace(c.Arguments); raw == "" || raw == "null" { // of a function without any
+				c.Arguments = "{}"
+			}
 			arguments := text(c.Arguments)
 			if !textArguments && json.Valid([]byte(c.Arguments)) { // a model's own may be broken: they stay as they are
 				var err error
