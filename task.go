@@ -406,6 +406,12 @@ func (t *Task) setConversation(ctx context.Context) error {
 // developerRole is OpenAI's newer name of the role system.
 const developerRole = "developer"
 
+// knowsDevelopers reports whether a template has the name of the role, and not just the word: those of Command R7B and
+// Apertus speak of developers, and leave out a message of that role.
+func knowsDevelopers(source string) bool {
+	return strings.Contains(source, "'"+developerRole+"'") || strings.Contains(source, `"`+developerRole+`"`)
+}
+
 // Render renders a request's conversation; answer says whether the text ends where an answer begins.
 func (m *Model) Render(ctx context.Context, r *Request, answer bool) (*chat.Prompt, error) {
 	if m.template == nil {
@@ -424,8 +430,7 @@ func (m *Model) Render(ctx context.Context, r *Request, answer bool) (*chat.Prom
 			return nil, bad("tools", "%s: %v; --tool-fallback offers them in plain JSON", m.name, err)
 		}
 	}
-	// most templates know no developers; to them they are the system
-	if !strings.Contains(m.template.Source(), developerRole) {
+	if !knowsDevelopers(m.template.Source()) { // to whom they are the system
 		c.Messages = slices.Clone(c.Messages)
 		for i := range c.Messages {
 			if c.Messages[i].Role == developerRole {

@@ -66,6 +66,27 @@ func TestWhatCannotBeContinuedIsRefused(t *testing.T) {
 	}
 }
 
+// A message of a developer is the system's to templates that have no such role, also where they speak of developers.
+func TestDevelopersAreTheSystem(t *testing.T) {
+	const loop = "{% for m in messages %}{% if m.role in ['system', 'user'] %}[{{ m.role }}]{{ m.content }}{% endif %}" +
+		"{% endfor %}"
+	for source, want := range map[string]string{
+		"The developer preamble." + loop:                          "The developer preamble.[system]Go[user]x",
+		"<|developer_start|>" + loop:                              "<|developer_start|>[system]Go[user]x",
+		strings.Replace(loop, "'user'", `"developer", 'user'`, 1): "[developer]Go[user]x",
+		strings.Replace(loop, "'user'", `'developer', 'user'`, 1): "[developer]Go[user]x",
+	} {
+		m := newModel(t, Options{Template: source})
+		r := Request{Messages: []chat.Message{{Role: "developer", Content: "Go"}, chat.User("x")}}
+		p, err := m.Render(t.Context(), &r, true)
+		if err != nil {
+			t.Errorf("%s: %v", source, err)
+		} else if p.Text() != want {
+			t.Errorf("%s: %q, want %q", source, p.Text(), want)
+		}
+	}
+}
+
 // Options that cannot mean anything are refused, and so are requests, by the field.
 func TestWhatIsWrongIsNamed(t *testing.T) {
 	p, err := pair()
