@@ -69,6 +69,23 @@ func TestBuiltins(t *testing.T) {
 	}
 }
 
+// Every message of the system is in the prompt, also where there are several.
+func TestBuiltinsKeepAllSystemMessages(t *testing.T) {
+	for _, name := range BuiltinNames() {
+		tmpl := builtin(t, name, Options{})
+		messages := []Message{System("qz one"), System("qz two"), User("a")}
+		if !tmpl.SystemRole() {
+			messages = MergeSystem(messages)
+		}
+		p, err := tmpl.Render(t.Context(), Conversation{Messages: messages})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		} else if text := p.Text(); !strings.Contains(text, "qz one") || !strings.Contains(text, "qz two") {
+			t.Errorf("%s: %q", name, text)
+		}
+	}
+}
+
 func TestDetectFormat(t *testing.T) {
 	for name, want := range map[string]Syntax{
 		"chatml": SyntaxHermes, "llama3": SyntaxLlama3, "mistral": SyntaxMistral,
