@@ -77,6 +77,7 @@ type Template struct {
 	gaps         gaps
 	thoughts     thoughtsForm
 	responses    bool // results of calls stand beside them, as tool_responses
+	ids          callIDs
 }
 
 // thoughtsForm says how a template gets the reasoning of an assistant's message.
@@ -289,6 +290,10 @@ func (t *Template) probe() {
 			t.textArgs, _ = has(call, true, t.typed)
 		}
 	}
+	t.probeIDs(func(c Conversation) bool {
+		_, err := has(c, t.textArgs, t.typed)
+		return err != nil
+	})
 }
 
 // probeThoughts finds out how a template that does not know reasoning_content has reasoning. text is what it renders.
