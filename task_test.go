@@ -475,6 +475,10 @@ func TestThinkingBudget(t *testing.T) {
 			t.Errorf("after %d tokens of 2: phase %d, expected %d", n, got, want)
 		}
 	}
+	tok, err := bpe.New(bpe.Config{Model: "gpt2", Tokens: []string{"a", "<", "/"}, BOS: -1, EOS: -1, UNK: -1, SEP: -1})
+	if err != nil || newBudget(2, f, tok, tok.Size(), true).writes() || !b.writes() {
+		t.Errorf("a vocabulary without the mark's letters has the mark, or the other has not: %v", err)
+	}
 	most := newBudget(math.MaxInt, f, m.tok, m.parts.Target.Config().Vocab, true)
 	state, _, _ := most.Next(most.Start(), 70)
 	if got := most.at(state).phase; got != thinkInside {
