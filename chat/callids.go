@@ -79,3 +79,36 @@ func (t *Template) callID(id, place string) string {
 	}
 	return string(short)
 }
+
+// inCallOrder are messages in which the results of several calls are in the order of the calls, whichever a client has
+// received first: most templates tell results apart by nothing else.
+func inCallOrder(all []Message) []Message {
+	cloned := false
+	for i := range all {
+		calls, end := all[i].ToolCalls, i+1
+		for len(calls) > 1 && end < len(all) && all[end].Role == "tool" {
+			end++
+		}
+		if end-i < 3 { // fewer than two results
+			continue
+		}
+		place := make(map[string]int, len(calls))
+		for k, c := range calls {
+			place[c.ID] = k
+		}
+		known := !slices.ContainsFunc(all[i+1:end], func(m Message) bool {
+			_, ok := place[m.ToolCallID]
+			return !ok || m.ToolCallID == ""
+		})
+		if !known {
+			continue
+		}
+		if !cloned {
+			all, cloned = slices.Clone(all), true
+		}
+		slices.SortStableFunc(all[i+1:end], func(a, b Message) int {
+			return cmp.Compare(place[a.ToolCallID], place[b.ToolCallID])
+		})
+	}
+	return all
+}

@@ -57,3 +57,36 @@ func TestCallsHaveIDsThatTheTemplateTakes(t *testing.T) {
 		}
 	}
 }
+
+// Results are in the order of their calls, whatever the order in which they came. Those that name no call stay.
+func TestResultsAreInTheOrderOfTheirCalls(t *testing.T) {
+	tmpl := mustNew(t, "{% for m in messages %}{{ m.content }}{% endfor %}", Options{})
+	calls := func(ids ...string) (m Message) {
+		m.Role = "assistant"
+		for _, id := range ids {
+			m.ToolCalls = append(m.ToolCalls, ToolCall{ID: id, Name: "f", Arguments: "{}"})
+		}
+		return m
+	}
+	result := func(id, text string) Message { return Message{Role: "tool", ToolCallID: id, Content: text} }
+	for want, messages := range map[string][]Message{
+		"123u45": {calls("a", "b", "c"), result("c", "3"), result("a", "1"), result("b", "2"), User("u"),
+			calls("a", "b"), result("b", "5"), result("a", "4")},
+		"21":      {calls("a", "b"), result("b", "2"), result("x", "1")},
+		"21 once": {calls("", ""), result("", "2"), result("", "1"), User(" once")},
+		"2":       {calls("a", "b"), result("b", "2")},
+	} {
+		before := append([]Message(nil), messages...)
+		p, err := tmpl.Render(t.Context(), Conversation{Messages: messages})
+		if err != nil {
+			t.Errorf("%s: %v", want, err)
+		} else if p.Text() != want {
+			t.Errorf("%q, want %q", p.Text(), want)
+		}
+		for i := range before {
+			if messages[i].Content != before[i].Content {
+				t.Errorf("%s: the caller's messages were changed", want)
+			}
+		}
+	}
+}

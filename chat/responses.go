@@ -28,7 +28,7 @@ func (t *Template) probeResponses(text func(Conversation) string) {
 
 // messageValues are the messages as the template sees them.
 func (t *Template) messageValues(all []Message, textArguments, typedContent bool) (list []jinja.Value, err error) {
-	all = t.identified(all)
+	all = t.identified(inCallOrder(all))
 	if t.responses {
 		return t.turnValues(slices.Clone(all), textArguments, typedContent)
 	}

@@ -26,8 +26,8 @@ func TestResultsBesideCalls(t *testing.T) {
 		{[]Message{call("1", "f", ""), result("1", `{"b":[2]}`)},
 			model + f + "<|tool_response>response:f{b:[2]}<tool_response|>" + thought},
 		{[]Message{both, result("2", "two"), result("1", "one")},
-			model + f + g + `<|tool_response>response:g{value:<|"|>two<|"|>}<tool_response|>` +
-				`<|tool_response>response:f{value:<|"|>one<|"|>}<tool_response|>` + thought},
+			model + f + g + `<|tool_response>response:f{value:<|"|>one<|"|>}<tool_response|>` +
+				`<|tool_response>response:g{value:<|"|>two<|"|>}<tool_response|>` + thought},
 		{[]Message{call("1", "f", "I look."), result("1", "3"), Assistant("It is 3."), User("x")},
 			model + "I look." + end + model + f + "<|tool_response>response:f{value:3}<tool_response|>It is 3." + end + user +
 				model + thought},
