@@ -396,7 +396,7 @@ func (t *Task) setConversation(ctx context.Context) error {
 		ids = t.m.ended(ids)
 	}
 	t.prompts = [][]int32{ids}
-	t.format, t.reasoning = t.m.template.Format(), prompt.InReasoning()
+	t.format, t.reasoning = t.r.template(t.m).Format(), prompt.InReasoning()
 	if t.r.ToolChoice.Mode != CallNone {
 		t.offered = chatTools(t.r.Tools)
 	}
@@ -405,6 +405,11 @@ func (t *Task) setConversation(ctx context.Context) error {
 
 // developerRole is OpenAI's newer name of the role system.
 const developerRole = "developer"
+
+// template is a model's template for the request's conversation.
+func (r *Request) template(m *Model) *chat.Template {
+	return m.template.For(len(r.Tools) > 0 && r.ToolChoice.Mode != CallNone)
+}
 
 // knowsDevelopers reports whether a template has the name of the role, and not just the word: those of Command R7B and
 // Apertus speak of developers, and leave out a message of that role.
@@ -430,7 +435,8 @@ func (m *Model) Render(ctx context.Context, r *Request, answer bool) (*chat.Prom
 			return nil, bad("tools", "%s: %v; --tool-fallback offers them in plain JSON", m.name, err)
 		}
 	}
-	if !knowsDevelopers(m.template.Source()) { // to whom they are the system
+	template := r.template(m)
+	if !knowsDevelopers(template.Source()) { // to whom they are the system
 		c.Messages = slices.Clone(c.Messages)
 		for i := range c.Messages {
 			if c.Messages[i].Role == developerRole {
@@ -438,7 +444,7 @@ func (m *Model) Render(ctx context.Context, r *Request, answer bool) (*chat.Prom
 			}
 		}
 	}
-	if !m.template.SystemRole() && slices.ContainsFunc(
+	if !template.SystemRole() && slices.ContainsFunc(
 		c.Messages, func(m chat.Message) bool { return m.Role == "system" }) {
 		c.Messages = chat.MergeSystem(c.Messages)
 	}
@@ -452,7 +458,7 @@ func (m *Model) Render(ctx context.Context, r *Request, answer bool) (*chat.Prom
 		}
 		c.AddGenerationPrompt = false
 	}
-	prompt, err := m.template.Render(ctx, c)
+	prompt, err := template.Render(ctx, c)
 	if err == nil && r.Continue && answer {
 		return continued(prompt, r.Messages)
 	}

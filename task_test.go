@@ -87,6 +87,37 @@ func TestDevelopersAreTheSystem(t *testing.T) {
 	}
 }
 
+// A conversation with tools has the file's template for them, and its form of calls; one without has the other.
+func TestTemplateForTools(t *testing.T) {
+	m := newModel(t, Options{})
+	source, _ := chat.Builtin("chatml")
+	var err error
+	const plain = "{% for m in messages %}{{ m.content }}{% endfor %}"
+	if m.template, err = chat.New(plain, chat.Options{Tools: source}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		choice ToolMode
+		tools  []Tool
+		syntax chat.Syntax
+		has    bool
+	}{
+		{CallAuto, nil, chat.SyntaxJSON, false}, {CallAuto, []Tool{{Name: "f"}}, chat.SyntaxHermes, true},
+		{CallNone, []Tool{{Name: "f"}}, chat.SyntaxJSON, false},
+	} {
+		r := Request{Messages: []chat.Message{chat.User("x")}, Tools: c.tools, ToolChoice: ToolChoice{Mode: c.choice}}
+		task, err := m.Prepare(t.Context(), r)
+		if err != nil {
+			t.Errorf("%+v: %v", c, err)
+			continue
+		}
+		p, err := m.Render(t.Context(), &r, true)
+		if err != nil || task.format.Syntax != c.syntax || strings.Contains(p.Text(), "<tools>") != c.has {
+			t.Errorf("%+v: calls are %s, %v", c, task.format.Syntax, err)
+		}
+	}
+}
+
 // Options that cannot mean anything are refused, and so are requests, by the field.
 func TestWhatIsWrongIsNamed(t *testing.T) {
 	p, err := pair()

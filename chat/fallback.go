@@ -12,11 +12,16 @@ var (
 	ErrUnknownSyntax = errors.New("the chat template renders tools, but how its model writes calls is not known")
 )
 
-// ToolsError says why tools cannot be offered: [ErrNoTools] or [ErrUnknownSyntax]; nil where they can.
+// ToolsError says why tools cannot be offered: [ErrNoTools] or [ErrUnknownSyntax], or the error of the template that is
+// for them (Options.Tools); nil where they can.
 func (t *Template) ToolsError() error {
 	switch {
 	case t.fallback:
 		return nil
+	case t.withToolsErr != nil:
+		return t.withToolsErr
+	case t.withTools != nil:
+		return t.withTools.ToolsError()
 	case !t.toolsHandled:
 		return ErrNoTools
 	case t.format.Unknown:

@@ -103,3 +103,38 @@ func TestToolFallbackRefusesWhatIsNoTool(t *testing.T) {
 		}
 	}
 }
+
+// A file's other template is for conversations with tools alone. Where it cannot be executed, tools are refused, or
+// announced by the fallback, and conversations without them are rendered.
+func TestTemplateForTools(t *testing.T) {
+	const plain = "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}"
+	other, _ := Builtin("chatml")
+	talk := Conversation{Messages: []Message{User("x")}}
+	with := talk
+	with.Tools = []json.RawMessage{[]byte(`{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}`)}
+	tmpl := mustNew(t, plain, Options{Tools: other})
+	if !tmpl.Tools() || tmpl.For(false) != tmpl || tmpl.For(true).Source() != other ||
+		tmpl.For(true).Format().Syntax != SyntaxHermes || tmpl.Format().Syntax == SyntaxHermes {
+		t.Errorf("%v, %+v, with tools %+v", tmpl.ToolsError(), tmpl.Format(), tmpl.For(true).Format())
+	}
+	broken := mustNew(t, plain, Options{Tools: "{% if %}"})
+	if err := broken.ToolsError(); !errors.Is(err, ErrSyntax) || broken.Tools() {
+		t.Errorf("a template that is malformed: %v", err)
+	}
+	fallback := mustNew(t, plain, Options{Tools: "{% if %}", ToolFallback: true})
+	for _, c := range []struct {
+		tmpl *Template
+		talk Conversation
+		want string
+	}{
+		{tmpl, talk, "[user]x"}, {broken, talk, "[user]x"}, {fallback, talk, "[user]x"}, {tmpl, with, "<tools>\n"},
+		{fallback, with, announcement},
+	} {
+		if p, err := c.tmpl.Render(t.Context(), c.talk); err != nil || !strings.Contains(p.Text(), c.want) {
+			t.Errorf("%+v: %v, %v, want %q", c.talk, p, err, c.want)
+		}
+	}
+	if alone := mustNew(t, plain, Options{}); alone.For(true) != alone {
+		t.Error("a template alone has another one")
+	}
+}

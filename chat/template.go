@@ -55,6 +55,10 @@ type Options struct {
 	Format    *Format          // how answers are written; nil: found by the template's text
 	Arguments ArgumentForm
 
+	// Tools is the source of another template, for conversations with tools; "": there is none. Files of some models have
+	// it beside the template (tokenizer.chat_template.tool_use).
+	Tools string
+
 	// ToolFallback: where the template offers no tools, they are announced in the system message, with calls in plain
 	// JSON.
 	ToolFallback bool
@@ -78,6 +82,8 @@ type Template struct {
 	thoughts     thoughtsForm
 	responses    bool // results of calls stand beside them, as tool_responses
 	ids          callIDs
+	withTools    *Template // for conversations with tools; nil: this one
+	withToolsErr error     // why it cannot be executed
 }
 
 // thoughtsForm says how a template gets the reasoning of an assistant's message.
@@ -111,10 +117,24 @@ func New(source string, o Options) (*Template, error) {
 		t.format = DetectFormat(source)
 	}
 	t.probe()
+	if o.Tools != "" {
+		other := o
+		other.Tools = ""
+		t.withTools, t.withToolsErr = New(o.Tools, other)
+	}
 	if o.ToolFallback {
 		t.fallBack()
 	}
 	return t, nil
+}
+
+// For is the template of conversations with tools, or of those without: t itself, but for a file's other template
+// (Options.Tools).
+func (t *Template) For(tools bool) *Template {
+	if tools && t.withTools != nil {
+		return t.withTools
+	}
+	return t
 }
 
 // Source returns the template's source.
@@ -130,8 +150,12 @@ func (t *Template) SystemRole() bool { return t.systemRole }
 // Tools says whether tools can be offered; see [Template.ToolsError].
 func (t *Template) Tools() bool { return t.ToolsError() == nil }
 
-// Render renders a conversation. Errors wrap one of the sentinel errors, or that of ctx if it ended first.
+// Render renders a conversation, with the template that is for it. Errors wrap one of the sentinel errors, or that of
+// ctx if it ended first.
 func (t *Template) Render(ctx context.Context, c Conversation) (*Prompt, error) {
+	if other := t.For(len(c.Tools) > 0); other != t {
+		return other.Render(ctx, c)
+	}
 	if t.fallback {
 		var err error
 		if c, err = t.announced(c); err != nil {
