@@ -177,6 +177,9 @@ func readTokenizer(dir string, b *builder) ([]gguf.KV, error) {
 	if settings.template != "" {
 		kvs = append(kvs, gguf.KV{Key: "tokenizer.chat_template", Value: settings.template})
 	}
+	if settings.template != "" && settings.tools != "" {
+		kvs = append(kvs, gguf.KV{Key: "tokenizer.chat_template.tool_use", Value: settings.tools})
+	}
 	return kvs, nil
 }
 
@@ -277,6 +280,7 @@ type settings struct {
 	values   map[string]any
 	added    map[int32]addedToken
 	template string
+	tools    string // the template of conversations with tools, beside it
 }
 
 func readSettings(dir string) (*settings, error) {
@@ -310,13 +314,20 @@ func readSettings(dir string) (*settings, error) {
 	case []any: // several, by name
 		for _, e := range t {
 			m, _ := e.(map[string]any)
-			if text, ok := m["template"].(string); ok && m["name"] == "default" {
+			text, _ := m["template"].(string)
+			switch m["name"] {
+			case "default":
 				s.template = text
+			case "tool_use":
+				s.tools = text
 			}
 		}
 	}
 	if data, err := os.ReadFile(filepath.Join(dir, "chat_template.jinja")); err == nil {
 		s.template = string(data)
+	}
+	if data, err := os.ReadFile(filepath.Join(dir, "additional_chat_templates", "tool_use.jinja")); err == nil {
+		s.tools = string(data)
 	}
 	return s, nil
 }
