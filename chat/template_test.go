@@ -334,6 +334,32 @@ func TestJSONDepth(t *testing.T) {
 	}
 }
 
+// An integer of more than 64 bits, such as the bound of a uint64 in a tool's schema, is written as it is, and not computed
+// with.
+func TestIntegersOfMoreThan64Bits(t *testing.T) {
+	const n = "18446744073709551615"
+	tool := []byte(`{"type":"function","function":{"name":"f","parameters":{"maximum":-` + n + `}}}`)
+	talk := Conversation{Messages: []Message{User("x")}, Tools: []json.RawMessage{tool},
+		Extra: map[string]any{"n": json.RawMessage(n)}}
+	for source, want := range map[string]string{
+		"{{ n }} {{ [n] }} {{ n | tojson }}":                              n + " [" + n + "] " + n,
+		"{{ n is integer }} {{ n is number }} {{ n is string }}":          "True True False",
+		"{{ n == n }} {{ 'a' if n }}":                                     "True a",
+		"{{ tools[0].function.parameters | tojson }}{{ tools | length }}": `{"maximum": -` + n + `}1`,
+		"{{ n + 1 }}": "", "{{ n < 1 }}": "",
+	} {
+		p, err := mustNew(t, source, Options{}).Render(t.Context(), talk)
+		if (err != nil) != (want == "") || err == nil && p.Text() != want {
+			t.Errorf("%s: %v, %v, want %q", source, p, err, want)
+		}
+	}
+	for digits, good := range map[int]bool{maxDigits: true, maxDigits + 1: false} {
+		if _, err := jsonValue([]byte(strings.Repeat("9", digits)), FromMessage); (err == nil) != good {
+			t.Errorf("%d digits: %v", digits, err)
+		}
+	}
+}
+
 // TestTemplatesRenderWithWhatAConversationLacks: a template that iterates over tools gets an empty list where there
 // are none, FireFunction its variables, and one that prints a tool's description or parameters gets those that a tool
 // leaves out. What a template does not need is not given to it.

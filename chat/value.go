@@ -152,12 +152,18 @@ func value(v any, origin jinja.Origin, depth int) (jinja.Value, error) {
 	return nil, fmt.Errorf("a value of type %T", v)
 }
 
+// maxDigits bounds the characters of an integer.
+const maxDigits = 1000
+
 func number(n json.Number) (jinja.Value, error) {
 	if i, err := n.Int64(); err == nil {
 		return i, nil
 	}
 	if !strings.ContainsAny(n.String(), ".eE") {
-		return nil, fmt.Errorf("the number %s has more than 64 bits", n)
+		if len(n) > maxDigits {
+			return nil, fmt.Errorf("a number of %d digits, at most %d", len(n), maxDigits)
+		}
+		return jinja.Whole(n), nil
 	}
 	return n.Float64()
 }
