@@ -160,6 +160,7 @@ type callReader struct {
 	from     int    // where the key or value being read begins
 	inValue  bool
 	name, id string
+	wrapped  string // the object "function", where a call is written as OpenAI's API has it
 	hasArgs  bool
 	held     string // arguments that came before the name
 	stream   bool   // the value being read is arguments that are passed on
@@ -263,6 +264,8 @@ func (c *callReader) value(p *Parser, raw string) bool {
 		if json.Unmarshal([]byte(raw), &c.id) != nil || len(c.id) > maxHeader { // a number, say
 			c.id = ""
 		}
+	case !c.keys.keyed && c.key == "function" && raw[0] == '{':
+		c.wrapped = raw
 	case c.isArgs():
 		switch raw[0] {
 		case '"':
@@ -281,6 +284,30 @@ func (c *callReader) value(p *Parser, raw string) bool {
 	return true
 }
 
+// unwrap takes the call out of {"type": "function", "function": {"name": …, "parameters": {…}}}.
+func (c *callReader) unwrap() {
+	var f struct {
+		Name                  string
+		Arguments, Parameters json.RawMessage
+	}
+	if c.name != "" || json.Unmarshal([]byte(c.wrapped), &f) != nil || len(f.Name) > maxHeader {
+		return
+	}
+	args := string(f.Arguments)
+	if args == "" {
+		args = string(f.Parameters)
+	}
+	if strings.HasPrefix(args, `"`) && json.Unmarshal([]byte(args), &args) != nil {
+		return
+	}
+	if args = strings.TrimSpace(args); args == "" || args == "null" {
+		args = "{}"
+	}
+	if isObject(args) {
+		c.name, c.held = f.Name, args
+	}
+}
+
 func isObject(s string) bool {
 	s = strings.TrimLeft(s, " \n\t\r")
 	return strings.HasPrefix(s, "{") && json.Valid([]byte(s))
@@ -297,7 +324,7 @@ func (c *callReader) finish(p *Parser) callStatus {
 	if p.started {
 		return callDone
 	}
-	if c.name == "" || !p.mayCall(c.name) {
+	if c.unwrap(); c.name == "" || !p.mayCall(c.name) {
 		return callBad
 	}
 	if c.held == "" {

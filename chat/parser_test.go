@@ -91,6 +91,14 @@ var answers = []parserCase{
 		`content: "[{\"arguments\": {}, \"name\": \"Alice\"}, {\"name\": \"f\"}]"`},
 	{"llama3, an object of another name", Format{Syntax: SyntaxLlama3}, ParserOptions{Tools: anyTools},
 		`{"name": "Alice", "age": 3}`, `content: "{\"name\": \"Alice\", \"age\": 3}"`},
+	{"llama3, OpenAI's form", Format{Syntax: SyntaxLlama3}, ParserOptions{Tools: anyTools},
+		`{"type": "function", "function": {"name": "f", "parameters": {"a": 1}}}`,
+		"start 0: f \nargs 0: {\"a\": 1}\nend 0:  <nil>"},
+	{"hermes, OpenAI's form", Format{Syntax: SyntaxHermes}, ParserOptions{Tools: anyTools},
+		`<tool_call>{"id": "c", "function": {"arguments": "{\"a\": 1}", "name": "f"}}</tool_call>` +
+			`<tool_call>{"function": {"name": "f"}}</tool_call><tool_call>{"function": {"a": 1}}</tool_call>`,
+		"start 0: f c\nargs 0: {\"a\": 1}\nend 0: c <nil>\nstart 1: f \nargs 1: {}\nend 1:  <nil>\n" +
+			"content: \"<tool_call>{\\\"function\\\": {\\\"a\\\": 1}}</tool_call>\""},
 	{"llama3, tag, another name", Format{Syntax: SyntaxLlama3}, ParserOptions{Tools: anyTools},
 		`<|python_tag|>{"name": "g", "parameters": {}}`, "start 0: g \nargs 0: {}\nend 0:  <nil>"},
 	{"json, a list of numbers", Format{}, ParserOptions{Tools: anyTools}, `[1, 2]`, `content: "[1, 2]"`},
