@@ -140,6 +140,14 @@ var answers = []parserCase{
 	{"qwen3-coder, cut off", Format{Syntax: SyntaxQwenXML}, ParserOptions{Tools: anyTools},
 		"<tool_call>\n<function=f>\n<parameter=a>\n1\n</parameter>\n<parameter=b>\n2",
 		"start 0: f \nargs 0: {\"a\": 1, \"b\": 2\nend 0:  chat: malformed or incomplete tool call"},
+	{"qwen3-coder, an end tag in a value", Format{Syntax: SyntaxQwenXML}, ParserOptions{Tools: anyTools},
+		"<tool_call>\n<function=f>\n<parameter=a>\n<x>\n<parameter>1</parameter>\n</x>\n</parameter>\n<parameter=b>\n2\n" +
+			"</parameter>\n</function>\n</tool_call>",
+		"start 0: f \nargs 0: {\"a\": \"<x>\\n<parameter>1</parameter>\\n</x>\", \"b\": 2}\nend 0:  <nil>"},
+	{"qwen3-coder, text behind a value", Format{Syntax: SyntaxQwenXML}, ParserOptions{Tools: anyTools},
+		"<function=f>\n<parameter=a>\n1\n</parameter>\nand so </parameter> on",
+		"start 0: f \nargs 0: {\"a\": 1\nend 0:  chat: malformed or incomplete tool call\n" +
+			"content: \"and so </parameter> on\""},
 	{"qwen3-coder, no call", Format{Syntax: SyntaxQwenXML}, ParserOptions{Tools: anyTools},
 		"the <tool_call> tag and <function=a b> too", `content: "the <tool_call> tag and <function=a b> too"`},
 	{"seed", Format{Syntax: SyntaxQwenXML}, ParserOptions{Tools: anyTools},
