@@ -406,6 +406,18 @@ func (t *Task) setConversation(ctx context.Context) error {
 // developerRole is OpenAI's newer name of the role system.
 const developerRole = "developer"
 
+// variables are the request's for a template: where it does not know enable_thinking, also under the other name that
+// templates have for it (DeepSeek V3.1, Granite 3).
+func (r *Request) variables(source string) map[string]any {
+	on, asked := r.Variables["enable_thinking"].(bool)
+	if _, given := r.Variables["thinking"]; !asked || given || strings.Contains(source, "enable_thinking") {
+		return r.Variables
+	}
+	all := maps.Clone(r.Variables)
+	all["thinking"] = on
+	return all
+}
+
 // template is a model's template for the request's conversation.
 func (r *Request) template(m *Model) *chat.Template {
 	return m.template.For(len(r.Tools) > 0 && r.ToolChoice.Mode != CallNone)
@@ -422,7 +434,7 @@ func (m *Model) Render(ctx context.Context, r *Request, answer bool) (*chat.Prom
 	if m.template == nil {
 		return nil, m.templateErr
 	}
-	c := chat.Conversation{Messages: r.Messages, AddGenerationPrompt: answer, Extra: r.Variables, Clock: r.Clock}
+	c := chat.Conversation{Messages: r.Messages, AddGenerationPrompt: answer, Clock: r.Clock}
 	if r.ToolChoice.Mode != CallNone {
 		for i := range r.Tools {
 			raw, err := r.Tools[i].toolJSON()
@@ -436,6 +448,7 @@ func (m *Model) Render(ctx context.Context, r *Request, answer bool) (*chat.Prom
 		}
 	}
 	template := r.template(m)
+	c.Extra = r.variables(template.Source())
 	if !knowsDevelopers(template.Source()) { // to whom they are the system
 		c.Messages = slices.Clone(c.Messages)
 		for i := range c.Messages {

@@ -87,6 +87,29 @@ func TestDevelopersAreTheSystem(t *testing.T) {
 	}
 }
 
+// A template that knows enable_thinking as thinking has it under that name, unless the request gives that too.
+func TestThinkingByAnotherName(t *testing.T) {
+	const other = "{{ messages[0].content }}{{ thinking }}"
+	const known = "{{ messages[0].content }}{{ enable_thinking }}{{ thinking }}"
+	for _, c := range []struct {
+		source    string
+		variables map[string]any
+		want      string
+	}{
+		{other, nil, "x"}, {other, map[string]any{"enable_thinking": true}, "xTrue"},
+		{other, map[string]any{"enable_thinking": false}, "xFalse"},
+		{other, map[string]any{"enable_thinking": true, "thinking": "a"}, "xa"},
+		{known, map[string]any{"enable_thinking": true}, "xTrue"},
+	} {
+		r := Request{Messages: []chat.Message{chat.User("x")}, Variables: c.variables}
+		n := len(c.variables)
+		p, err := newModel(t, Options{Template: c.source}).Render(t.Context(), &r, true)
+		if err != nil || p.Text() != c.want || len(c.variables) != n {
+			t.Errorf("%s with %v: %v, %v, want %q", c.source, c.variables, p, err, c.want)
+		}
+	}
+}
+
 // A conversation with tools has the file's template for them, and its form of calls; one without has the other.
 func TestTemplateForTools(t *testing.T) {
 	m := newModel(t, Options{})
