@@ -117,6 +117,11 @@ var moreAnswers = []parserCase{
 	{"solar", Format{Syntax: SyntaxSolar, ThinkStart: "<|think|>", ThinkEnd: "<|end|>"}, ParserOptions{Tools: anyTools},
 		"<|think|>hm<|end|><|begin|>assistant<|tool_calls|><|tool_call:begin|>a1<|tool_call:name|>f<|tool_call:args|>{}" +
 			"<|tool_call:end|><|calls|>", "reasoning: \"hm\"\nstart 0: f a1\nargs 0: {}\nend 0:  <nil>"},
+	{"gemma 4, a channel that is begun again",
+		Format{Syntax: SyntaxGemma4, ThinkStart: "<|channel>thought", ThinkEnd: "<channel|>"}, ParserOptions{},
+		"<|channel><|channel><|channel>thought\nhm<channel|>Hi.", "reasoning: \"hm\"\ncontent: \"Hi.\""},
+	{"gemma 4, another channel", Format{Syntax: SyntaxGemma4, ThinkStart: "<|channel>thought", ThinkEnd: "<channel|>"},
+		ParserOptions{}, "<|channel>x", "content: \"<|channel>x\""},
 	{"gemma 4, reasoning again", Format{Syntax: SyntaxGemma4, ThinkStart: "<|channel>thought", ThinkEnd: "<channel|>"},
 		ParserOptions{}, "<|channel>thought<channel|>Hi.<|channel>thought\nso<channel|><channel|>",
 		"content: \"Hi.\"\nreasoning: \"so\""},
