@@ -73,6 +73,23 @@ func TestToolFallbackBeginsWithAResult(t *testing.T) {
 	}
 }
 
+// Results without ids and names are those of the calls in their order.
+func TestToolFallbackNamesCallsWithoutIDs(t *testing.T) {
+	tmpl := mustNew(t, fallbackTemplate, Options{ToolFallback: true})
+	calls := Message{Role: "assistant", ToolCalls: []ToolCall{{Name: "f"}, {Name: "g"}}}
+	result := func(text string) Message { return Message{Role: "tool", Content: text} }
+	p, err := tmpl.Render(t.Context(), Conversation{Messages: []Message{User("a"), calls, result("1"), result("2"),
+		Assistant("b"), {Role: "assistant", ToolCalls: calls.ToolCalls[1:]}, result("3")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"Result of f: 1\nResult of g: 2[", "Result of g: 3"} {
+		if !strings.Contains(p.Text(), part) {
+			t.Errorf("%q lacks %q", p.Text(), part)
+		}
+	}
+}
+
 // Calls are plain JSON under a fallback, whatever form the model's own have, and its reasoning is read as before.
 func TestToolFallbackChangesCallsAlone(t *testing.T) {
 	own := Format{Syntax: SyntaxQwenXML, ThinkStart: "<think>", ThinkEnd: "</think>", Bare: true, Open: "[", Unknown: true}
