@@ -198,9 +198,7 @@ func (t *Template) render(
 			if err != nil {
 				return jinja.Text{}, fmt.Errorf("tool %d: %w", i, err)
 			}
-			if t.gaps.details {
-				describe(v)
-			}
+			describe(v, t.gaps.details)
 			tools.Items = append(tools.Items, v)
 		}
 		set("tools", tools)
@@ -233,8 +231,8 @@ func (t *Template) setFunctions(
 	set("datetime", jinja.NewText(clock().UTC().Format("Jan 02 2006 15:04:05 GMT"), FromTemplate))
 }
 
-// describe fills in what a tool need not say of itself.
-func describe(tool jinja.Value) {
+// describe fills in what a tool need not say of itself where it says null, and with all also where it says nothing.
+func describe(tool jinja.Value, all bool) {
 	d, _ := tool.(*jinja.Dict)
 	if d == nil {
 		return
@@ -244,16 +242,21 @@ func describe(tool jinja.Value) {
 			return
 		}
 	}
-	add := func(key string, v jinja.Value) {
-		if _, ok := d.Get(key); !ok {
+	add := func(d *jinja.Dict, key string, v jinja.Value) {
+		old, ok := d.Get(key)
+		if _, null := old.(jinja.None); null || !ok && all {
 			d.Set(jinja.NewText(key, FromTemplate), v)
 		}
 	}
-	parameters := &jinja.Dict{}
-	parameters.Set(jinja.NewText("type", FromTemplate), jinja.NewText("object", FromTemplate))
-	parameters.Set(jinja.NewText("properties", FromTemplate), &jinja.Dict{})
-	add("description", jinja.NewText("", FromTemplate))
-	add("parameters", parameters)
+	empty := &jinja.Dict{}
+	empty.Set(jinja.NewText("type", FromTemplate), jinja.NewText("object", FromTemplate))
+	empty.Set(jinja.NewText("properties", FromTemplate), &jinja.Dict{})
+	add(d, "description", jinja.NewText("", FromTemplate))
+	add(d, "parameters", empty)
+	parameters, _ := d.Get("parameters")
+	if p, ok := parameters.(*jinja.Dict); ok {
+		add(p, "properties", &jinja.Dict{})
+	}
 }
 
 // Bounds of one probe, which has at most two short messages.

@@ -334,8 +334,7 @@ func TestJSONDepth(t *testing.T) {
 	}
 }
 
-// An integer of more than 64 bits, such as the bound of a uint64 in a tool's schema, is written as it is, and not computed
-// with.
+// An integer of more than 64 bits, such as the bound of a uint64 in a schema, is written as it is, not computed with.
 func TestIntegersOfMoreThan64Bits(t *testing.T) {
 	const n = "18446744073709551615"
 	tool := []byte(`{"type":"function","function":{"name":"f","parameters":{"maximum":-` + n + `}}}`)
@@ -362,13 +361,17 @@ func TestIntegersOfMoreThan64Bits(t *testing.T) {
 
 // TestTemplatesRenderWithWhatAConversationLacks: a template that iterates over tools gets an empty list where there
 // are none, FireFunction its variables, and one that prints a tool's description or parameters gets those that a tool
-// leaves out. What a template does not need is not given to it.
+// leaves out or has as null. What a template does not need is not given to it.
 func TestTemplatesRenderWithWhatAConversationLacks(t *testing.T) {
 	const loop = "{% for t in tools %}{{ t.function.name + t.function.description }}{{ " +
 		"t.function.parameters.properties | tojson }}{% endfor %}"
 	const guarded = "{% if tools is none %}none{% endif %}{% for t in tools or [] %}{{ t | tojson }}{% endfor %}"
 	const message = "{{ messages[0].content }}"
 	tool := []json.RawMessage{[]byte(`{"type":"function","function":{"name":"f"}}`)}
+	null := []json.RawMessage{[]byte(`{"type":"function","function":{"name":"f","description":null,"parameters":null}}`)}
+	object := []json.RawMessage{[]byte(`{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}`)}
+	const defined = "{% for t in tools or [] %}{% if t.function.description is defined %}" +
+		"{{ 'D' + t.function.description }}{% endif %}{{ t.function.name }}{% endfor %}"
 	for _, x := range []struct {
 		template string
 		tools    []json.RawMessage
@@ -376,6 +379,10 @@ func TestTemplatesRenderWithWhatAConversationLacks(t *testing.T) {
 	}{
 		{loop + message, nil, "x"},
 		{loop + message, tool, "f{}x"},
+		{loop + message, null, "f{}x"},
+		{loop + message, object, "f{}x"},
+		{defined + message, tool, "fx"},
+		{defined + message, null, "Dfx"},
 		{guarded + message, nil, "nonex"},
 		{guarded + message, tool, `{"type": "function", "function": {"name": "f"}}x`},
 		{"{{ 'S' + functions }} {{ 'on ' + datetime }} " + message, nil, "S on Jul 26 2026 12:00:00 GMT x"},
