@@ -118,7 +118,8 @@ func TestDetectFormat(t *testing.T) {
 			Syntax: SyntaxQwenXML, ThinkStart: "<seed:think>", ThinkEnd: "</seed:think>", Bare: true, Open: "<seed:tool_call>"},
 		"GLM-4.7-Flash": {
 			Syntax: SyntaxGLM, ThinkStart: "<think>", ThinkEnd: "</think>", Bare: true},
-		"moonshotai-Kimi-K2": {Syntax: SyntaxKimi},
+		"poolside-Laguna-S-2.1": {Syntax: SyntaxGLM, ThinkStart: "<think>", ThinkEnd: "</think>", Bare: true},
+		"moonshotai-Kimi-K2":    {Syntax: SyntaxKimi},
 		"google-gemma-4-31B-it-interleaved": {
 			Syntax: SyntaxGemma4, ThinkStart: "<|channel>thought", ThinkEnd: "<channel|>"},
 		"LFM2-8B-A1B":     {Syntax: SyntaxLFM2},
