@@ -45,7 +45,11 @@ func (m *Model) templateHash() string {
 	}
 	h := sha256.New()
 	h.Write(strconv.AppendBool(nil, m.toolFallback))
-	for _, part := range append([]string{m.template.Source()}, m.stops...) {
+	parts := append([]string{m.template.Source()}, m.stops...)
+	if other := m.template.For(true); other != m.template {
+		parts = append(parts, "tools", other.Source())
+	}
+	for _, part := range parts {
 		h.Write(strconv.AppendQuote(nil, part))
 	}
 	return hex.EncodeToString(h.Sum(nil))

@@ -1,6 +1,11 @@
 package spec
 
-import "github.com/specgo/spec/bpe"
+import (
+	"slices"
+	"strings"
+
+	"github.com/specgo/spec/bpe"
+)
 
 // Fill-in-the-middle: a model that was trained for it gets the text before and behind a gap between marks, and writes
 // what belongs there.
@@ -27,9 +32,13 @@ func (m *Model) Infills() bool {
 	return err == nil
 }
 
+// spells reports whether a text has one of marks in it.
+func spells(text string, marks []string) bool {
+	return slices.ContainsFunc(marks, func(m string) bool { return m != "" && strings.Contains(text, m) })
+}
+
 // infill is the prompt for the text between prefix and the gap's suffix.
 func (m *Model) infill(gap *Infill, prefix string) ([]int32, error) {
-	plain := func(text string) []int32 { return m.tok.Encode(text, bpe.EncodeOptions{NoSpacePrefix: true}) }
 	id := func(mark string) (int32, bool) {
 		if mark == "" {
 			return 0, false
@@ -42,6 +51,10 @@ func (m *Model) infill(gap *Infill, prefix string) ([]int32, error) {
 		middle, ok3 := id(marks.middle)
 		if !ok1 || !ok2 || !ok3 {
 			continue
+		}
+		all := append([]string{marks.prefix, marks.suffix, marks.middle, marks.file, marks.repo}, infillEnds...)
+		plain := func(text string) []int32 { // where it spells a mark, as code about such models does, that is text
+			return m.tok.Encode(text, bpe.EncodeOptions{NoSpacePrefix: true, Plain: spells(text, all)})
 		}
 		var ids []int32
 		if m.tok.AddsBOS() {

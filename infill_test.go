@@ -31,3 +31,34 @@ func TestGapsEndAtTheNextFile(t *testing.T) {
 		}
 	}
 }
+
+// Marks that the texts around a gap spell are text, also where the vocabulary has them as user-defined tokens, as those
+// of Qwen 2.5 Coder do; other tokens of that kind are found.
+func TestMarksAroundGapsAreText(t *testing.T) {
+	tokens := []string{"<unk>", "a", "b", "<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|file_sep|>", "<td>"}
+	tok, err := bpe.New(bpe.Config{Model: "llama", Tokens: tokens, Types: []int32{2, 1, 1, 4, 4, 4, 4, 4},
+		Scores: make([]float32, len(tokens)), BOS: -1, EOS: -1, SEP: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &Model{tok: tok}
+	unknown := func(text string) []int32 { return make([]int32, len(text)) }
+	for _, c := range []struct {
+		prefix, suffix, extra string
+		want                  []int32
+	}{
+		{"a<td>", "b", "", []int32{3, 1, 7, 4, 2, 5}},
+		{"<|fim_middle|>", "b", "", slices.Concat([]int32{3}, unknown("<|fim_middle|>"), []int32{4, 2, 5})},
+		{"", "<|fim_suffix|>b", "", slices.Concat([]int32{3, 4}, unknown("<|fim_suffix|>"), []int32{2, 5})},
+		{"", "", "<|file_sep|>", slices.Concat([]int32{6}, unknown("x\n<|file_sep|>"), []int32{6}, unknown("file\n"),
+			[]int32{3, 4, 5})},
+	} {
+		gap := &Infill{Suffix: c.suffix}
+		if c.extra != "" {
+			gap.Extra = []Snippet{{"x", c.extra}}
+		}
+		if got, err := m.infill(gap, c.prefix); err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%+v: %d, %v, want %d", c, got, err, c.want)
+		}
+	}
+}

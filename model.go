@@ -352,8 +352,13 @@ func (m *Model) setTemplate(o Options) {
 		m.templateErr = &RequestError{Field: "messages", Code: CodeNoTemplate, Err: ErrNoTemplate, Reason: reason}
 		return
 	}
+	tools := "" // the file's template for them belongs to the file's
+	if o.Template == "" {
+		v, _ := m.parts.Target.Metadata("tokenizer.chat_template.tool_use")
+		tools, _ = v.(string)
+	}
 	t, err := chat.New(source, chat.Options{
-		BOS: m.tok.Token(m.tok.BOS()), EOS: m.tok.Token(m.tok.EOS()), Limits: o.Limits.Template,
+		BOS: m.tok.Token(m.tok.BOS()), EOS: m.tok.Token(m.tok.EOS()), Limits: o.Limits.Template, Tools: tools,
 		ToolFallback: o.ToolFallback, Clock: o.Clock})
 	if err != nil {
 		m.templateErr = &RequestError{Field: "messages", Code: CodeNoTemplate, Err: err,

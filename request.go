@@ -12,8 +12,9 @@ import (
 // Request says what is to be written. Messages or Prompts are needed; every other field has a useful zero value.
 type Request struct {
 	Messages []chat.Message // a conversation, which the model's chat template renders
-	// Variables are for the template, such as enable_thinking. Where that is false, and the template begins an answer
-	// with reasoning all the same or does not know the variable, the prompt ends behind a section without text.
+	// Variables are for the template, such as enable_thinking, which is thinking too where the template does not know it.
+	// Where it is false, and the template begins an answer with reasoning all the same or does not know the variable, the
+	// prompt ends behind a section without text.
 	Variables map[string]any
 	Clock     time.Time // that the template reads the date from; zero: Options.Clock
 	Continue  bool      // the answer goes on with the last message, which is the assistant's, instead of a new one

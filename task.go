@@ -396,7 +396,7 @@ func (t *Task) setConversation(ctx context.Context) error {
 		ids = t.m.ended(ids)
 	}
 	t.prompts = [][]int32{ids}
-	t.format, t.reasoning = t.m.template.Format(), prompt.InReasoning()
+	t.format, t.reasoning = t.r.template(t.m).Format(), prompt.InReasoning()
 	if t.r.ToolChoice.Mode != CallNone {
 		t.offered = chatTools(t.r.Tools)
 	}
@@ -406,12 +406,35 @@ func (t *Task) setConversation(ctx context.Context) error {
 // developerRole is OpenAI's newer name of the role system.
 const developerRole = "developer"
 
+// variables are the request's for a template: where it does not know enable_thinking, also under the other name that
+// templates have for it (DeepSeek V3.1, Granite 3).
+func (r *Request) variables(source string) map[string]any {
+	on, asked := r.Variables["enable_thinking"].(bool)
+	if _, given := r.Variables["thinking"]; !asked || given || strings.Contains(source, "enable_thinking") {
+		return r.Variables
+	}
+	all := maps.Clone(r.Variables)
+	all["thinking"] = on
+	return all
+}
+
+// template is a model's template for the request's conversation.
+func (r *Request) template(m *Model) *chat.Template {
+	return m.template.For(len(r.Tools) > 0 && r.ToolChoice.Mode != CallNone)
+}
+
+// knowsDevelopers reports whether a template has the name of the role, and not just the word: those of Command R7B and
+// Apertus speak of developers, and leave out a message of that role.
+func knowsDevelopers(source string) bool {
+	return strings.Contains(source, "'"+developerRole+"'") || strings.Contains(source, `"`+developerRole+`"`)
+}
+
 // Render renders a request's conversation; answer says whether the text ends where an answer begins.
 func (m *Model) Render(ctx context.Context, r *Request, answer bool) (*chat.Prompt, error) {
 	if m.template == nil {
 		return nil, m.templateErr
 	}
-	c := chat.Conversation{Messages: r.Messages, AddGenerationPrompt: answer, Extra: r.Variables, Clock: r.Clock}
+	c := chat.Conversation{Messages: r.Messages, AddGenerationPrompt: answer, Clock: r.Clock}
 	if r.ToolChoice.Mode != CallNone {
 		for i := range r.Tools {
 			raw, err := r.Tools[i].toolJSON()
@@ -424,8 +447,9 @@ func (m *Model) Render(ctx context.Context, r *Request, answer bool) (*chat.Prom
 			return nil, bad("tools", "%s: %v; --tool-fallback offers them in plain JSON", m.name, err)
 		}
 	}
-	// most templates know no developers; to them they are the system
-	if !strings.Contains(m.template.Source(), developerRole) {
+	template := r.template(m)
+	c.Extra = r.variables(template.Source())
+	if !knowsDevelopers(template.Source()) { // to whom they are the system
 		c.Messages = slices.Clone(c.Messages)
 		for i := range c.Messages {
 			if c.Messages[i].Role == developerRole {
@@ -433,7 +457,7 @@ func (m *Model) Render(ctx context.Context, r *Request, answer bool) (*chat.Prom
 			}
 		}
 	}
-	if !m.template.SystemRole() && slices.ContainsFunc(
+	if !template.SystemRole() && slices.ContainsFunc(
 		c.Messages, func(m chat.Message) bool { return m.Role == "system" }) {
 		c.Messages = chat.MergeSystem(c.Messages)
 	}
@@ -447,7 +471,7 @@ func (m *Model) Render(ctx context.Context, r *Request, answer bool) (*chat.Prom
 		}
 		c.AddGenerationPrompt = false
 	}
-	prompt, err := m.template.Render(ctx, c)
+	prompt, err := template.Render(ctx, c)
 	if err == nil && r.Continue && answer {
 		return continued(prompt, r.Messages)
 	}

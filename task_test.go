@@ -66,6 +66,81 @@ func TestWhatCannotBeContinuedIsRefused(t *testing.T) {
 	}
 }
 
+// A message of a developer is the system's to templates that have no such role, also where they speak of developers.
+func TestDevelopersAreTheSystem(t *testing.T) {
+	const loop = "{% for m in messages %}{% if m.role in ['system', 'user'] %}[{{ m.role }}]{{ m.content }}{% endif %}" +
+		"{% endfor %}"
+	for source, want := range map[string]string{
+		"The developer preamble." + loop:                          "The developer preamble.[system]Go[user]x",
+		"<|developer_start|>" + loop:                              "<|developer_start|>[system]Go[user]x",
+		strings.Replace(loop, "'user'", `"developer", 'user'`, 1): "[developer]Go[user]x",
+		strings.Replace(loop, "'user'", `'developer', 'user'`, 1): "[developer]Go[user]x",
+	} {
+		m := newModel(t, Options{Template: source})
+		r := Request{Messages: []chat.Message{{Role: "developer", Content: "Go"}, chat.User("x")}}
+		p, err := m.Render(t.Context(), &r, true)
+		if err != nil {
+			t.Errorf("%s: %v", source, err)
+		} else if p.Text() != want {
+			t.Errorf("%s: %q, want %q", source, p.Text(), want)
+		}
+	}
+}
+
+// A template that knows enable_thinking as thinking has it under that name, unless the request gives that too.
+func TestThinkingByAnotherName(t *testing.T) {
+	const other = "{{ messages[0].content }}{{ thinking }}"
+	const known = "{{ messages[0].content }}{{ enable_thinking }}{{ thinking }}"
+	for _, c := range []struct {
+		source    string
+		variables map[string]any
+		want      string
+	}{
+		{other, nil, "x"}, {other, map[string]any{"enable_thinking": true}, "xTrue"},
+		{other, map[string]any{"enable_thinking": false}, "xFalse"},
+		{other, map[string]any{"enable_thinking": true, "thinking": "a"}, "xa"},
+		{known, map[string]any{"enable_thinking": true}, "xTrue"},
+	} {
+		r := Request{Messages: []chat.Message{chat.User("x")}, Variables: c.variables}
+		n := len(c.variables)
+		p, err := newModel(t, Options{Template: c.source}).Render(t.Context(), &r, true)
+		if err != nil || p.Text() != c.want || len(c.variables) != n {
+			t.Errorf("%s with %v: %v, %v, want %q", c.source, c.variables, p, err, c.want)
+		}
+	}
+}
+
+// A conversation with tools has the file's template for them, and its form of calls; one without has the other.
+func TestTemplateForTools(t *testing.T) {
+	m := newModel(t, Options{})
+	source, _ := chat.Builtin("chatml")
+	var err error
+	const plain = "{% for m in messages %}{{ m.content }}{% endfor %}"
+	if m.template, err = chat.New(plain, chat.Options{Tools: source}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		choice ToolMode
+		tools  []Tool
+		syntax chat.Syntax
+		has    bool
+	}{
+		{CallAuto, nil, chat.SyntaxJSON, false}, {CallAuto, []Tool{{Name: "f"}}, chat.SyntaxHermes, true},
+		{CallNone, []Tool{{Name: "f"}}, chat.SyntaxJSON, false},
+	} {
+		r := Request{Messages: []chat.Message{chat.User("x")}, Tools: c.tools, ToolChoice: ToolChoice{Mode: c.choice}}
+		task, err := m.Prepare(t.Context(), r)
+		if err != nil {
+			t.Errorf("%+v: %v", c, err)
+			continue
+		}
+		p, err := m.Render(t.Context(), &r, true)
+		if err != nil || task.format.Syntax != c.syntax || strings.Contains(p.Text(), "<tools>") != c.has {
+			t.Errorf("%+v: calls are %s, %v", c, task.format.Syntax, err)
+		}
+	}
+}
+
 // Options that cannot mean anything are refused, and so are requests, by the field.
 func TestWhatIsWrongIsNamed(t *testing.T) {
 	p, err := pair()
@@ -453,6 +528,10 @@ func TestThinkingBudget(t *testing.T) {
 		if got := begun.at(state).phase; got != want || begun.Final(state) == (want == thinkClosing) {
 			t.Errorf("after %d tokens of 2: phase %d, expected %d", n, got, want)
 		}
+	}
+	tok, err := bpe.New(bpe.Config{Model: "gpt2", Tokens: []string{"a", "<", "/"}, BOS: -1, EOS: -1, UNK: -1, SEP: -1})
+	if err != nil || newBudget(2, f, tok, tok.Size(), true).writes() || !b.writes() {
+		t.Errorf("a vocabulary without the mark's letters has the mark, or the other has not: %v", err)
 	}
 	most := newBudget(math.MaxInt, f, m.tok, m.parts.Target.Config().Vocab, true)
 	state, _, _ := most.Next(most.Start(), 70)

@@ -62,6 +62,15 @@ func newBudget(most int, f *chat.Format, tok *bpe.Tokenizer, vocab int, inside b
 	return b
 }
 
+// writes reports whether the vocabulary has the tokens of the mark that ends reasoning.
+func (b *budget) writes() bool {
+	text := ""
+	for _, id := range b.closing {
+		text += b.spell(id)
+	}
+	return text == b.end
+}
+
 // number is that of a state. The lock is held, or nobody else knows b.
 func (b *budget) number(t thought) int32 {
 	id, ok := b.ids[t]
@@ -167,6 +176,11 @@ func (t *Task) setBudget() error {
 	case t.r.Sampling.Constraint != nil:
 		return bad("thinking_budget", "Sampling has a constraint too")
 	}
-	t.r.Sampling.Constraint = newBudget(n, t.format, t.m.tok, t.m.parts.Target.Config().Vocab, t.reasoning)
+	b := newBudget(n, t.format, t.m.tok, t.m.parts.Target.Config().Vocab, t.reasoning)
+	if !b.writes() {
+		return bad("thinking_budget", "the vocabulary of %s has no tokens for %s, which ends reasoning", t.m.name,
+			t.format.ThinkEnd)
+	}
+	t.r.Sampling.Constraint = b
 	return nil
 }

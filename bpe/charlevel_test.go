@@ -185,3 +185,17 @@ func TestEnds(t *testing.T) {
 		}
 	}
 }
+
+// In the harmony format a message's end is not the answer's, also where the file says that it is the end of a turn.
+func TestEndOfAHarmonyMessage(t *testing.T) {
+	c := Defaults("gpt2", "gpt-2")
+	c.Tokens, c.EOS, c.EOG = []string{"<|end|>", "<|return|>", "<|call|>"}, 1, []int32{0, 2}
+	tok := must(t, c)
+	if tok.IsEOG(0) || !tok.IsEOG(1) || !tok.IsEOG(2) {
+		t.Errorf("ends: %v %v %v", tok.IsEOG(0), tok.IsEOG(1), tok.IsEOG(2))
+	}
+	c.Tokens = []string{"<|end|>", "<|return|>", "x"}
+	if tok := must(t, c); !tok.IsEOG(0) || !tok.IsEOG(2) {
+		t.Error("ends that the file names, of another format")
+	}
+}

@@ -139,7 +139,8 @@ type Decoder struct {
 }
 
 // NewDecoder returns a decoder for the continuation of a text. The concatenation of
-// what it returns is Decode of the same ids, except that a leading space is kept. A t5 or
+// what it returns is Decode of the same ids, except that the spaces which Decode takes as a
+// llama model's space prefix, at the beginning and after special tokens, are kept. A t5 or
 // bert model's output is a text of its own and continues none, so that there the leading
 // space goes as in Decode.
 func (t *Tokenizer) NewDecoder() *Decoder {

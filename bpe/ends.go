@@ -24,15 +24,16 @@ func (t *Tokenizer) findEnds(configured []int32) {
 	for _, s := range endMarks {
 		if id, ok := t.ids[s]; ok {
 			t.types[id] = TypeControl
-			if s != "<|end|>" || !t.harmony() {
-				t.eog = append(t.eog, id)
-			}
+			t.eog = append(t.eog, id)
 		}
 	}
 	for _, s := range controlEndMarks {
 		if id, ok := t.ids[s]; ok && t.types[id] == TypeControl {
 			t.eog = append(t.eog, id)
 		}
+	}
+	if id, ok := t.ids["<|end|>"]; ok && t.harmony() && id != t.eos { // whatever the file says of the end of a turn
+		t.eog = slices.DeleteFunc(t.eog, func(x int32) bool { return x == id })
 	}
 	slices.Sort(t.eog)
 	t.eog = slices.Compact(t.eog)

@@ -56,6 +56,7 @@ type scratch struct {
 type EncodeOptions struct {
 	ParseSpecial bool // control tokens spelled out in the text become their ids
 	AddSpecial   bool // adds the tokens that the vocabulary asks for, see [Tokenizer.Marks]
+	Plain        bool // the text is text and nothing else, see [Part].Plain
 
 	// NoSpacePrefix says that the text continues a sequence that ends in
 	// ordinary text: its first token gets no space prefix, whatever
@@ -80,7 +81,7 @@ type Part struct {
 // word of more than 1 MiB is encoded as several. Invalid UTF-8 is encoded byte for
 // byte.
 func (t *Tokenizer) Encode(text string, o EncodeOptions) []int32 {
-	return t.encode(text, []Part{{Text: text, ParseSpecial: o.ParseSpecial}}, o)
+	return t.encode(text, []Part{{Text: text, ParseSpecial: o.ParseSpecial, Plain: o.Plain}}, o)
 }
 
 // EncodeParts returns the ids of the concatenation of parts. Words continue from one

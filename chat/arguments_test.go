@@ -46,3 +46,23 @@ func TestTextsOfStringsAndIntegers(t *testing.T) {
 		}
 	}
 }
+
+// A call without arguments has an empty object in the prompt, however its message leaves them out.
+func TestCallsWithoutArgumentsHaveAnEmptyObject(t *testing.T) {
+	for _, o := range []Options{{}, {Arguments: ArgumentsText}, {Arguments: ArgumentsObject}} {
+		tmpl := builtin(t, "chatml", o)
+		want := `{"name": "f", "arguments": {}}`
+		if o.Arguments == ArgumentsText {
+			want = `{"name": "f", "arguments": "{}"}`
+		}
+		for _, arguments := range []string{"", " \n", "null", "{}"} {
+			p, err := tmpl.Render(t.Context(), Conversation{Messages: []Message{User("a"),
+				{Role: "assistant", ToolCalls: []ToolCall{{ID: "1", Name: "f", Arguments: arguments}}}}})
+			if err != nil {
+				t.Errorf("%q: %v", arguments, err)
+			} else if !strings.Contains(p.Text(), want) {
+				t.Errorf("%q: %q lacks %s", arguments, p.Text(), want)
+			}
+		}
+	}
+}

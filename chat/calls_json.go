@@ -97,6 +97,12 @@ func (p *Parser) callObject() bool {
 // bareText reports whether no mark has said that a call begins.
 func (p *Parser) bareText() bool { return p.syntax.bare && strings.TrimLeft(p.raw, "[ \n\t\r,") == "" }
 
+// mayCall reports whether an object of JSON with a name is a call. Where no mark says that one begins, the first must
+// name a tool: {"name": "Alice"} is an answer.
+func (p *Parser) mayCall(name string) bool {
+	return p.calls > 0 || !p.bareText() || offers(p.o.Tools, name)
+}
+
 func offers(tools []Tool, name string) bool {
 	return slices.ContainsFunc(tools, func(t Tool) bool { return t.Name == name })
 }
@@ -154,6 +160,7 @@ type callReader struct {
 	from     int    // where the key or value being read begins
 	inValue  bool
 	name, id string
+	wrapped  string // the object "function", where a call is written as OpenAI's API has it
 	hasArgs  bool
 	held     string // arguments that came before the name
 	stream   bool   // the value being read is arguments that are passed on
@@ -235,6 +242,9 @@ func (c *callReader) begin(p *Parser, b byte) bool {
 		}
 		c.name = c.key
 	}
+	if c.name != "" && !p.mayCall(c.name) {
+		return false
+	}
 	if b == '{' && c.name != "" {
 		p.begin(c.name, c.id)
 		c.stream, c.sent = true, c.from
@@ -254,10 +264,17 @@ func (c *callReader) value(p *Parser, raw string) bool {
 		if json.Unmarshal([]byte(raw), &c.id) != nil || len(c.id) > maxHeader { // a number, say
 			c.id = ""
 		}
+	case !c.keys.keyed && c.key == "function" && raw[0] == '{':
+		c.wrapped = raw
 	case c.isArgs():
 		switch raw[0] {
 		case '"':
-			if json.Unmarshal([]byte(raw), &c.held) != nil || !isObject(c.held) {
+			if json.Unmarshal([]byte(raw), &c.held) != nil {
+				return false
+			}
+			if strings.TrimSpace(c.held) == "" { // of a function without any
+				c.held = ""
+			} else if !isObject(c.held) {
 				return false
 			}
 		case '{':
@@ -265,6 +282,30 @@ func (c *callReader) value(p *Parser, raw string) bool {
 		}
 	}
 	return true
+}
+
+// unwrap takes the call out of {"type": "function", "function": {"name": …, "parameters": {…}}}.
+func (c *callReader) unwrap() {
+	var f struct {
+		Name                  string
+		Arguments, Parameters json.RawMessage
+	}
+	if c.name != "" || json.Unmarshal([]byte(c.wrapped), &f) != nil || len(f.Name) > maxHeader {
+		return
+	}
+	args := string(f.Arguments)
+	if args == "" {
+		args = string(f.Parameters)
+	}
+	if strings.HasPrefix(args, `"`) && json.Unmarshal([]byte(args), &args) != nil {
+		return
+	}
+	if args = strings.TrimSpace(args); args == "" || args == "null" {
+		args = "{}"
+	}
+	if isObject(args) {
+		c.name, c.held = f.Name, args
+	}
 }
 
 func isObject(s string) bool {
@@ -283,7 +324,7 @@ func (c *callReader) finish(p *Parser) callStatus {
 	if p.started {
 		return callDone
 	}
-	if c.name == "" {
+	if c.unwrap(); c.name == "" || !p.mayCall(c.name) {
 		return callBad
 	}
 	if c.held == "" {

@@ -214,12 +214,18 @@ func (p *Parser) taggedValue() bool {
 	if p.taggedScan(end) && !p.closed && len(p.buf) <= maxCall {
 		return false
 	}
-	value, found := p.upTo(end)
+	value, found := p.valueUpTo(end)
+	ends := p.closed || len(p.buf) > maxCall
+	if !found && ends {
+		p.searched = 0
+		p.taggedScan(end)
+		value, found = p.upTo(end) // what follows is no part of a call
+	}
 	switch {
 	case found:
 		p.taggedPass(value)
 		p.state = (*Parser).taggedArgument
-	case p.closed || len(p.buf) > maxCall:
+	case ends:
 		p.searched = 0
 		p.taggedPass(p.buf) // what there is of it
 		p.buf = ""
@@ -228,6 +234,38 @@ func (p *Parser) taggedValue() bool {
 		return false
 	}
 	return true
+}
+
+// valueUpTo reads a value up to its end tag, behind which another argument follows, or the call's end: a value may have
+// the same tag in it, as a file of XML that is to be written.
+func (p *Parser) valueUpTo(end string) (value string, found bool) {
+	t := p.syntax.tags
+	marks := append([]string{t.argument, t.callEnd}, t.sectionEnds...)
+	for from := max(0, p.searched-len(end)); ; {
+		i := strings.Index(p.buf[from:], end)
+		if i < 0 {
+			p.searched = len(p.buf)
+			return "", false
+		}
+		i += from
+		from = i + len(end)
+		rest := strings.TrimLeft(p.buf[from:], " \n\t\r")
+		is, more := len(p.buf)-from-len(rest) > maxSpace, false
+		for _, m := range marks {
+			cut := strings.HasPrefix(m, rest)
+			is = is || strings.HasPrefix(rest, m) || cut && p.closed
+			more = more || cut
+		}
+		if is {
+			p.searched = 0
+			value, p.buf = p.buf[:i], p.buf[from:]
+			return value, true
+		}
+		if more {
+			p.searched = from
+			return "", false
+		}
+	}
 }
 
 // taggedPass passes on an argument.

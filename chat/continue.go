@@ -7,11 +7,13 @@ import "strings"
 // template did not write the content.
 func (p *Prompt) Continued(content string) (*Prompt, bool) {
 	kept := strings.TrimSpace(content)
-	at := strings.LastIndex(p.Text(), kept)
-	if kept == "" || at < 0 {
+	end := 0
+	if kept != "" {
+		end = p.endOf(kept)
+	}
+	if end == 0 {
 		return nil, false
 	}
-	end := at + len(kept)
 	out := &Prompt{format: p.format, asks: p.asks}
 	for _, s := range p.Spans {
 		if len(s.Text) >= end {
@@ -25,4 +27,29 @@ func (p *Prompt) Continued(content string) (*Prompt, bool) {
 	last := &out.Spans[len(out.Spans)-1]
 	last.Text += content[strings.LastIndex(content, kept)+len(kept):]
 	return out, true
+}
+
+// endOf is where the last occurrence of a text ends whose end an assistant has written, 0 if there is none: what the
+// template writes behind a message, such as <|im_end|>, may have a short text too.
+func (p *Prompt) endOf(text string) int {
+	all := p.Text()
+	at := strings.LastIndex(all, text)
+	if at < 0 {
+		return 0
+	}
+	at += len(text)
+	for i, behind := len(p.Spans)-1, len(all); i >= 0; i-- {
+		s := &p.Spans[i]
+		from := behind - len(s.Text)
+		if s.Origin == FromAssistant {
+			if from < at && at <= behind {
+				return at
+			}
+			if k := strings.LastIndex(s.Text, text); k >= 0 {
+				return from + k + len(text)
+			}
+		}
+		behind = from
+	}
+	return 0
 }

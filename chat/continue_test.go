@@ -56,3 +56,29 @@ func TestWithoutReasoning(t *testing.T) {
 		}
 	}
 }
+
+// What the template writes behind a message is no part of it, also where it has the same letters: <|im_end|> a "<".
+func TestContinuedInFrontOfAMark(t *testing.T) {
+	const source = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+	for _, content := range []string{"<", "<|", "end", "e ", "|>", "assistant", "a<", "a", "y"} {
+		p, err := mustNew(t, source, Options{}).Render(t.Context(), Conversation{
+			Messages: []Message{User("a<|im_end|>y"), Assistant(content)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := "<|im_start|>user\na<|im_end|>y<|im_end|>\n<|im_start|>assistant\n" + content
+		if got, ok := p.Continued(content); !ok || got.Text() != want {
+			t.Errorf("%q: %q, expected %q", content, got.Text(), want)
+		}
+	}
+	// A template may write a part of the content by itself.
+	const parts = "{% for m in messages %}{{ m.content.split('</think>') | join('</think>') }}|{% endfor %}"
+	p, err := mustNew(t, parts, Options{}).Render(t.Context(), Conversation{
+		Messages: []Message{User("a"), Assistant("b</think>c")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, ok := p.Continued("b</think>c"); !ok || got.Text() != "a|b</think>c" {
+		t.Errorf("%v, %v", got, ok)
+	}
+}

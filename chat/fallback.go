@@ -12,11 +12,16 @@ var (
 	ErrUnknownSyntax = errors.New("the chat template renders tools, but how its model writes calls is not known")
 )
 
-// ToolsError says why tools cannot be offered: [ErrNoTools] or [ErrUnknownSyntax]; nil where they can.
+// ToolsError says why tools cannot be offered: [ErrNoTools] or [ErrUnknownSyntax], or the error of the template that is
+// for them (Options.Tools); nil where they can.
 func (t *Template) ToolsError() error {
 	switch {
 	case t.fallback:
 		return nil
+	case t.withToolsErr != nil:
+		return t.withToolsErr
+	case t.withTools != nil:
+		return t.withTools.ToolsError()
 	case !t.toolsHandled:
 		return ErrNoTools
 	case t.format.Unknown:
@@ -89,16 +94,20 @@ func (t *Template) announced(c Conversation) (Conversation, error) {
 	return c, nil
 }
 
-// called is the name of the function whose result a message is.
+// called is the name of the function whose result a message is. Calls and results without ids are in the same order.
 func (m *Message) called(before []Message) string {
 	if m.Name != "" {
 		return m.Name
 	}
+	results := 0 // in front of it
 	for i := len(before) - 1; i >= 0; i-- {
-		for _, c := range before[i].ToolCalls {
-			if c.ID == m.ToolCallID {
+		for k, c := range before[i].ToolCalls {
+			if c.ID == m.ToolCallID && (c.ID != "" || k == results) {
 				return c.Name
 			}
+		}
+		if before[i].Role == "tool" {
+			results++
 		}
 	}
 	return "the call"

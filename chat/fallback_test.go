@@ -73,6 +73,23 @@ func TestToolFallbackBeginsWithAResult(t *testing.T) {
 	}
 }
 
+// Results without ids and names are those of the calls in their order.
+func TestToolFallbackNamesCallsWithoutIDs(t *testing.T) {
+	tmpl := mustNew(t, fallbackTemplate, Options{ToolFallback: true})
+	calls := Message{Role: "assistant", ToolCalls: []ToolCall{{Name: "f"}, {Name: "g"}}}
+	result := func(text string) Message { return Message{Role: "tool", Content: text} }
+	p, err := tmpl.Render(t.Context(), Conversation{Messages: []Message{User("a"), calls, result("1"), result("2"),
+		Assistant("b"), {Role: "assistant", ToolCalls: calls.ToolCalls[1:]}, result("3")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"Result of f: 1\nResult of g: 2[", "Result of g: 3"} {
+		if !strings.Contains(p.Text(), part) {
+			t.Errorf("%q lacks %q", p.Text(), part)
+		}
+	}
+}
+
 // Calls are plain JSON under a fallback, whatever form the model's own have, and its reasoning is read as before.
 func TestToolFallbackChangesCallsAlone(t *testing.T) {
 	own := Format{Syntax: SyntaxQwenXML, ThinkStart: "<think>", ThinkEnd: "</think>", Bare: true, Open: "[", Unknown: true}
@@ -101,5 +118,40 @@ func TestToolFallbackRefusesWhatIsNoTool(t *testing.T) {
 		if err == nil {
 			t.Errorf("%q: %q", tool, p.Text())
 		}
+	}
+}
+
+// A file's other template is for conversations with tools alone. Where it cannot be executed, tools are refused, or
+// announced by the fallback, and conversations without them are rendered.
+func TestTemplateForTools(t *testing.T) {
+	const plain = "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}"
+	other, _ := Builtin("chatml")
+	talk := Conversation{Messages: []Message{User("x")}}
+	with := talk
+	with.Tools = []json.RawMessage{[]byte(`{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}`)}
+	tmpl := mustNew(t, plain, Options{Tools: other})
+	if !tmpl.Tools() || tmpl.For(false) != tmpl || tmpl.For(true).Source() != other ||
+		tmpl.For(true).Format().Syntax != SyntaxHermes || tmpl.Format().Syntax == SyntaxHermes {
+		t.Errorf("%v, %+v, with tools %+v", tmpl.ToolsError(), tmpl.Format(), tmpl.For(true).Format())
+	}
+	broken := mustNew(t, plain, Options{Tools: "{% if %}"})
+	if err := broken.ToolsError(); !errors.Is(err, ErrSyntax) || broken.Tools() {
+		t.Errorf("a template that is malformed: %v", err)
+	}
+	fallback := mustNew(t, plain, Options{Tools: "{% if %}", ToolFallback: true})
+	for _, c := range []struct {
+		tmpl *Template
+		talk Conversation
+		want string
+	}{
+		{tmpl, talk, "[user]x"}, {broken, talk, "[user]x"}, {fallback, talk, "[user]x"}, {tmpl, with, "<tools>\n"},
+		{fallback, with, announcement},
+	} {
+		if p, err := c.tmpl.Render(t.Context(), c.talk); err != nil || !strings.Contains(p.Text(), c.want) {
+			t.Errorf("%+v: %v, %v, want %q", c.talk, p, err, c.want)
+		}
+	}
+	if alone := mustNew(t, plain, Options{}); alone.For(true) != alone {
+		t.Error("a template alone has another one")
 	}
 }

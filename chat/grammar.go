@@ -208,11 +208,16 @@ func callObject(tool, key string, args *grammar.Grammar) *grammar.Grammar {
 	return grammar.Sequence(grammar.Text(`{"name": "`+tool+`", "`+key+`": `), args, grammar.Text("}"))
 }
 
-// several is one call, or with o.Parallel more of them, with the marks around all of them.
+// several is one call, or with o.Parallel more of them, with the marks around all of them. Of models whose calls stand
+// between their own marks, some write a line's end between two and some none.
 func several(call *grammar.Grammar, open, between, end string, o *ToolGrammarOptions) *grammar.Grammar {
 	all := call
 	if o.Parallel && (open != "" || between != "" || end == "") {
-		all = grammar.Sequence(call, grammar.Repeat(grammar.Sequence(grammar.Text(between), call), 0, -1))
+		gap := grammar.Text(between)
+		if open == "" && between == "\n" {
+			gap = grammar.Repeat(gap, 0, 1)
+		}
+		all = grammar.Sequence(call, grammar.Repeat(grammar.Sequence(gap, call), 0, -1))
 	}
 	return grammar.Sequence(grammar.Text(open), all, grammar.Text(end))
 }

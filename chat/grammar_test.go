@@ -144,6 +144,11 @@ var toolTexts = []struct {
 		"<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Zürich</arg_value>\n" +
 			"<arg_key>days</arg_key>\n<arg_value>2</arg_value>\n</tool_call>\n<tool_call>now\n</tool_call>",
 		[2]string{"2", "two"}},
+	{Format{Syntax: SyntaxGLM, Bare: true}, nil,
+		"<tool_call>get_weather<arg_key>city</arg_key><arg_value>Zürich</arg_value></tool_call><tool_call>now</tool_call>",
+		[2]string{"now", "no"}},
+	{Format{Syntax: SyntaxHermes}, nil, "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>" +
+		"<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>", [2]string{"now", "no"}},
 	{Format{Syntax: SyntaxKimi}, []string{kimiCalls, kimiCall, kimiArgs, kimiCallEnd, kimiEnd},
 		"<|tool_calls_section_begin|><|tool_call_begin|>functions.now:0<|tool_call_argument_begin|>{}" +
 			"<|tool_call_end|><|tool_call_begin|>functions.get_weather:1<|tool_call_argument_begin|>" +

@@ -83,6 +83,7 @@ type Parser struct {
 	tagged   taggedReader
 	searched int // bytes of buf in which an end tag was not found
 	list     listEnd
+	wrapEnd  string // the mark that ends content which stands between marks; "": it does not
 }
 
 // NewParser returns a parser for one answer.
@@ -335,6 +336,9 @@ func (p *Parser) content() bool {
 		marks = append(marks, p.syntax.open...)
 	}
 	marks = append(marks, p.syntax.drop...)
+	if p.wrapEnd != "" {
+		marks = append(marks, p.wrapEnd)
+	}
 	if p.closed && p.trim && p.calls > 0 && p.cutIn(p.syntax.allMarks()...) {
 		p.buf = "" // a mark behind a call was cut off
 	}
@@ -352,6 +356,10 @@ func (p *Parser) content() bool {
 		return false
 	case again && (m == p.f.ThinkStart || m == p.f.ThinkEnd):
 		p.thinkMark(m)
+		return true
+	case m == p.wrapEnd:
+		p.wrapEnd = ""
+		p.edge()
 		return true
 	case slices.Contains(p.syntax.drop, m):
 		return true

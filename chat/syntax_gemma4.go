@@ -14,12 +14,14 @@ const (
 	gemmaQuote   = `<|"|>`
 	gemmaCall    = "<|tool_call>"
 	gemmaCallEnd = "<tool_call|>"
+	gemmaChannel = "<|channel>"
 )
 
 var gemma4 = syntax{
 	name:        SyntaxGemma4,
 	detect:      func(has func(string) bool, _ *Format) bool { return has(gemmaCall) },
 	thinksAgain: true,
+	first:       (*Parser).gemmaFirst,
 	marks:       []string{gemmaCall, gemmaCallEnd, gemmaQuote},
 	open:        []string{gemmaCall},
 	begin:       func(p *Parser, _ string) { p.state = (*Parser).gemmaCall },
@@ -30,6 +32,20 @@ var gemma4 = syntax{
 	call: func(_ *Format, tool string, args *grammar.Grammar, o *ToolGrammarOptions) *grammar.Grammar {
 		return grammar.Sequence(grammar.Text(o.mark(gemmaCall)+"call:"+tool), args, grammar.Text(o.mark(gemmaCallEnd)))
 	},
+}
+
+// gemmaFirst passes over marks of channels that are begun again at once, as the model does at times.
+func (p *Parser) gemmaFirst() bool {
+	found, more := p.peek(gemmaChannel + gemmaChannel)
+	switch {
+	case more:
+		return false
+	case found:
+		p.buf = p.buf[len(gemmaChannel):]
+	default:
+		p.state = (*Parser).start
+	}
+	return true
 }
 
 func (p *Parser) gemmaCall() bool { return p.wholeCalls(gemmaCallEnd, readGemmaCall) }

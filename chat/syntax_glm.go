@@ -20,7 +20,7 @@ const (
 var glm = syntax{
 	name: SyntaxGLM,
 	detect: func(has func(string) bool, f *Format) bool {
-		f.Bare = has(glmKeyEnd + glmValue)
+		f.Bare = !has(glmKeyEnd+"\n") && !has(glmKeyEnd+`\n`)
 		return has(glmKey)
 	},
 	marks: []string{toolCall, toolCallEnd, glmKey, glmKeyEnd, glmValue, glmValueEnd},

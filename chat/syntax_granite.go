@@ -7,7 +7,13 @@ import (
 // SyntaxGranite: <|tool_call|>[{"name": …, "arguments": {…}}, …].
 const SyntaxGranite Syntax = "granite"
 
-const graniteCalls = "<|tool_call|>"
+const (
+	graniteCalls = "<|tool_call|>"
+
+	// Content behind reasoning stands between these, as the template of 3.2 and 3.3 asks for.
+	graniteResponse    = "<response>"
+	graniteResponseEnd = "</response>"
+)
 
 var granite = syntax{
 	name:   SyntaxGranite,
@@ -15,7 +21,23 @@ var granite = syntax{
 	marks:  []string{graniteCalls, toolCall, toolCallEnd},
 	open:   []string{graniteCalls, toolCall},
 	close:  toolCallEnd,
+	answer: (*Parser).graniteAnswer,
 	calls: func(_ *Format, call *grammar.Grammar, o *ToolGrammarOptions) *grammar.Grammar {
 		return several(call, o.mark(graniteCalls)+"[", ", ", "]", o)
 	},
+}
+
+// graniteAnswer reads the mark in front of content.
+func (p *Parser) graniteAnswer() bool {
+	if !p.o.Inline {
+		mark, more := p.oneOf(graniteResponse)
+		if more {
+			return false
+		}
+		if mark != "" {
+			p.wrapEnd, p.trim = graniteResponseEnd, true
+		}
+	}
+	p.state = (*Parser).content
+	return true
 }

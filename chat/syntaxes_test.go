@@ -60,6 +60,11 @@ var moreAnswers = []parserCase{
 		ParserOptions{Tools: anyTools, Reasoning: true},
 		"one\n[BEGIN FINAL RESPONSE]\nHi.<tool_calls>[{\"name\": \"f\", \"arguments\": {}}]</tool_calls>",
 		"reasoning: \"Here are my reasoning steps:\\none\"\ncontent: \"Hi.\"\nstart 0: f \nargs 0: {}\nend 0:  <nil>"},
+	{"granite, reasoning and a response", Format{Syntax: SyntaxGranite, ThinkStart: "<think>", ThinkEnd: "</think>"},
+		ParserOptions{Tools: anyTools}, "<think>hm</think>\n<response>Hi, <b>.</response>\n<|tool_call|>[{\"name\": \"f\"}]",
+		"reasoning: \"hm\"\ncontent: \"Hi, <b>.\"\nstart 0: f \nargs 0: {}\nend 0:  <nil>"},
+	{"granite, another tag", Format{Syntax: SyntaxGranite}, ParserOptions{}, "<resp>a</response> <response>",
+		"content: \"<resp>a</response> <response>\""},
 	{"command", Format{Syntax: SyntaxCommand, ThinkStart: "<|START_THINKING|>", ThinkEnd: "<|END_THINKING|>"},
 		ParserOptions{Tools: anyTools}, "<|START_THINKING|>hm<|END_THINKING|><|START_ACTION|>[\n    {\"tool_call_id\": " +
 			"\"0\", \"tool_name\": \"f\", \"parameters\": {\"a\": 1}}\n]<|END_ACTION|>",
@@ -112,6 +117,11 @@ var moreAnswers = []parserCase{
 	{"solar", Format{Syntax: SyntaxSolar, ThinkStart: "<|think|>", ThinkEnd: "<|end|>"}, ParserOptions{Tools: anyTools},
 		"<|think|>hm<|end|><|begin|>assistant<|tool_calls|><|tool_call:begin|>a1<|tool_call:name|>f<|tool_call:args|>{}" +
 			"<|tool_call:end|><|calls|>", "reasoning: \"hm\"\nstart 0: f a1\nargs 0: {}\nend 0:  <nil>"},
+	{"gemma 4, a channel that is begun again",
+		Format{Syntax: SyntaxGemma4, ThinkStart: "<|channel>thought", ThinkEnd: "<channel|>"}, ParserOptions{},
+		"<|channel><|channel><|channel>thought\nhm<channel|>Hi.", "reasoning: \"hm\"\ncontent: \"Hi.\""},
+	{"gemma 4, another channel", Format{Syntax: SyntaxGemma4, ThinkStart: "<|channel>thought", ThinkEnd: "<channel|>"},
+		ParserOptions{}, "<|channel>x", "content: \"<|channel>x\""},
 	{"gemma 4, reasoning again", Format{Syntax: SyntaxGemma4, ThinkStart: "<|channel>thought", ThinkEnd: "<channel|>"},
 		ParserOptions{}, "<|channel>thought<channel|>Hi.<|channel>thought\nso<channel|><channel|>",
 		"content: \"Hi.\"\nreasoning: \"so\""},

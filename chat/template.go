@@ -55,6 +55,10 @@ type Options struct {
 	Format    *Format          // how answers are written; nil: found by the template's text
 	Arguments ArgumentForm
 
+	// Tools is the source of another template, for conversations with tools; "": there is none. Files of some models have
+	// it beside the template (tokenizer.chat_template.tool_use).
+	Tools string
+
 	// ToolFallback: where the template offers no tools, they are announced in the system message, with calls in plain
 	// JSON.
 	ToolFallback bool
@@ -75,7 +79,21 @@ type Template struct {
 	toolsHandled bool
 	fallback     bool
 	gaps         gaps
+	thoughts     thoughtsForm
+	responses    bool // results of calls stand beside them, as tool_responses
+	ids          callIDs
+	withTools    *Template // for conversations with tools; nil: this one
+	withToolsErr error     // why it cannot be executed
 }
+
+// thoughtsForm says how a template gets the reasoning of an assistant's message.
+type thoughtsForm uint8
+
+const (
+	thoughtsContent thoughtsForm = iota // as reasoning_content
+	thoughtsNamed                       // under another name
+	thoughtsPart                        // as a part of the content, of the type thinking
+)
 
 // gaps are what a template uses though a conversation need not have it, found by probing. Each is filled in.
 type gaps struct {
@@ -99,10 +117,24 @@ func New(source string, o Options) (*Template, error) {
 		t.format = DetectFormat(source)
 	}
 	t.probe()
+	if o.Tools != "" {
+		other := o
+		other.Tools = ""
+		t.withTools, t.withToolsErr = New(o.Tools, other)
+	}
 	if o.ToolFallback {
 		t.fallBack()
 	}
 	return t, nil
+}
+
+// For is the template of conversations with tools, or of those without: t itself, but for a file's other template
+// (Options.Tools).
+func (t *Template) For(tools bool) *Template {
+	if tools && t.withTools != nil {
+		return t.withTools
+	}
+	return t
 }
 
 // Source returns the template's source.
@@ -118,8 +150,12 @@ func (t *Template) SystemRole() bool { return t.systemRole }
 // Tools says whether tools can be offered; see [Template.ToolsError].
 func (t *Template) Tools() bool { return t.ToolsError() == nil }
 
-// Render renders a conversation. Errors wrap one of the sentinel errors, or that of ctx if it ended first.
+// Render renders a conversation, with the template that is for it. Errors wrap one of the sentinel errors, or that of
+// ctx if it ended first.
 func (t *Template) Render(ctx context.Context, c Conversation) (*Prompt, error) {
+	if other := t.For(len(c.Tools) > 0); other != t {
+		return other.Render(ctx, c)
+	}
 	if t.fallback {
 		var err error
 		if c, err = t.announced(c); err != nil {
@@ -142,13 +178,9 @@ func (t *Template) render(
 	}
 	vars := &jinja.Dict{}
 	set := func(key string, v jinja.Value) { vars.Set(jinja.NewText(key, FromTemplate), v) }
-	messages := &jinja.List{}
-	for i := range c.Messages {
-		v, err := t.messageValue(&c.Messages[i], textArgs, typed)
-		if err != nil {
-			return jinja.Text{}, fmt.Errorf("message %d: %w", i, err)
-		}
-		messages.Items = append(messages.Items, v)
+	messages, err := t.messageValues(c.Messages, textArgs, typed)
+	if err != nil {
+		return jinja.Text{}, err
 	}
 	for k, v := range c.Extra {
 		x, err := value(v, FromMessage, 0)
@@ -157,7 +189,7 @@ func (t *Template) render(
 		}
 		set(k, x)
 	}
-	set("messages", messages)
+	set("messages", &jinja.List{Items: messages})
 	tools := &jinja.List{}
 	switch {
 	case len(c.Tools) > 0:
@@ -166,9 +198,7 @@ func (t *Template) render(
 			if err != nil {
 				return jinja.Text{}, fmt.Errorf("tool %d: %w", i, err)
 			}
-			if t.gaps.details {
-				describe(v)
-			}
+			describe(v, t.gaps.details)
 			tools.Items = append(tools.Items, v)
 		}
 		set("tools", tools)
@@ -201,8 +231,8 @@ func (t *Template) setFunctions(
 	set("datetime", jinja.NewText(clock().UTC().Format("Jan 02 2006 15:04:05 GMT"), FromTemplate))
 }
 
-// describe fills in what a tool need not say of itself.
-func describe(tool jinja.Value) {
+// describe fills in what a tool need not say of itself where it says null, and with all also where it says nothing.
+func describe(tool jinja.Value, all bool) {
 	d, _ := tool.(*jinja.Dict)
 	if d == nil {
 		return
@@ -212,16 +242,21 @@ func describe(tool jinja.Value) {
 			return
 		}
 	}
-	add := func(key string, v jinja.Value) {
-		if _, ok := d.Get(key); !ok {
+	add := func(d *jinja.Dict, key string, v jinja.Value) {
+		old, ok := d.Get(key)
+		if _, null := old.(jinja.None); null || !ok && all {
 			d.Set(jinja.NewText(key, FromTemplate), v)
 		}
 	}
-	parameters := &jinja.Dict{}
-	parameters.Set(jinja.NewText("type", FromTemplate), jinja.NewText("object", FromTemplate))
-	parameters.Set(jinja.NewText("properties", FromTemplate), &jinja.Dict{})
-	add("description", jinja.NewText("", FromTemplate))
-	add("parameters", parameters)
+	empty := &jinja.Dict{}
+	empty.Set(jinja.NewText("type", FromTemplate), jinja.NewText("object", FromTemplate))
+	empty.Set(jinja.NewText("properties", FromTemplate), &jinja.Dict{})
+	add(d, "description", jinja.NewText("", FromTemplate))
+	add(d, "parameters", empty)
+	parameters, _ := d.Get("parameters")
+	if p, ok := parameters.(*jinja.Dict); ok {
+		add(p, "properties", &jinja.Dict{})
+	}
 }
 
 // Bounds of one probe, which has at most two short messages.
@@ -264,6 +299,13 @@ func (t *Template) probe() {
 		t.gaps.details = true
 	}
 
+	text := func(c Conversation) string {
+		text, _ := t.render(context.Background(), &c, false, t.typed, Limits{Steps: probeSteps, Bytes: probeBytes})
+		return text.String()
+	}
+	t.probeThoughts(text)
+	t.probeResponses(text)
+
 	switch t.o.Arguments {
 	case ArgumentsText:
 		t.textArgs = true
@@ -275,6 +317,28 @@ func (t *Template) probe() {
 			t.textArgs, _ = has(call, true, t.typed)
 		}
 	}
+	t.probeIDs(func(c Conversation) bool {
+		_, err := has(c, t.textArgs, t.typed)
+		return err != nil
+	})
+}
+
+// probeThoughts finds out how a template that does not know reasoning_content has reasoning. text is what it renders.
+func (t *Template) probeThoughts(text func(Conversation) string) {
+	if strings.Contains(t.source, "reasoning_content") {
+		return
+	}
+	const thought, answer = "qzprobe8", "qzprobe9"
+	c := Conversation{Messages: []Message{{Role: "user", Content: "a"},
+		{Role: "assistant", Content: answer, Reasoning: thought}}}
+	for _, t.thoughts = range []thoughtsForm{thoughtsNamed, thoughtsPart} {
+		got := text(c)
+		printed := strings.Contains(got, `'type'`) || strings.Contains(got, `"type"`) // the list of parts, as it is
+		if strings.Contains(got, thought) && strings.Contains(got, answer) && !printed {
+			return
+		}
+	}
+	t.thoughts = thoughtsContent
 }
 
 // MergeSystem returns messages without those of the role system: their text

@@ -69,6 +69,23 @@ func TestBuiltins(t *testing.T) {
 	}
 }
 
+// Every message of the system is in the prompt, also where there are several.
+func TestBuiltinsKeepAllSystemMessages(t *testing.T) {
+	for _, name := range BuiltinNames() {
+		tmpl := builtin(t, name, Options{})
+		messages := []Message{System("qz one"), System("qz two"), User("a")}
+		if !tmpl.SystemRole() {
+			messages = MergeSystem(messages)
+		}
+		p, err := tmpl.Render(t.Context(), Conversation{Messages: messages})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		} else if text := p.Text(); !strings.Contains(text, "qz one") || !strings.Contains(text, "qz two") {
+			t.Errorf("%s: %q", name, text)
+		}
+	}
+}
+
 func TestDetectFormat(t *testing.T) {
 	for name, want := range map[string]Syntax{
 		"chatml": SyntaxHermes, "llama3": SyntaxLlama3, "mistral": SyntaxMistral,
@@ -101,7 +118,8 @@ func TestDetectFormat(t *testing.T) {
 			Syntax: SyntaxQwenXML, ThinkStart: "<seed:think>", ThinkEnd: "</seed:think>", Bare: true, Open: "<seed:tool_call>"},
 		"GLM-4.7-Flash": {
 			Syntax: SyntaxGLM, ThinkStart: "<think>", ThinkEnd: "</think>", Bare: true},
-		"moonshotai-Kimi-K2": {Syntax: SyntaxKimi},
+		"poolside-Laguna-S-2.1": {Syntax: SyntaxGLM, ThinkStart: "<think>", ThinkEnd: "</think>", Bare: true},
+		"moonshotai-Kimi-K2":    {Syntax: SyntaxKimi},
 		"google-gemma-4-31B-it-interleaved": {
 			Syntax: SyntaxGemma4, ThinkStart: "<|channel>thought", ThinkEnd: "<channel|>"},
 		"LFM2-8B-A1B":     {Syntax: SyntaxLFM2},
@@ -317,15 +335,44 @@ func TestJSONDepth(t *testing.T) {
 	}
 }
 
+// An integer of more than 64 bits, such as the bound of a uint64 in a schema, is written as it is, not computed with.
+func TestIntegersOfMoreThan64Bits(t *testing.T) {
+	const n = "18446744073709551615"
+	tool := []byte(`{"type":"function","function":{"name":"f","parameters":{"maximum":-` + n + `}}}`)
+	talk := Conversation{Messages: []Message{User("x")}, Tools: []json.RawMessage{tool},
+		Extra: map[string]any{"n": json.RawMessage(n)}}
+	for source, want := range map[string]string{
+		"{{ n }} {{ [n] }} {{ n | tojson }}":                              n + " [" + n + "] " + n,
+		"{{ n is integer }} {{ n is number }} {{ n is string }}":          "True True False",
+		"{{ n == n }} {{ 'a' if n }}":                                     "True a",
+		"{{ tools[0].function.parameters | tojson }}{{ tools | length }}": `{"maximum": -` + n + `}1`,
+		"{{ n + 1 }}": "", "{{ n < 1 }}": "",
+	} {
+		p, err := mustNew(t, source, Options{}).Render(t.Context(), talk)
+		if (err != nil) != (want == "") || err == nil && p.Text() != want {
+			t.Errorf("%s: %v, %v, want %q", source, p, err, want)
+		}
+	}
+	for digits, good := range map[int]bool{maxDigits: true, maxDigits + 1: false} {
+		if _, err := jsonValue([]byte(strings.Repeat("9", digits)), FromMessage); (err == nil) != good {
+			t.Errorf("%d digits: %v", digits, err)
+		}
+	}
+}
+
 // TestTemplatesRenderWithWhatAConversationLacks: a template that iterates over tools gets an empty list where there
 // are none, FireFunction its variables, and one that prints a tool's description or parameters gets those that a tool
-// leaves out. What a template does not need is not given to it.
+// leaves out or has as null. What a template does not need is not given to it.
 func TestTemplatesRenderWithWhatAConversationLacks(t *testing.T) {
 	const loop = "{% for t in tools %}{{ t.function.name + t.function.description }}{{ " +
 		"t.function.parameters.properties | tojson }}{% endfor %}"
 	const guarded = "{% if tools is none %}none{% endif %}{% for t in tools or [] %}{{ t | tojson }}{% endfor %}"
 	const message = "{{ messages[0].content }}"
 	tool := []json.RawMessage{[]byte(`{"type":"function","function":{"name":"f"}}`)}
+	null := []json.RawMessage{[]byte(`{"type":"function","function":{"name":"f","description":null,"parameters":null}}`)}
+	object := []json.RawMessage{[]byte(`{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}`)}
+	const defined = "{% for t in tools or [] %}{% if t.function.description is defined %}" +
+		"{{ 'D' + t.function.description }}{% endif %}{{ t.function.name }}{% endfor %}"
 	for _, x := range []struct {
 		template string
 		tools    []json.RawMessage
@@ -333,6 +380,10 @@ func TestTemplatesRenderWithWhatAConversationLacks(t *testing.T) {
 	}{
 		{loop + message, nil, "x"},
 		{loop + message, tool, "f{}x"},
+		{loop + message, null, "f{}x"},
+		{loop + message, object, "f{}x"},
+		{defined + message, tool, "fx"},
+		{defined + message, null, "Dfx"},
 		{guarded + message, nil, "nonex"},
 		{guarded + message, tool, `{"type": "function", "function": {"name": "f"}}x`},
 		{"{{ 'S' + functions }} {{ 'on ' + datetime }} " + message, nil, "S on Jul 26 2026 12:00:00 GMT x"},

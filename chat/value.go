@@ -19,7 +19,7 @@ var knownRoles = []string{"system", "developer", "user", "assistant", "tool", "f
 
 // messageValue is the message as the template sees it. Fields that are not
 // set are not there, but content always is.
-func (t *Template) messageValue(m *Message, textArguments, typedContent bool) (jinja.Value, error) {
+func (t *Template) messageValue(m *Message, textArguments, typedContent bool) (*jinja.Dict, error) {
 	origin := FromMessage
 	if m.Role == "assistant" || m.Role == "model" {
 		origin = FromAssistant
@@ -34,19 +34,19 @@ func (t *Template) messageValue(m *Message, textArguments, typedContent bool) (j
 	}
 	set("content", text(m.Content))
 	if typedContent {
-		part := &jinja.Dict{}
-		part.Set(jinja.NewText("type", FromTemplate), jinja.NewText("text", FromTemplate))
-		part.Set(jinja.NewText("text", FromTemplate), text(m.Content))
-		set("content", &jinja.List{Items: []jinja.Value{part}})
+		set("content", &jinja.List{Items: []jinja.Value{contentPart("text", text(m.Content))}})
 	}
 	if m.Reasoning != "" {
-		set("reasoning_content", text(m.Reasoning))
+		t.setReasoning(m, set, text)
 	}
 	if len(m.ToolCalls) > 0 {
 		var calls []jinja.Value
 		for i, c := range m.ToolCalls {
 			f, call := &jinja.Dict{}, &jinja.Dict{}
 			f.Set(jinja.NewText("name", FromTemplate), text(c.Name))
+			if raw := strings.TrimSpace(c.Arguments); raw == "" || raw == "null" { // of a function without any
+				c.Arguments = "{}"
+			}
 			arguments := text(c.Arguments)
 			if !textArguments && json.Valid([]byte(c.Arguments)) { // a model's own may be broken: they stay as they are
 				var err error
@@ -71,6 +71,39 @@ func (t *Template) messageValue(m *Message, textArguments, typedContent bool) (j
 		set("tool_call_id", text(m.ToolCallID))
 	}
 	return d, nil
+}
+
+// contentPart is a part of a message's content, whose text has the name of its type.
+func contentPart(kind string, text jinja.Value) *jinja.Dict {
+	part := &jinja.Dict{}
+	part.Set(jinja.NewText("type", FromTemplate), jinja.NewText(kind, FromTemplate))
+	part.Set(jinja.NewText(kind, FromTemplate), text)
+	return part
+}
+
+// thoughtNames are the other names of reasoning_content in templates, such as those of gpt-oss.
+var thoughtNames = []string{"thinking", "reasoning"}
+
+// setReasoning gives the template an assistant's reasoning.
+func (t *Template) setReasoning(m *Message, set func(string, jinja.Value), text func(string) jinja.Value) {
+	set("reasoning_content", text(m.Reasoning))
+	switch t.thoughts {
+	case thoughtsNamed:
+		thought := m.Reasoning
+		if t.format.Syntax == SyntaxHarmony && len(m.ToolCalls) > 0 && m.Content != "" { // its template refuses both
+			thought += "\n\n" + m.Content
+			set("content", text(""))
+		}
+		for _, name := range thoughtNames {
+			set(name, text(thought))
+		}
+	case thoughtsPart:
+		parts := []jinja.Value{contentPart("thinking", text(m.Reasoning))}
+		if m.Content != "" {
+			parts = append(parts, contentPart("text", text(m.Content)))
+		}
+		set("content", &jinja.List{Items: parts})
+	}
 }
 
 // value converts a value of Conversation.Extra.
@@ -119,12 +152,18 @@ func value(v any, origin jinja.Origin, depth int) (jinja.Value, error) {
 	return nil, fmt.Errorf("a value of type %T", v)
 }
 
+// maxDigits bounds the characters of an integer.
+const maxDigits = 1000
+
 func number(n json.Number) (jinja.Value, error) {
 	if i, err := n.Int64(); err == nil {
 		return i, nil
 	}
 	if !strings.ContainsAny(n.String(), ".eE") {
-		return nil, fmt.Errorf("the number %s has more than 64 bits", n)
+		if len(n) > maxDigits {
+			return nil, fmt.Errorf("a number of %d digits, at most %d", len(n), maxDigits)
+		}
+		return jinja.Whole(n), nil
 	}
 	return n.Float64()
 }

@@ -250,7 +250,9 @@ func llamaSource(t testing.TB, class string) (*source, map[string]any) {
 		"model":         map[string]any{"type": "BPE", "vocab": vocab, "merges": []any{[]string{"Ġ", "a"}}},
 	})
 	s.file("tokenizer_config.json", map[string]any{
-		"eos_token": map[string]string{"content": "<end>"}, "chat_template": "{{ messages }}"})
+		"eos_token": map[string]string{"content": "<end>"}, "chat_template": []any{
+			map[string]string{"name": "default", "template": "{{ messages }}"},
+			map[string]string{"name": "tool_use", "template": "{{ tools }}"}}})
 	return s, config
 }
 
@@ -280,7 +282,8 @@ func TestLlama(t *testing.T) {
 		"llama.rope.freq_base": float32(5000), "llama.rope.dimension_count": uint32(4), "llama.context_length": uint32(32),
 		"llama.feed_forward_length": uint32(6), "llama.block_count": uint32(1),
 		"tokenizer.ggml.eos_token_id": uint32(257), "tokenizer.ggml.eot_token_id": uint32(258),
-		"tokenizer.chat_template": "{{ messages }}", "tokenizer.ggml.pre": "gpt-2", "general.file_type": uint32(0)} {
+		"tokenizer.chat_template": "{{ messages }}", "tokenizer.chat_template.tool_use": "{{ tools }}",
+		"tokenizer.ggml.pre": "gpt-2", "general.file_type": uint32(0)} {
 		if got, _ := f.Value(key); got != want {
 			t.Errorf("%s = %v, want %v", key, got, want)
 		}
@@ -634,20 +637,22 @@ func TestAddedTokensOverOthers(t *testing.T) {
 	}
 }
 
-// Of several chat templates the one named default is taken, wherever it stands; a file of its own counts more.
+// Of several chat templates the one named default is taken, wherever it stands, and tool_use for conversations with
+// tools; a file of its own counts more.
 func TestTheDefaultTemplateIsTaken(t *testing.T) {
 	named := func(name, text string) map[string]string { return map[string]string{"name": name, "template": text} }
 	for _, c := range []struct {
-		list any
-		file string
-		want string
+		list  any
+		file  string
+		want  string
+		tools string
 	}{
-		{"one", "", "one"},
-		{[]any{named("default", "one"), named("tool_use", "two")}, "", "one"},
-		{[]any{named("tool_use", "two"), named("default", "one"), named("rag", "three")}, "", "one"},
-		{[]any{named("tool_use", "two")}, "", ""},
-		{[]any{named("default", "one")}, "file", "file"},
-		{nil, "file", "file"},
+		{"one", "", "one", ""},
+		{[]any{named("default", "one"), named("tool_use", "two")}, "", "one", "two"},
+		{[]any{named("tool_use", "two"), named("default", "one"), named("rag", "three")}, "", "one", "two"},
+		{[]any{named("tool_use", "two")}, "", "", "two"},
+		{[]any{named("default", "one")}, "file", "file", ""},
+		{nil, "file", "file", ""},
 	} {
 		s := &source{t: t, dir: t.TempDir()}
 		s.file("tokenizer_config.json", map[string]any{"chat_template": c.list})
@@ -655,8 +660,8 @@ func TestTheDefaultTemplateIsTaken(t *testing.T) {
 			s.file("chat_template.jinja", c.file)
 		}
 		got, err := readSettings(s.dir)
-		if err != nil || got.template != c.want {
-			t.Errorf("%v, %q: %q, want %q: %v", c.list, c.file, got.template, c.want, err)
+		if err != nil || got.template != c.want || got.tools != c.tools {
+			t.Errorf("%v, %q: %q and %q, want %q and %q: %v", c.list, c.file, got.template, got.tools, c.want, c.tools, err)
 		}
 	}
 }

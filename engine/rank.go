@@ -14,8 +14,8 @@ func (m *Model) Ranks() bool {
 }
 
 // RankTokens are the token ids of a query with a document, as the model was trained to take them: the file's template
-// "rerank" with both put in, where marks are parsed and none added, or else both encoded by themselves, where marks are
-// text, with those around and between them that the vocabulary asks for.
+// "rerank" with both put in, or else both encoded by themselves, with the marks around and between them that the
+// vocabulary asks for. Control tokens that query and document spell are text.
 func (m *Model) RankTokens(query, document string) ([]int32, error) {
 	if !m.Ranks() {
 		return nil, fmt.Errorf("%w: no classification head, or no tokenizer", ErrUsage)
@@ -24,8 +24,22 @@ func (m *Model) RankTokens(query, document string) ([]int32, error) {
 	if !ok {
 		return m.tokenizer.EncodePair(query, document, bpe.PairOptions{}), nil
 	}
-	text := strings.NewReplacer("{query}", query, "{document}", document).Replace(template)
-	return m.tokenizer.Encode(text, bpe.EncodeOptions{ParseSpecial: true}), nil
+	return m.tokenizer.EncodeParts(rankParts(template, query, document), false), nil
+}
+
+// rankParts is a template "rerank" with a query and a document put in.
+func rankParts(template, query, document string) (parts []bpe.Part) {
+	for template != "" {
+		end, place, text := len(template), "", ""
+		for _, x := range [...]struct{ place, text string }{{"{query}", query}, {"{document}", document}} {
+			if i := strings.Index(template, x.place); i >= 0 && i < end {
+				end, place, text = i, x.place, x.text
+			}
+		}
+		parts = append(parts, bpe.Part{Text: template[:end], ParseSpecial: true}, bpe.Part{Text: text})
+		template = template[end+len(place):]
+	}
+	return parts
 }
 
 // Rank judges documents by a query: an [Embedding] for each, whose Data are the outputs of the classification head,

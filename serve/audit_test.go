@@ -148,7 +148,7 @@ func TestDeveloperRole(t *testing.T) {
 		got, "<|im_start|>system\nGo<|im_end|>") {
 		t.Errorf("%q", got)
 	}
-	s = newTester(t, with(t, func(o *spec.Options) { o.Template += "{# a developer comes first #}" }))
+	s = newTester(t, with(t, func(o *spec.Options) { o.Template += "{# the role 'developer' comes first #}" }))
 	if got := decode(t, s.post("/apply-template", body, 200)).get(t, "prompt").(string); !strings.HasPrefix(
 		got, "<|im_start|>developer\nGo<|im_end|>") {
 		t.Errorf("a template that knows developers: %q", got)

@@ -42,7 +42,7 @@ func (m *machine) arith(op string, x, y Value) Value {
 		if y, ok := y.(*List); ok && op == "+" && x.tuple == y.tuple {
 			m.spend((len(x.Items) + len(y.Items)) * valueBytes)
 			m.step((len(x.Items) + len(y.Items)) / stepChars)
-			return &List{Items: slices.Concat(x.Items, y.Items), tuple: x.tuple}
+			return &List{Items: slices.Concat(x.Items, y.Items), tuple: x.tuple, own: true}
 		}
 		if yInt && op == "*" {
 			return m.repeat(x, yi)
@@ -80,6 +80,11 @@ func (m *machine) repeat(v Value, n int64) Value {
 	case *List:
 		size = len(v.Items) * valueBytes
 	}
+	if l, ok := v.(*List); ok && size == 0 {
+		empty := m.list(nil)
+		empty.tuple = l.tuple
+		return empty
+	}
 	if size == 0 {
 		return v
 	}
@@ -96,7 +101,7 @@ func (m *machine) repeat(v Value, n int64) Value {
 	for range n {
 		items = append(items, l.Items...)
 	}
-	return &List{Items: items, tuple: l.tuple}
+	return &List{Items: items, tuple: l.tuple, own: true}
 }
 
 func (m *machine) integers(op string, x, y int64) Value {

@@ -56,6 +56,8 @@ func (m *machine) json(b *builder, v Value, st *jsonStyle, depth int) {
 		b.lit(strconv.FormatBool(v))
 	case int64:
 		b.lit(strconv.FormatInt(v, 10))
+	case Whole:
+		b.lit(string(v))
 	case float64:
 		switch s := formatFloat(v); s {
 		case "inf":

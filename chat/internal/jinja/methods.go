@@ -261,7 +261,7 @@ func (m *machine) texts(parts []Text) *List {
 	for i, t := range parts {
 		items[i] = t
 	}
-	return &List{Items: items}
+	return &List{Items: items, own: true}
 }
 
 func upperRune(r rune) string {

@@ -47,7 +47,7 @@ var testTable = map[string]testFunc{
 		return ok && m.tests[t.s] != nil
 	},
 	"float":   typeTest[float64],
-	"integer": typeTest[int64],
+	"integer": func(m *machine, v Value, a args) bool { return typeTest[int64](m, v, a) || typeTest[Whole](m, v, a) },
 	"iterable": func(_ *machine, v Value, _ args) bool {
 		switch v.(type) {
 		case undefined, Text, *List, *Dict, *view, *generator, *loop:
@@ -64,7 +64,8 @@ var testTable = map[string]testFunc{
 	"none": typeTest[None],
 	"number": func(_ *machine, v Value, _ args) bool {
 		_, _, _, ok := number(v)
-		return ok
+		_, whole := v.(Whole)
+		return ok || whole
 	},
 	"sameas": func(m *machine, v Value, a args) bool {
 		other := m.bind("sameas", a, "other")[0]

@@ -9,8 +9,11 @@ import (
 
 // Value is what a template computes with: None, bool, int64, float64, [Text],
 // *[List], *[Dict] and, inside the interpreter, undefined values, namespaces,
-// generators, loops and functions.
+// generators, loops and functions. A [Whole] can be written.
 type Value any
+
+// Whole is an integer of more than 64 bits, in decimal digits. A template can write it, and not compute with it.
+type Whole string
 
 // None is Python's None, JSON's null.
 type None struct{}
@@ -177,7 +180,7 @@ func typeName(v Value) string {
 		return "Undefined"
 	case bool:
 		return "bool"
-	case int64:
+	case int64, Whole:
 		return "int"
 	case float64:
 		return "float"
@@ -268,6 +271,8 @@ func (m *machine) repr(b *builder, v Value, depth int) {
 		}
 	case int64:
 		b.lit(strconv.FormatInt(v, 10))
+	case Whole:
+		b.lit(string(v))
 	case float64:
 		b.lit(formatFloat(v))
 	case Text:
