@@ -660,8 +660,9 @@ func TestTheDefaultTemplateIsTaken(t *testing.T) {
 			s.file("chat_template.jinja", c.file)
 		}
 		got, err := readSettings(s.dir)
-		if err != nil || got.template != c.want || got.tools != c.tools {
-			t.Errorf("%v, %q: %q and %q, want %q and %q: %v", c.list, c.file, got.template, got.tools, c.want, c.tools, err)
+		if err != nil || got.template != c.want || got.named["tool_use"] != c.tools {
+			t.Errorf("%v, %q: %q and %q, want %q and %q: %v", c.list, c.file, got.template, got.named["tool_use"], c.want,
+				c.tools, err)
 		}
 	}
 }
