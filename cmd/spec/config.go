@@ -164,7 +164,7 @@ func fromFile(flags []flag, all *given, file *ini.File) error {
 			continue
 		}
 		if err := f.setText(e.Value); err != nil {
-			return usagef("%v", file.Errorf(e.Line, "%s = %s: %v", e.Key, shown(e.Value), err))
+			return usagef("%v", file.Errorf(e.Line, "%s = %s: %v", e.Key, f.shown(e.Value), err))
 		}
 		all.add(&f, e.Value, fmt.Sprintf("%s, line %d", file.Name, e.Line))
 	}

@@ -31,7 +31,7 @@ func fromEnvironment(flags []flag, all *given, env func(string) string) error {
 				continue
 			}
 			if err := f.setText(value); err != nil {
-				return usagef("environment variable %s=%s: %v", name, shown(value), err)
+				return usagef("environment variable %s=%s: %v", name, f.shown(value), err)
 			}
 			all.add(&f, value, "environment variable "+name)
 			break
