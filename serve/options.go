@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/specgo/spec"
@@ -190,6 +191,9 @@ func checkKeys(keys []Key) error {
 	for _, k := range keys {
 		if k.Secret == "" {
 			return fmt.Errorf("%w: an empty key", ErrOptions)
+		}
+		if strings.TrimSpace(k.Secret) != k.Secret || strings.ContainsAny(k.Secret, "\r\n\x00") {
+			return fmt.Errorf("%w: a key with blanks around it or a line end, which no request can show", ErrOptions)
 		}
 		if k.Weight < 0 || k.Weight > MaxWeight {
 			return fmt.Errorf("%w: the weight %d of a key is not between 1 and %d", ErrOptions, k.Weight, MaxWeight)

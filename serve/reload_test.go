@@ -42,7 +42,8 @@ func TestReload(t *testing.T) {
 		models []Entry
 	}{
 		"no keys": {nil, []Entry{kept}}, "no models": {keys, nil}, "two models": {keys, []Entry{kept, kept}},
-		"an empty key": {[]Key{{}}, []Entry{kept}},
+		"an empty key":  {[]Key{{}}, []Entry{kept}},
+		"blanks around": {[]Key{{Secret: "a\n"}}, []Entry{kept}}, "a line end": {[]Key{{Secret: "a\nb"}}, []Entry{kept}},
 	} {
 		if err := s.Reload(c.keys, c.models); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, want %q", err, says)

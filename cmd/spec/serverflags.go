@@ -22,7 +22,7 @@ func (s *network) rows() []flag {
 		intFlag("--port", &s.port, 0, 65535, "port to listen on; 0: a free one").or("8080").env("LLAMA_ARG_PORT"),
 		valueFlag("--api-key", "KEY[,KEY...]", "keys, one of which every request must have", func(v string) error {
 			for k := range strings.SplitSeq(v, ",") {
-				if k == "" {
+				if k = strings.TrimSpace(k); k == "" { // a request cannot show blanks around it
 					return errors.New("an empty key")
 				}
 				s.keys = append(s.keys, serve.Key{Secret: k})
