@@ -166,8 +166,8 @@ func (c *Client) request(ctx context.Context, method string, parts ...string) (*
 		return nil, err
 	}
 	req.Header.Set("User-Agent", "spec")
-	if c.Token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.Token)
+	if token := strings.TrimSpace(c.Token); token != "" { // what comes from a file may end with its line
+		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	return req, nil
 }

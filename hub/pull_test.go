@@ -838,3 +838,15 @@ func TestFindDownloadsOnlyWhenTold(t *testing.T) {
 		t.Errorf("%q, %v, %d requests more", got, err, asked()-before)
 	}
 }
+
+// A token with the end of a line, as it comes from a file or a Secret, is the token without.
+func TestTokenWithALineEnd(t *testing.T) {
+	h, c := newHub(t)
+	c.Token = "secret\r\n"
+	if _, err := c.Pull(t.Context(), reference); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.requests[0].Header.Get("Authorization"); got != "Bearer secret" {
+		t.Errorf("%q", got)
+	}
+}
