@@ -347,7 +347,8 @@ func TestStall(t *testing.T) {
 		<-r.Context().Done()
 		return true
 	}
-	if _, err := c.Pull(t.Context(), reference); err == nil || !strings.Contains(err.Error(), "attempts") {
+	if _, err := c.Pull(t.Context(), reference); err == nil || errors.Is(err, context.Canceled) ||
+		!strings.Contains(err.Error(), "after 5 attempts, ") || !strings.Contains(err.Error(), ": no byte came for 20ms") {
 		t.Errorf("%v after %d calls", err, calls)
 	}
 	c.Stall = 0
