@@ -236,14 +236,18 @@ func downloading(name string) bool {
 	return filelock.Locked(f)
 }
 
-// install puts a blob into a snapshot under a file's name, and makes that commit the branch main's.
+// snapshot is where a commit has a file.
+func (c Cache) snapshot(r Reference, commit, file string) string {
+	return filepath.Join(c.Dir, r.folder(), "snapshots", commit, filepath.FromSlash(file))
+}
+
+// install puts a blob into a snapshot under a file's name.
 func (c Cache) install(r Reference, commit, file, tag string) (string, error) {
-	root := filepath.Join(c.Dir, r.folder())
-	to := filepath.Join(root, "snapshots", commit, filepath.FromSlash(file))
+	to := c.snapshot(r, commit, file)
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return "", err
 	}
-	blob := filepath.Join(root, "blobs", tag)
+	blob := filepath.Join(c.Dir, r.folder(), "blobs", tag)
 	link, err := filepath.Rel(filepath.Dir(to), blob)
 	if err != nil {
 		return "", err

@@ -851,3 +851,34 @@ func TestTokenWithALineEnd(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// Where there are no links, and the cache has the content itself under the file's name, it is not fetched again: nor
+// are the first parts of a split model whose download goes on.
+func TestWhatWasMovedIsNotFetchedAgain(t *testing.T) {
+	h, c := newHub(t)
+	paths, err := c.Pull(t.Context(), reference)
+	if err != nil {
+		t.Fatal(err)
+	}
+	blob, err := filepath.EvalSymlinks(paths[0])
+	if err == nil {
+		err = os.Remove(paths[0])
+	}
+	if err == nil {
+		err = os.Rename(blob, paths[0])
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.requests = nil
+	again, err := c.Pull(t.Context(), reference)
+	if err != nil || !slices.Equal(again, paths) {
+		t.Fatalf("%q, %v", again, err)
+	}
+	check(t, c, again, h.files["m-Q4_K_M.gguf"])
+	for _, r := range h.requests {
+		if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/resolve/") {
+			t.Error("the file was fetched")
+		}
+	}
+}
