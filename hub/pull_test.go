@@ -882,3 +882,40 @@ func TestWhatWasMovedIsNotFetchedAgain(t *testing.T) {
 		}
 	}
 }
+
+// The name of a part of a split model stands for all of it, where it is removed as where it is pulled.
+func TestRemoveTakesAllParts(t *testing.T) {
+	h, c := newHub(t)
+	h.files = map[string][]byte{"b-F16-00001-of-00002.gguf": content(2, 300), "b-F16-00002-of-00002.gguf": content(3, 5),
+		"b-F32-00001-of-00002.gguf": content(4, 9), "b-F32-00002-of-00002.gguf": content(5, 9)}
+	for _, file := range []string{"F16", "F32"} {
+		if _, err := c.Pull(t.Context(), Reference{"owner", "name", file}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	removed, err := c.Cache.Remove(Reference{"owner", "name", "b-F16-00001-of-00002.gguf"})
+	left, e := c.Cache.List()
+	if err != nil || e != nil || len(removed) != 2 || len(left) != 2 || !strings.HasPrefix(left[0].File, "b-F32") {
+		t.Errorf("removed %+v, %v; left %+v, %v", removed, err, left, e)
+	}
+}
+
+// Models of one repository may be pulled at once, also by processes with the same number in containers of their own.
+func TestPullsAtOnceSayWhichCommitIsMain(t *testing.T) {
+	c := Cache{t.TempDir()}
+	failed := make(chan error, 2)
+	for range cap(failed) {
+		go func() {
+			var err error
+			for range 40 {
+				err = errors.Join(err, c.setMain(reference, commitA))
+			}
+			failed <- err
+		}()
+	}
+	for range cap(failed) {
+		if err := <-failed; err != nil {
+			t.Fatal(err)
+		}
+	}
+}
