@@ -101,7 +101,8 @@ func Size(file string) (int64, time.Time, error) {
 	return f.Size(), info.ModTime(), nil
 }
 
-// List is the models of the folder, by name. Of a split model it is the first part.
+// List is the models of the folder, by name. Of a split model it is the first part. Hidden files are none: systems put
+// some of their own beside others' on disks that know no attributes (._m.gguf).
 func (d *Dir) List() (list []Model, err error) {
 	entries, err := os.ReadDir(d.path)
 	if err != nil {
@@ -112,6 +113,7 @@ func (d *Dir) List() (list []Model, err error) {
 		return nil, err
 	}
 	defer root.Close()
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), ".") })
 	drafts := map[string]string{}
 	for _, e := range entries {
 		if base, ok := strings.CutSuffix(e.Name(), draftSuffix); ok {

@@ -189,3 +189,11 @@ func TestChangesComeOneAtATime(t *testing.T) {
 		}
 	}
 }
+
+// Hidden files are no models: neither those that macOS puts beside others' on a disk of exFAT, nor drafts without one.
+func TestHiddenFilesAreNoModels(t *testing.T) {
+	d, _ := folder(t, "a.gguf", "a.draft.gguf", "._a.gguf", "._a.draft.gguf", ".b.draft.gguf")
+	if list, err := d.List(); err != nil || len(list) != 1 || list[0].Name != "a" || list[0].Draft == "" {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
