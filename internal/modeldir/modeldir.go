@@ -142,13 +142,16 @@ func (d *Dir) List() (list []Model, err error) {
 	return list, nil
 }
 
-// complete reads a model's settings and sizes.
+// complete reads a model's settings and sizes. A link to nothing has no size: loading it says what is wrong.
 func (m *Model) complete(root *os.Root) (err error) {
 	for _, file := range []string{m.File, m.Draft} {
 		if file == "" {
 			continue
 		}
 		bytes, modified, err := Size(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
 		if err != nil {
 			return err
 		}

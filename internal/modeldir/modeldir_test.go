@@ -197,3 +197,21 @@ func TestHiddenFilesAreNoModels(t *testing.T) {
 		t.Errorf("%+v, %v", list, err)
 	}
 }
+
+// A link to nothing takes none of the other models away, and can be deleted.
+func TestLinksToNothing(t *testing.T) {
+	d, _ := folder(t, "a.gguf", "c.gguf")
+	if err := os.Symlink("nothing", filepath.Join(d.path, "b.gguf")); err != nil {
+		t.Skip(err)
+	}
+	list, err := d.List()
+	if err != nil || len(list) != 3 || list[1].Name != "b" || list[1].Bytes != 0 || list[2].Bytes == 0 {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if err := d.Delete("b"); err != nil {
+		t.Error(err)
+	}
+	if list, err := d.List(); err != nil || len(list) != 2 {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
