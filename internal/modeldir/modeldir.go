@@ -363,7 +363,12 @@ func writeSettings(root *os.Root, name string, s Settings) error {
 		return fmt.Errorf("the settings of %s take %d bytes, more than %d", name, len(data), settingsBytes)
 	}
 	part := name + settingsSuffix + ".part"
-	if err := root.WriteFile(part, data, 0o644); err != nil {
+	f, err := root.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data) // on disk before its name is there: an empty file of settings has the whole folder refused
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
 	return root.Rename(part, name+settingsSuffix)
