@@ -59,6 +59,7 @@ func New(path string) *Dir { return &Dir{path: path} }
 type Settings struct {
 	Schema     int             `json:"schema"`
 	Pulled     string          `json:"pulled,omitempty"` // the model of the Hub that it is: OWNER/NAME[:QUANTIZATION]
+	Also       []string        `json:"also,omitempty"`   // other names of it there, by which it was pulled too
 	System     string          `json:"system,omitempty"`
 	Template   string          `json:"template,omitempty"`   // Jinja
 	Parameters json.RawMessage `json:"parameters,omitempty"` // an object
@@ -201,7 +202,7 @@ func checkName(given string) (string, error) {
 func find(list []Model, given string) (Model, error) {
 	r, pulled := hubName(given)
 	for _, m := range list {
-		if m.Name == strings.TrimSuffix(given, ":latest") || pulled && m.Settings.Pulled == r.String() {
+		if m.Name == strings.TrimSuffix(given, ":latest") || pulled && slices.Contains(m.Settings.pulled(), r.String()) {
 			return m, nil
 		}
 	}
@@ -263,8 +264,10 @@ func (d *Dir) Delete(name string) error {
 		}
 		// What is interrupted can be repeated: the settings say what the cache has of it, and the file that makes it a
 		// model goes last.
-		if err := d.forget(root, m.Settings.Pulled); err != nil {
-			return err
+		for _, pulled := range m.Settings.pulled() {
+			if err := d.forget(root, pulled); err != nil {
+				return err
+			}
 		}
 		if err := removeSettings(root, m.Name); err != nil {
 			return err
@@ -299,7 +302,7 @@ func (d *Dir) Create(name, from string, s Settings) (m Model, err error) {
 			s.Parameters = source.Settings.Parameters
 		}
 		if old, err := find(list, to); err == nil && old.Name == source.Name {
-			s.Pulled = source.Settings.Pulled // other settings of the same model
+			s.Pulled, s.Also = source.Settings.Pulled, source.Settings.Also // other settings of the same model
 			m, err = d.describe(root, source.Name, filepath.Base(source.File), source.Draft, s)
 			return err
 		} else if err == nil {
