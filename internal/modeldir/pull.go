@@ -81,7 +81,7 @@ func (d *Dir) Pull(ctx context.Context, client hub.Client, name string) (m Model
 			return fmt.Errorf("%s: %w", old.Name, ErrExists)
 		}
 		for _, p := range paths {
-			if err := d.place(root, p); err != nil {
+			if err := d.place(root, p, root.Link); err != nil {
 				return err
 			}
 		}
@@ -157,8 +157,9 @@ func makeFolder(root *os.Root, name string) error {
 	return err
 }
 
-// place puts a link to a downloaded file into the folder, in the place of an older one.
-func (d *Dir) place(root *os.Root, path string) error {
+// place puts a link to a downloaded file into the folder, in the place of an older one; where there are no links
+// (exFAT), it moves the file itself there.
+func (d *Dir) place(root *os.Root, path string, link func(from, to string) error) error {
 	real, err := filepath.EvalSymlinks(path) // the cache has links to contents
 	if err != nil {
 		return err
@@ -182,8 +183,10 @@ func (d *Dir) place(root *os.Root, path string) error {
 	if err := gone(); err != nil {
 		return err
 	}
-	if err := root.Link(inside, part); err != nil {
-		return err
+	if link(inside, part) != nil {
+		if err := root.Rename(inside, part); err != nil {
+			return err
+		}
 	}
 	if err := root.Rename(part, name); err != nil {
 		return err

@@ -200,3 +200,26 @@ func TestPullByOtherNames(t *testing.T) {
 		t.Errorf("left: %v", left)
 	}
 }
+
+// Where there are no hard links, what was downloaded is moved into the folder, in the place of what it had.
+func TestPlaceWithoutLinks(t *testing.T) {
+	d, _ := folder(t, "m.gguf")
+	root, err := os.OpenRoot(d.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	if err := root.Mkdir(hubFolder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	pulled := filepath.Join(d.path, hubFolder, "m.gguf")
+	if err := os.WriteFile(pulled, []byte("new"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.place(root, pulled, func(string, string) error { return errors.ErrUnsupported }); err != nil {
+		t.Error(err)
+	}
+	if got := tree(t, d.path); len(got) != 1 || got["m.gguf"] != "new" {
+		t.Errorf("%v", got)
+	}
+}
