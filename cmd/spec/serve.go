@@ -352,6 +352,8 @@ func (s *serving) loading() modelFlags {
 // found at once and balancers can ask; requests for a model wait until it is there.
 func (s *serving) run(ctx context.Context, p *program) error {
 	defer p.survive()()
+	hung, end := p.hangups() // one that comes while models are loaded is heeded behind that
+	defer end()
 	s.logTo(p)
 	models := s.loading()
 	rt, err := models.runtime(p)
@@ -413,7 +415,7 @@ func (s *serving) run(ctx context.Context, p *program) error {
 		if s.listening != nil {
 			s.listening(at)
 		}
-		err = s.until(ctx, p, failed, func() error {
+		err = s.until(ctx, p, failed, hung, func() error {
 			return s.reload(ctx, p, server, func(next *serving) ([]serve.Entry, error) { return next.entries(p, rt) })
 		})
 	}
@@ -432,9 +434,9 @@ func (s *serving) run(ctx context.Context, p *program) error {
 
 // until waits for the end of a server: an error of a listener, or nil where it is told to stop. At each hangup it reads
 // its settings again.
-func (s *serving) until(ctx context.Context, p *program, failed <-chan error, reload func() error) error {
-	hung, end := p.hangups()
-	defer end()
+func (s *serving) until(
+	ctx context.Context, p *program, failed <-chan error, hung <-chan os.Signal, reload func() error,
+) error {
 	for {
 		select {
 		case err := <-failed:
