@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/specgo/spec/internal/ini"
 )
@@ -73,7 +74,7 @@ func openConfig(given string, env func(string) string) (*ini.File, error) {
 		}
 	}
 	f, err := os.Open(name)
-	if !asked && errors.Is(err, fs.ErrNotExist) {
+	if !asked && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)) { // HOME=/dev/null of services
 		return nil, nil
 	}
 	if err != nil {
