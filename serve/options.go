@@ -102,6 +102,9 @@ type Entry struct {
 	// for requests that do not say otherwise.
 	System     string
 	Parameters json.RawMessage
+	// Context tells lists how many tokens a context will have, while the model is not in memory; 0: it is not known. nil
+	// likewise.
+	Context func() int
 	// Load loads it. It is called when a request needs the model and it is not there; its errors go to the log, and to
 	// clients as 503 without their text.
 	Load func(ctx context.Context) (*spec.Model, error)

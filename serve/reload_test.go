@@ -145,6 +145,12 @@ func TestListsTellContextAndDigest(t *testing.T) {
 	if m := get("/v1/models", "data", 0); m["context_length"] != nil {
 		t.Errorf("of a model that is not in memory: %v", m)
 	}
+	s.models.mu.Lock()
+	s.models.slots[0].Context = func() int { return 77 }
+	s.models.mu.Unlock()
+	if m := get("/v1/models", "data", 0); m["context_length"] != 77.0 || m["max_model_len"] != 77.0 {
+		t.Errorf("of a model whose file says it: %v", m)
+	}
 	s.post("/v1/completions", `{"model":"go","prompt":"func","max_tokens":1}`, 200)
 	m, release, err := s.models.acquire(t.Context(), "go")
 	if err != nil {

@@ -55,15 +55,16 @@ type serving struct {
 
 // servedModels are the files to serve.
 type servedModels struct {
-	models  []servedFile
-	presets []preset     // of the file of settings
-	early   string       // a draft model in front of the first model
-	lora    adapterFlags // of the only model
-	dir     string
-	folder  *modeldir.Dir // of dir
-	memory  int64         // --models-memory, of all that are loaded
-	aliases [][]string    // of each model: its name, and others
-	tags    [][]string
+	models   []servedFile
+	presets  []preset     // of the file of settings
+	early    string       // a draft model in front of the first model
+	lora     adapterFlags // of the only model
+	dir      string
+	folder   *modeldir.Dir // of dir
+	contexts *contexts     // of files
+	memory   int64         // --models-memory, of all that are loaded
+	aliases  [][]string    // of each model: its name, and others
+	tags     [][]string
 }
 
 // capacity is how each model is loaded, how much it may take, and how much is computed at once.
@@ -365,7 +366,7 @@ func (s *serving) run(ctx context.Context, p *program) error {
 	}
 	free := []func(){func() { rt.Close() }}
 	defer func() { s.free(p, free) }()
-	s.folder = modeldir.New(s.dir)
+	s.folder, s.contexts = modeldir.New(s.dir), new(contexts)
 	entries, err := s.entries(p, rt)
 	if err != nil {
 		return err
@@ -515,8 +516,13 @@ func (s *serving) loadError(err error) error {
 
 // entry is a model to serve under a name.
 func (s *serving) entry(p *program, rt *engine.Runtime, name string, f servedFile) serve.Entry {
+	var tokens func() int
+	if f.target != "" {
+		tokens = func() int { return s.contextOf(f.target) }
+	}
 	return serve.Entry{
-		Name: name, Path: f.target, Setup: fmt.Sprintf("%q", f), Load: func(ctx context.Context) (*library.Model, error) {
+		Name: name, Path: f.target, Setup: fmt.Sprintf("%q", f), Context: tokens,
+		Load: func(ctx context.Context) (*library.Model, error) {
 			m, err := s.load(ctx, p, rt, f)
 			if err != nil {
 				return nil, err

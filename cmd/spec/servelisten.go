@@ -141,7 +141,7 @@ func (s *serving) reload(
 		if err := next.servedModels.resolve(ctx, p); err != nil {
 			return err
 		}
-		next.folder, next.together = s.folder, s.together
+		next.folder, next.together, next.contexts = s.folder, s.together, new(contexts) // flags of files may have changed
 	}
 	switch {
 	case next.dir != s.dir:
