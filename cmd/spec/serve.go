@@ -598,6 +598,9 @@ func (s *serving) entries(p *program, rt *engine.Runtime) (list []serve.Entry, e
 	if s.dir == "" {
 		return list, nil
 	}
+	if s.folder == nil { // of a batch: a server's stays the same when it is reloaded
+		s.folder = modeldir.New(s.dir)
+	}
 	models, err := s.folder.List()
 	if err != nil {
 		return nil, err
