@@ -44,7 +44,7 @@ const openTime = 30 * time.Second
 // Open connects to the servers and finds or makes the queue. Connections that break are made again.
 func (c *Flags) Open(ctx context.Context, log *slog.Logger) (*nats.Conn, *cluster.Queue, error) {
 	o := []nats.Option{
-		nats.MaxReconnects(-1), nats.ReconnectWait(time.Second),
+		nats.MaxReconnects(-1), nats.ReconnectWait(time.Second), nats.IgnoreAuthErrorAbort(), // credentials may come late
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { log.Warn("disconnected", "error", err) }),
 		nats.ReconnectHandler(func(nc *nats.Conn) { log.Info("connected again", "server", nc.ConnectedUrlRedacted()) }),
 	}
