@@ -66,6 +66,8 @@ func TestHosts(t *testing.T) {
 		"192.168.1.5": 200, "models.example.org": 200, "Models.Example.org:443": 200,
 		"app.localhost": 200, "App.Localhost.:80": 200, "localhost.": 200, "models.example.org.": 200,
 		"models.example.org.:80": 200, "[::1]": 200, "[fe80::1]:80": 200,
+		"host.docker.internal:11434": 200, "Host.Containers.internal": 200,
+		"evil.host.docker.internal": 403, "docker.internal": 403, "host.docker.internal.evil.org": 403,
 		"evillocalhost": 403, "evillocalhost:8080": 403, "evil-localhost": 403, "localhost.org": 403,
 		"evilmodels.example.org": 403, "a.models.example.org": 403,
 		"127.0.0.1.evil.org": 403, "127.1": 403, "2130706433": 403, "0x7f.0.0.1": 403, "localhost@evil.org": 403,

@@ -50,8 +50,9 @@ type Options struct {
 	// TrustedProxies are the networks of proxies in front of the server. What they say in X-Forwarded-For or Forwarded
 	// is where a request comes from; they must set it, or remove what clients say.
 	TrustedProxies []netip.Prefix
-	// Hosts are the names by which browsers may address the server, beside localhost and addresses in numbers: other
-	// names are refused, because a page could point its own name here (DNS rebinding). "*" allows all.
+	// Hosts are the names by which browsers may address the server, beside localhost, addresses in numbers and what
+	// containers call their machine (host.docker.internal): other names are refused, because a page could point its own
+	// name here (DNS rebinding). "*" allows all.
 	Hosts []string
 	// Origins are the web origins whose pages may use the server (CORS), such as "https://chat.example.org"; "localhost"
 	// stands for all of this machine, "*" for all.
