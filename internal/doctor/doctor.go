@@ -300,9 +300,11 @@ func (x *examination) quota(dir string, cores float64) Finding {
 		}
 	}
 	switch {
-	case cores < 1 || float64(x.Threads) > cores:
+	case cores < 1:
+		f.State, f.Advice = Warning, "give one whole core at least: below that every thread stands still for a part of the time"
+	case float64(x.Threads) > cores:
 		f.State, f.Advice = Warning, fmt.Sprintf("%d threads compute: give at least as many whole cores, or -t %d", x.Threads,
-			max(1, int(cores)))
+			int(cores))
 	case throttled != "":
 		f.State, f.Found = Warning, f.Found+", stopped for lack of quota "+throttled+" times"
 		f.Advice = "give one core more than threads, or whole cores without a quota (the kubelet's static CPU manager)"

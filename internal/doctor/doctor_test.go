@@ -65,6 +65,8 @@ func TestWhatToChange(t *testing.T) {
 			"frequency governor", "performance"},
 		"a quota of the parent": {map[string]string{"sys/fs/cgroup/a/cpu.max": "350000 100000"}, nil,
 			"processors of the control group", "-t 3"},
+		"less than a core": {map[string]string{"sys/fs/cgroup/a/cpu.max": "50000 100000"}, func(m *Machine) { m.Threads = 1 },
+			"processors of the control group", "one whole core"},
 		"stopped for quota": {map[string]string{"sys/fs/cgroup/a/b/cpu.max": "3200000 100000",
 			"sys/fs/cgroup/a/b/cpu.stat": "usage_usec 5\nnr_periods 9\nnr_throttled 4\n"}, nil,
 			"processors of the control group", "one core more"},
