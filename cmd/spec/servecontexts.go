@@ -65,7 +65,8 @@ func headerContext(file string, changes fileChanges) int {
 	return d.Config.Context
 }
 
-// contextOf is the context that requests for a model will have, as far as it is known before it is loaded; 0: it is not.
+// contextOf is the context that requests for a model will have, as far as that is known before it is loaded; 0: it
+// is not.
 func (s *serving) contextOf(file string) int {
 	if s.contexts == nil {
 		return 0 // nothing is served

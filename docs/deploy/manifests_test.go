@@ -188,8 +188,8 @@ func argument(c *corev1.Container, flag string) string {
 	return ""
 }
 
-// checkNames wants a server to answer requests that name it as a Service, an Ingress or a gateway is called: others than
-// its own names are refused.
+// checkNames wants a server to answer requests that name it as a Service, an Ingress or a gateway is called: names that
+// are not its own are refused.
 func checkNames(t *testing.T, c *corev1.Container) {
 	t.Helper()
 	if c.Args[0] == "serve" && argument(c, "--allowed-host") != "*" {

@@ -301,7 +301,7 @@ func (x *examination) quota(dir string, cores float64) Finding {
 	}
 	switch {
 	case cores < 1:
-		f.State, f.Advice = Warning, "give one whole core at least: below that every thread stands still for a part of the time"
+		f.State, f.Advice = Warning, "give one whole core at least: below that threads stand still for a part of the time"
 	case float64(x.Threads) > cores:
 		f.State, f.Advice = Warning, fmt.Sprintf("%d threads compute: give at least as many whole cores, or -t %d", x.Threads,
 			int(cores))
