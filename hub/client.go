@@ -29,7 +29,7 @@ type Client struct {
 	// Find may download what the cache lacks.
 	Download bool
 
-	HTTP     *http.Client                               // nil: one with timeouts for headers
+	HTTP     *http.Client                               // nil: one of http.DefaultTransport, with a timeout for headers
 	Progress func(file string, done, total int64)       // may be nil
 	Wait     func(context.Context, time.Duration) error // between attempts; nil waits
 	// without a byte, after which an attempt is given up; 0: a minute
@@ -119,8 +119,8 @@ func (c *Client) client() *http.Client {
 	h := http.Client{}
 	if c.HTTP != nil {
 		h = *c.HTTP
-	} else {
-		t := http.DefaultTransport.(*http.Transport).Clone()
+	} else if t, ok := http.DefaultTransport.(*http.Transport); ok { // a program may have put one of another kind there
+		t = t.Clone()
 		t.ResponseHeaderTimeout = time.Minute
 		h.Transport = t
 	}

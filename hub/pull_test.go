@@ -919,3 +919,17 @@ func TestPullsAtOnceSayWhichCommitIsMain(t *testing.T) {
 		}
 	}
 }
+
+// A program may have put a transport of another kind, as one that traces requests, in the place of net/http's.
+func TestDefaultTransportOfAnotherKind(t *testing.T) {
+	_, c := newHub(t)
+	before, asked := http.DefaultTransport, 0
+	defer func() { http.DefaultTransport = before }()
+	http.DefaultTransport = roundTrip(func(r *http.Request) (*http.Response, error) {
+		asked++
+		return before.RoundTrip(r)
+	})
+	if _, err := c.Pull(t.Context(), reference); err != nil || asked == 0 {
+		t.Errorf("%d requests, %v", asked, err)
+	}
+}
