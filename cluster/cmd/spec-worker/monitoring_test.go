@@ -4,10 +4,13 @@ import (
 	"io"
 	"log/slog"
 	"net/http/httptest"
+	"os"
+	"strings"
 	"testing"
 )
 
-// What -metrics-listen answers, it answers under whatever name Prometheus or a probe knows the worker by.
+// What -metrics-listen answers, it answers under whatever name Prometheus or a probe knows the worker by: the metrics
+// of spec serve, those of the process too.
 func TestMetricsAnswerToEveryName(t *testing.T) {
 	var c command
 	none := func(string) string { return "" }
@@ -24,6 +27,10 @@ func TestMetricsAnswerToEveryName(t *testing.T) {
 		server.ServeHTTP(to, httptest.NewRequest("GET", "http://worker:9090"+path, nil))
 		if to.Code != 200 {
 			t.Errorf("%s: %d %s", path, to.Code, to.Body)
+		}
+		if _, err := os.Stat("/proc/self/stat"); err == nil && path == "/metrics" &&
+			!strings.Contains(to.Body.String(), "\nprocess_resident_memory_bytes ") {
+			t.Error("nothing of the process")
 		}
 	}
 }
