@@ -78,8 +78,10 @@ func listen(address, flags, change string) (net.Listener, error) {
 	return l, nil
 }
 
-// resolve finds the files of models. Downloads may take long, so an address in use is told before they begin.
+// resolve finds the files of models. Downloads may take long, so an address in use is told before they begin, and the
+// end of a terminal does not end them.
 func (s *serving) resolve(ctx context.Context, p *program) error {
+	defer p.survive()()
 	if !systemd.Given(p.env) {
 		on, err := s.listeners(p)
 		if err != nil {
