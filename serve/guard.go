@@ -391,7 +391,9 @@ func (s *Server) hostAllowed(host string) bool {
 		slices.Contains(containerHosts, name) {
 		return true
 	}
-	return slices.ContainsFunc(s.o.Hosts, func(h string) bool { return h == "*" || strings.EqualFold(h, name) })
+	return slices.ContainsFunc(s.o.Hosts, func(h string) bool {
+		return h == "*" || strings.EqualFold(strings.TrimSuffix(h, "."), name)
+	})
 }
 
 // probes are the paths that machines ask again and again.

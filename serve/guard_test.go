@@ -60,7 +60,13 @@ func TestKeys(t *testing.T) {
 }
 
 func TestHosts(t *testing.T) {
-	s := newTester(t, func(o *Options) { o.Hosts = []string{"models.example.org"} })
+	for _, h := range []string{"", "example.org:80", "http://example.org", "*.example.org", "a b"} {
+		o := Options{Models: []Entry{entry(t, "go")}, Hosts: []string{h}}
+		if _, err := New(o); !errors.Is(err, ErrOptions) || !strings.Contains(err.Error(), "--allowed-host") {
+			t.Errorf("%q: %v", h, err)
+		}
+	}
+	s := newTester(t, func(o *Options) { o.Hosts = []string{"models.example.org.", "::1"} })
 	for host, want := range map[string]int{
 		"localhost": 200, "localhost:8080": 200, "LOCALHOST": 200, "127.0.0.1:99": 200, "[::1]:8080": 200,
 		"192.168.1.5": 200, "models.example.org": 200, "Models.Example.org:443": 200,

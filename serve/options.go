@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -124,6 +125,12 @@ func (o *Options) check() error {
 	}
 	if err := checkKeys(o.Keys); err != nil {
 		return err
+	}
+	for _, h := range o.Hosts {
+		if h == "" || h != "*" && strings.ContainsAny(h, ":/* ") && net.ParseIP(h) == nil {
+			return fmt.Errorf("%w: Hosts (--allowed-host): %q is not the name of a host, without scheme, port and wildcard",
+				ErrOptions, h)
+		}
 	}
 	if !slices.Contains([]string{"", "on", "off", "auto"}, o.Reasoning) {
 		return fmt.Errorf("%w: Reasoning %q", ErrOptions, o.Reasoning)
