@@ -307,11 +307,8 @@ func (s *Server) listModels(w http.ResponseWriter, _ *http.Request) {
 // showModel answers /v1/models/NAME. A name here is one of the model's own, also when there is one model.
 func (s *Server) showModel(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
+	s.models.look(name)
 	e := s.models.entryNamed(name)
-	if e == nil {
-		s.refreshed()
-		e = s.models.entryNamed(name)
-	}
 	if e == nil {
 		s.fail(w, recordOf(r.Context()), openAIError, noModel(name))
 		return

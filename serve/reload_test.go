@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"encoding/json"
 	"log/slog"
 	"slices"
 	"strings"
@@ -171,5 +172,38 @@ func TestListsTellContextAndDigest(t *testing.T) {
 	}
 	if after := get("/api/tags", "models", 1)["digest"]; after == before {
 		t.Error("other files, the same digest")
+	}
+}
+
+// Where there is one model, whose any name is, a request for another that has come into the store meanwhile is that
+// one's, with its own parameters; one that has come can be copied and deleted too.
+func TestModelsThatComeBesideTheOnlyOne(t *testing.T) {
+	s, f := managed(t, func(o *Options) {
+		o.Models = o.Models[1:]
+		o.Models[0].Parameters, o.AllowManage = json.RawMessage(`{"num_predict":3}`), true
+	})
+	f.has[0] = s.o.Models[0]
+	ask := func(name string) (model, tokens any) {
+		t.Helper()
+		o := decode(t, s.post("/v1/completions", `{"model":"`+name+`","prompt":"func","ignore_eos":true}`, 200))
+		return o.get(t, "model"), o.get(t, "usage", "completion_tokens")
+	}
+	if model, tokens := ask("any"); model != "kept" || tokens != 3.0 {
+		t.Errorf("any name is that of %v, %v tokens", model, tokens)
+	}
+	came := entry(t, "came")
+	came.Parameters = json.RawMessage(`{"num_predict":2}`)
+	f.has = append(f.has[:0:0], f.has[0], came)
+	s.looked.Store(&zeroTime)
+	if model, tokens := ask("came"); model != "came" || tokens != 2.0 {
+		t.Errorf("answered by %v, %v tokens", model, tokens)
+	}
+	f.has = append(f.has, entry(t, "later"))
+	s.looked.Store(&zeroTime)
+	s.post("/api/copy", `{"source":"later","destination":"twin"}`, 200)
+	f.has = append(f.has, entry(t, "last"))
+	s.looked.Store(&zeroTime)
+	if status, text, _ := s.do("DELETE", "/api/delete", `{"model":"last"}`); status != 200 {
+		t.Errorf("%d %s", status, text)
 	}
 }
