@@ -13,11 +13,11 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/internal/strictjson"
 )
 
@@ -85,21 +85,29 @@ func Name(file string) string {
 	return partSuffix.ReplaceAllString(strings.TrimSuffix(filepath.Base(file), Suffix), "")
 }
 
-// Size is the size of a model's file, or of all its parts, and the time of the file.
+// Size is the size of a model's file, or of all its parts, and the time of the file. Nothing is read: lists ask for it
+// again and again.
 func Size(file string) (int64, time.Time, error) {
 	info, err := os.Stat(file)
 	if err != nil {
 		return 0, time.Time{}, err
 	}
-	if !partSuffix.MatchString(strings.TrimSuffix(file, Suffix)) {
+	stem := strings.TrimSuffix(file, Suffix)
+	part := partSuffix.FindStringSubmatch(stem)
+	if part == nil {
 		return info.Size(), info.ModTime(), nil
 	}
-	f, err := gguf.OpenFile(file)
-	if err != nil {
-		return info.Size(), info.ModTime(), nil // loading it says what is wrong
+	n, _ := strconv.Atoi(part[2]) // five digits
+	bytes := int64(0)
+	for i := range n {
+		name := fmt.Sprintf("%s-%05d-of-%s%s", strings.TrimSuffix(stem, part[0]), i+1, part[2], Suffix)
+		other, err := os.Stat(name)
+		if err != nil {
+			return info.Size(), info.ModTime(), nil // loading it says what is wrong
+		}
+		bytes += other.Size()
 	}
-	defer f.Close()
-	return f.Size(), info.ModTime(), nil
+	return bytes, info.ModTime(), nil
 }
 
 // List is the models of the folder, by name. Of a split model it is the first part. Hidden files are none: systems put

@@ -215,3 +215,19 @@ func TestLinksToNothing(t *testing.T) {
 		t.Errorf("%+v, %v", list, err)
 	}
 }
+
+// The size of a split model is that of its parts, without a look into them; of one that lacks a part, that of the file.
+func TestSizeIsThatOfAllParts(t *testing.T) {
+	d, _ := folder(t, "m-00001-of-00002.gguf", "m-00002-of-00002.gguf", "torn-00001-of-00002.gguf", "x.gguf")
+	want := map[string]int64{"m": 2 * int64(len("m-00001-of-00002.gguf")), "torn": int64(len("torn-00001-of-00002.gguf")),
+		"x": int64(len("x.gguf"))}
+	list, err := d.List()
+	if err != nil || len(list) != len(want) {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	for _, m := range list {
+		if m.Bytes != want[m.Name] {
+			t.Errorf("%s has %d bytes, want %d", m.Name, m.Bytes, want[m.Name])
+		}
+	}
+}
