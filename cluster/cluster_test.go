@@ -639,3 +639,21 @@ func BenchmarkQueue(b *testing.B) {
 	used := after.Utime.Nano() + after.Stime.Nano() - before.Utime.Nano() - before.Stime.Nano()
 	b.ReportMetric(float64(used)/1e6/float64(i), "cpu-ms/op")
 }
+
+// A worker whose connection is closed for good ends with an error, so that whoever has started it starts it again.
+func TestWorkerEndsWithItsConnection(t *testing.T) {
+	q := queue(t, QueueOptions{}, 0)
+	w, err := NewWorker(t.Context(), WorkerOptions{Queue: q, Identity: identity("a"), Do: echo})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- w.Run(t.Context()) }()
+	if status, answer := submitter(t, q, nil).Do(t.Context(), request(1)); status != 200 {
+		t.Fatalf("%d %s", status, answer)
+	}
+	q.nc.Close()
+	if err := <-done; !errors.Is(err, errLost) {
+		t.Errorf("%v", err)
+	}
+}

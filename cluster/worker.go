@@ -79,8 +79,15 @@ func NewWorker(ctx context.Context, o WorkerOptions) (*Worker, error) {
 	return w, w.q.announce(ctx, sum, o.Identity)
 }
 
-// Run answers requests until ctx ends. Those that are not answered then go back to the queue.
+// errLost is the error of a connection that does not come back.
+var errLost = errors.New("the connection to the queue is closed")
+
+// Run answers requests until ctx ends, or the connection is closed for good, which is an error. Those that are not
+// answered then go back to the queue.
 func (w *Worker) Run(ctx context.Context) error {
+	whole := ctx
+	ctx, lost := context.WithCancel(ctx)
+	defer lost()
 	watch, err := w.q.known.Watch(ctx, lane{identity: w.identity, priority: "*", tenant: "*"}.entry())
 	if err != nil {
 		return unless(ctx, err)
@@ -102,7 +109,11 @@ func (w *Worker) Run(ctx context.Context) error {
 	all.Go(func() {
 		for {
 			select {
-			case e := <-watch.Updates():
+			case e, ok := <-watch.Updates():
+				if !ok {
+					lost()
+					return
+				}
 				if e != nil && e.Operation() == jetstream.KeyValuePut {
 					w.follow(ctx, e.Key())
 					wake()
@@ -116,7 +127,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	for wait := shortestPause; ; {
 		n := w.places.hold(ctx)
 		if n == 0 {
-			return nil
+			return unless(whole, errLost)
 		}
 		asked := time.Now()
 		list, from := w.take(ctx, n)

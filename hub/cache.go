@@ -2,7 +2,6 @@ package hub
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/specgo/spec/internal/filelock"
+	"github.com/specgo/spec/internal/wholefile"
 )
 
 // Cache is a folder of models in the layout of the Hugging Face Hub: per repository the files' contents in
@@ -147,8 +147,7 @@ func (c Cache) Remove(r Reference) (removed []Entry, err error) {
 	}
 	for _, e := range all {
 		base := filepath.Base(filepath.FromSlash(e.File))
-		if r.File == "" || strings.EqualFold(e.File, r.File) || strings.EqualFold(base, r.File) ||
-			hasQuant(e.File, r.File) {
+		if r.File == "" || sameModel(e.File, r.File) || sameModel(base, r.File) || hasQuant(e.File, r.File) {
 			removed = append(removed, e)
 		}
 	}
@@ -236,14 +235,18 @@ func downloading(name string) bool {
 	return filelock.Locked(f)
 }
 
-// install puts a blob into a snapshot under a file's name, and makes that commit the branch main's.
+// snapshot is where a commit has a file.
+func (c Cache) snapshot(r Reference, commit, file string) string {
+	return filepath.Join(c.Dir, r.folder(), "snapshots", commit, filepath.FromSlash(file))
+}
+
+// install puts a blob into a snapshot under a file's name.
 func (c Cache) install(r Reference, commit, file, tag string) (string, error) {
-	root := filepath.Join(c.Dir, r.folder())
-	to := filepath.Join(root, "snapshots", commit, filepath.FromSlash(file))
+	to := c.snapshot(r, commit, file)
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return "", err
 	}
-	blob := filepath.Join(root, "blobs", tag)
+	blob := filepath.Join(c.Dir, r.folder(), "blobs", tag)
 	link, err := filepath.Rel(filepath.Dir(to), blob)
 	if err != nil {
 		return "", err
@@ -273,13 +276,5 @@ func (c Cache) setMain(r Reference, commit string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	part := filepath.Join(dir, fmt.Sprintf("main.%d.part", os.Getpid()))
-	err := os.WriteFile(part, []byte(commit), 0o644)
-	if err == nil {
-		err = os.Rename(part, filepath.Join(dir, "main"))
-	}
-	if err != nil {
-		os.Remove(part)
-	}
-	return err
+	return wholefile.Write(filepath.Join(dir, "main"), []byte(commit), 0o644)
 }

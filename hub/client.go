@@ -29,7 +29,7 @@ type Client struct {
 	// Find may download what the cache lacks.
 	Download bool
 
-	HTTP     *http.Client                               // nil: one with timeouts for headers
+	HTTP     *http.Client                               // nil: one of http.DefaultTransport, with a timeout for headers
 	Progress func(file string, done, total int64)       // may be nil
 	Wait     func(context.Context, time.Duration) error // between attempts; nil waits
 	// without a byte, after which an attempt is given up; 0: a minute
@@ -119,8 +119,8 @@ func (c *Client) client() *http.Client {
 	h := http.Client{}
 	if c.HTTP != nil {
 		h = *c.HTTP
-	} else {
-		t := http.DefaultTransport.(*http.Transport).Clone()
+	} else if t, ok := http.DefaultTransport.(*http.Transport); ok { // a program may have put one of another kind there
+		t = t.Clone()
 		t.ResponseHeaderTimeout = time.Minute
 		h.Transport = t
 	}
@@ -166,8 +166,8 @@ func (c *Client) request(ctx context.Context, method string, parts ...string) (*
 		return nil, err
 	}
 	req.Header.Set("User-Agent", "spec")
-	if c.Token != "" {
-		req.Header.Set("Authorization", "Bearer "+c.Token)
+	if token := strings.TrimSpace(c.Token); token != "" { // what comes from a file may end with its line
+		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	return req, nil
 }
@@ -280,6 +280,10 @@ func (c *Client) file(ctx context.Context, r Reference, commit, file string) (st
 	what, err := c.describe(ctx, r, commit, file)
 	if err != nil {
 		return "", err
+	}
+	to := c.Cache.snapshot(r, commit, file)
+	if info, err := os.Lstat(to); err == nil && info.Mode().IsRegular() && info.Size() == what.size {
+		return to, nil // where there are no links the content itself is there
 	}
 	blobs := filepath.Join(c.Cache.Dir, r.folder(), "blobs")
 	if err := os.MkdirAll(blobs, 0o755); err != nil {

@@ -104,6 +104,7 @@ func (c *Client) attempt(ctx context.Context, r Reference, commit, file string, 
 	if have == what.size {
 		return have, nil
 	}
+	whole := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	req, err := c.request(ctx, http.MethodGet, r.Owner, r.Name, "resolve", commit, file)
@@ -171,6 +172,8 @@ func (c *Client) attempt(ctx context.Context, r Reference, commit, file string, 
 			return have, io.ErrUnexpectedEOF
 		case errors.Is(err, io.EOF):
 			return have, nil
+		case err != nil && ctx.Err() != nil && whole.Err() == nil: // the watch has ended it
+			return have, fmt.Errorf("no byte came for %v", stall)
 		case err != nil:
 			return have, err
 		}

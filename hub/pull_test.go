@@ -347,7 +347,8 @@ func TestStall(t *testing.T) {
 		<-r.Context().Done()
 		return true
 	}
-	if _, err := c.Pull(t.Context(), reference); err == nil || !strings.Contains(err.Error(), "attempts") {
+	if _, err := c.Pull(t.Context(), reference); err == nil || errors.Is(err, context.Canceled) ||
+		!strings.Contains(err.Error(), "after 5 attempts, ") || !strings.Contains(err.Error(), ": no byte came for 20ms") {
 		t.Errorf("%v after %d calls", err, calls)
 	}
 	c.Stall = 0
@@ -836,5 +837,99 @@ func TestFindDownloadsOnlyWhenTold(t *testing.T) {
 	c.Download = false
 	if got, err := c.Find(t.Context(), reference); err != nil || !slices.Equal(got, want) || asked() != before {
 		t.Errorf("%q, %v, %d requests more", got, err, asked()-before)
+	}
+}
+
+// A token with the end of a line, as it comes from a file or a Secret, is the token without.
+func TestTokenWithALineEnd(t *testing.T) {
+	h, c := newHub(t)
+	c.Token = "secret\r\n"
+	if _, err := c.Pull(t.Context(), reference); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.requests[0].Header.Get("Authorization"); got != "Bearer secret" {
+		t.Errorf("%q", got)
+	}
+}
+
+// Where there are no links, and the cache has the content itself under the file's name, it is not fetched again: nor
+// are the first parts of a split model whose download goes on.
+func TestWhatWasMovedIsNotFetchedAgain(t *testing.T) {
+	h, c := newHub(t)
+	paths, err := c.Pull(t.Context(), reference)
+	if err != nil {
+		t.Fatal(err)
+	}
+	blob, err := filepath.EvalSymlinks(paths[0])
+	if err == nil {
+		err = os.Remove(paths[0])
+	}
+	if err == nil {
+		err = os.Rename(blob, paths[0])
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.requests = nil
+	again, err := c.Pull(t.Context(), reference)
+	if err != nil || !slices.Equal(again, paths) {
+		t.Fatalf("%q, %v", again, err)
+	}
+	check(t, c, again, h.files["m-Q4_K_M.gguf"])
+	for _, r := range h.requests {
+		if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/resolve/") {
+			t.Error("the file was fetched")
+		}
+	}
+}
+
+// The name of a part of a split model stands for all of it, where it is removed as where it is pulled.
+func TestRemoveTakesAllParts(t *testing.T) {
+	h, c := newHub(t)
+	h.files = map[string][]byte{"b-F16-00001-of-00002.gguf": content(2, 300), "b-F16-00002-of-00002.gguf": content(3, 5),
+		"b-F32-00001-of-00002.gguf": content(4, 9), "b-F32-00002-of-00002.gguf": content(5, 9)}
+	for _, file := range []string{"F16", "F32"} {
+		if _, err := c.Pull(t.Context(), Reference{"owner", "name", file}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	removed, err := c.Cache.Remove(Reference{"owner", "name", "b-F16-00001-of-00002.gguf"})
+	left, e := c.Cache.List()
+	if err != nil || e != nil || len(removed) != 2 || len(left) != 2 || !strings.HasPrefix(left[0].File, "b-F32") {
+		t.Errorf("removed %+v, %v; left %+v, %v", removed, err, left, e)
+	}
+}
+
+// Models of one repository may be pulled at once, also by processes with the same number in containers of their own.
+func TestPullsAtOnceSayWhichCommitIsMain(t *testing.T) {
+	c := Cache{t.TempDir()}
+	failed := make(chan error, 2)
+	for range cap(failed) {
+		go func() {
+			var err error
+			for range 40 {
+				err = errors.Join(err, c.setMain(reference, commitA))
+			}
+			failed <- err
+		}()
+	}
+	for range cap(failed) {
+		if err := <-failed; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A program may have put a transport of another kind, as one that traces requests, in the place of net/http's.
+func TestDefaultTransportOfAnotherKind(t *testing.T) {
+	_, c := newHub(t)
+	before, asked := http.DefaultTransport, 0
+	defer func() { http.DefaultTransport = before }()
+	http.DefaultTransport = roundTrip(func(r *http.Request) (*http.Response, error) {
+		asked++
+		return before.RoundTrip(r)
+	})
+	if _, err := c.Pull(t.Context(), reference); err != nil || asked == 0 {
+		t.Errorf("%d requests, %v", asked, err)
 	}
 }

@@ -205,6 +205,12 @@ func hasQuant(file, quant string) bool {
 
 var partName = regexp.MustCompile(`^(.*)-(\d{5})-of-(\d{5})\.gguf$`)
 
+// sameModel reports whether two names are of one file, or of parts of one split model.
+func sameModel(a, b string) bool {
+	x, y := partName.FindStringSubmatch(a), partName.FindStringSubmatch(b)
+	return strings.EqualFold(a, b) || x != nil && y != nil && x[1] == y[1] && x[3] == y[3]
+}
+
 // parts lists all parts of a split model in order, or the file itself.
 func parts(files []string, file string) ([]string, error) {
 	m := partName.FindStringSubmatch(file)

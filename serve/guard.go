@@ -376,6 +376,10 @@ func errHost(host string) *Error {
 	}
 }
 
+// containerHosts are the names by which containers reach the machine that they run on. The container's runtime says
+// where they lead, so that no page can point one elsewhere.
+var containerHosts = []string{"host.docker.internal", "host.containers.internal"}
+
 // hostAllowed reports whether a browser may reach the server by a name. Addresses in numbers cannot be rebound.
 func (s *Server) hostAllowed(host string) bool {
 	name := host
@@ -383,10 +387,13 @@ func (s *Server) hostAllowed(host string) bool {
 		name = h
 	}
 	name = strings.ToLower(strings.TrimSuffix(strings.Trim(name, "[]"), "."))
-	if name == "localhost" || strings.HasSuffix(name, ".localhost") || net.ParseIP(name) != nil {
+	if name == "localhost" || strings.HasSuffix(name, ".localhost") || net.ParseIP(name) != nil ||
+		slices.Contains(containerHosts, name) {
 		return true
 	}
-	return slices.ContainsFunc(s.o.Hosts, func(h string) bool { return h == "*" || strings.EqualFold(h, name) })
+	return slices.ContainsFunc(s.o.Hosts, func(h string) bool {
+		return h == "*" || strings.EqualFold(strings.TrimSuffix(h, "."), name)
+	})
 }
 
 // probes are the paths that machines ask again and again.

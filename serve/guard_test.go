@@ -60,12 +60,20 @@ func TestKeys(t *testing.T) {
 }
 
 func TestHosts(t *testing.T) {
-	s := newTester(t, func(o *Options) { o.Hosts = []string{"models.example.org"} })
+	for _, h := range []string{"", "example.org:80", "http://example.org", "*.example.org", "a b"} {
+		o := Options{Models: []Entry{entry(t, "go")}, Hosts: []string{h}}
+		if _, err := New(o); !errors.Is(err, ErrOptions) || !strings.Contains(err.Error(), "--allowed-host") {
+			t.Errorf("%q: %v", h, err)
+		}
+	}
+	s := newTester(t, func(o *Options) { o.Hosts = []string{"models.example.org.", "::1"} })
 	for host, want := range map[string]int{
 		"localhost": 200, "localhost:8080": 200, "LOCALHOST": 200, "127.0.0.1:99": 200, "[::1]:8080": 200,
 		"192.168.1.5": 200, "models.example.org": 200, "Models.Example.org:443": 200,
 		"app.localhost": 200, "App.Localhost.:80": 200, "localhost.": 200, "models.example.org.": 200,
 		"models.example.org.:80": 200, "[::1]": 200, "[fe80::1]:80": 200,
+		"host.docker.internal:11434": 200, "Host.Containers.internal": 200,
+		"evil.host.docker.internal": 403, "docker.internal": 403, "host.docker.internal.evil.org": 403,
 		"evillocalhost": 403, "evillocalhost:8080": 403, "evil-localhost": 403, "localhost.org": 403,
 		"evilmodels.example.org": 403, "a.models.example.org": 403,
 		"127.0.0.1.evil.org": 403, "127.1": 403, "2130706433": 403, "0x7f.0.0.1": 403, "localhost@evil.org": 403,

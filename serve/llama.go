@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/specgo/spec/bpe"
@@ -259,25 +260,35 @@ type modelObject struct {
 	Aliases []string `json:"aliases,omitempty"` // all names, as llama.cpp has them
 	Tags    []string `json:"tags,omitempty"`
 
-	Context int `json:"context_length,omitempty"` // of a model in memory, in tokens
+	Context int `json:"context_length,omitempty"` // in tokens, as far as it is known before the model is loaded
 	Most    int `json:"max_model_len,omitempty"`  // the same, as vLLM calls it
 }
 
 func (s *Server) modelObject(e Entry) modelObject {
-	at := e.Modified
-	if at.IsZero() {
-		at = s.started
+	o := modelObject{
+		ID: s.ollamaName(e.Name), Object: "model", Created: s.created(&e).Unix(), Owner: "spec", Tags: e.Tags,
 	}
-	o := modelObject{ID: s.ollamaName(e.Name), Object: "model", Created: at.Unix(), Owner: "spec", Tags: e.Tags}
 	if e.Aliases != nil {
 		o.Aliases = append([]string{e.Name}, e.Aliases...)
 	}
 	for _, m := range s.models.resident() {
 		if m.name == e.Name {
-			o.Context, o.Most = m.Context(), m.Context()
+			o.Context = m.Context()
 		}
 	}
+	if o.Context == 0 && e.Context != nil {
+		o.Context = e.Context()
+	}
+	o.Most = o.Context
 	return o
+}
+
+// created is the time of a model in lists.
+func (s *Server) created(e *Entry) time.Time {
+	if e.Modified.IsZero() {
+		return s.started
+	}
+	return e.Modified
 }
 
 // listModels answers /v1/models.
@@ -296,11 +307,8 @@ func (s *Server) listModels(w http.ResponseWriter, _ *http.Request) {
 // showModel answers /v1/models/NAME. A name here is one of the model's own, also when there is one model.
 func (s *Server) showModel(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
+	s.models.look(name)
 	e := s.models.entryNamed(name)
-	if e == nil {
-		s.refreshed()
-		e = s.models.entryNamed(name)
-	}
 	if e == nil {
 		s.fail(w, recordOf(r.Context()), openAIError, noModel(name))
 		return

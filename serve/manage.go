@@ -183,6 +183,7 @@ func (s *Server) createModel(_ context.Context, q *request, _ *statusLines) erro
 
 // stored refuses to change a model that is none of the store's.
 func (s *Server) stored(name string) *Error {
+	s.models.look(name)
 	s.models.mu.Lock()
 	defer s.models.mu.Unlock()
 	if slot := s.models.named(name); slot == nil {
@@ -292,6 +293,7 @@ func (s *Server) readDefaults(r *request, body []byte) *Error {
 	if json.Unmarshal(body, &asked) != nil {
 		return nil // the table says what is wrong
 	}
+	s.models.look(asked.Model)
 	e := s.models.entry(asked.Model)
 	if e == nil || e.Parameters == nil {
 		return nil

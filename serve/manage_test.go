@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -34,7 +35,15 @@ func (f *fakeStore) Pull(_ context.Context, name string, progress func(file stri
 	return entry(f.t, name), err
 }
 
-func (f *fakeStore) Delete(name string) error { return f.did("delete", name) }
+func (f *fakeStore) Delete(name string) error {
+	err := f.did("delete", name)
+	if err == nil {
+		f.has = slices.DeleteFunc(slices.Clone(f.has), func(e Entry) bool {
+			return e.Name == strings.TrimSuffix(name, latestTag)
+		})
+	}
+	return err
+}
 
 func (f *fakeStore) Copy(from, to string) (Entry, error) {
 	return entry(f.t, to), f.did("copy", from, to)

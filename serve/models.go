@@ -173,11 +173,16 @@ func (p *pool) unloadNamed(name string) *Error {
 	return err
 }
 
-// acquire returns a model in memory; release must be called when the request is done.
-func (p *pool) acquire(ctx context.Context, name string) (m *loaded, release func(), err error) {
-	if p.entry(name) == nil {
+// look has the store asked for a model of a name that none has, also where there is one model, whose any name is.
+func (p *pool) look(name string) {
+	if name != "" && p.entryNamed(name) == nil {
 		p.server.refreshed()
 	}
+}
+
+// acquire returns a model in memory; release must be called when the request is done.
+func (p *pool) acquire(ctx context.Context, name string) (m *loaded, release func(), err error) {
+	p.look(name)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s, e := p.find(name)

@@ -311,7 +311,7 @@ func (s *Server) ollamaList(w http.ResponseWriter, resident bool) {
 			}
 			one.VRAM, one.Expires = new(int64), m.since.AddDate(1, 0, 0).UTC().Format(time.RFC3339) // no model expires
 		} else {
-			one.Modified = time.Unix(s.modelObject(e).Created, 0).UTC().Format(time.RFC3339)
+			one.Modified = s.created(&e).UTC().Format(time.RFC3339)
 		}
 		list = append(list, one)
 	}

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/specgo/spec"
@@ -49,8 +51,9 @@ type Options struct {
 	// TrustedProxies are the networks of proxies in front of the server. What they say in X-Forwarded-For or Forwarded
 	// is where a request comes from; they must set it, or remove what clients say.
 	TrustedProxies []netip.Prefix
-	// Hosts are the names by which browsers may address the server, beside localhost and addresses in numbers: other
-	// names are refused, because a page could point its own name here (DNS rebinding). "*" allows all.
+	// Hosts are the names by which browsers may address the server, beside localhost, addresses in numbers and what
+	// containers call their machine (host.docker.internal): other names are refused, because a page could point its own
+	// name here (DNS rebinding). "*" allows all.
 	Hosts []string
 	// Origins are the web origins whose pages may use the server (CORS), such as "https://chat.example.org"; "localhost"
 	// stands for all of this machine, "*" for all.
@@ -101,6 +104,9 @@ type Entry struct {
 	// for requests that do not say otherwise.
 	System     string
 	Parameters json.RawMessage
+	// Context tells lists how many tokens a context will have, while the model is not in memory; 0: it is not known. nil
+	// likewise.
+	Context func() int
 	// Load loads it. It is called when a request needs the model and it is not there; its errors go to the log, and to
 	// clients as 503 without their text.
 	Load func(ctx context.Context) (*spec.Model, error)
@@ -119,6 +125,12 @@ func (o *Options) check() error {
 	}
 	if err := checkKeys(o.Keys); err != nil {
 		return err
+	}
+	for _, h := range o.Hosts {
+		if h == "" || h != "*" && strings.ContainsAny(h, ":/* ") && net.ParseIP(h) == nil {
+			return fmt.Errorf("%w: Hosts (--allowed-host): %q is not the name of a host, without scheme, port and wildcard",
+				ErrOptions, h)
+		}
 	}
 	if !slices.Contains([]string{"", "on", "off", "auto"}, o.Reasoning) {
 		return fmt.Errorf("%w: Reasoning %q", ErrOptions, o.Reasoning)
@@ -190,6 +202,9 @@ func checkKeys(keys []Key) error {
 	for _, k := range keys {
 		if k.Secret == "" {
 			return fmt.Errorf("%w: an empty key", ErrOptions)
+		}
+		if strings.TrimSpace(k.Secret) != k.Secret || strings.ContainsAny(k.Secret, "\r\n\x00") {
+			return fmt.Errorf("%w: a key with blanks around it or a line end, which no request can show", ErrOptions)
 		}
 		if k.Weight < 0 || k.Weight > MaxWeight {
 			return fmt.Errorf("%w: the weight %d of a key is not between 1 and %d", ErrOptions, k.Weight, MaxWeight)

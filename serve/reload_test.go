@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"encoding/json"
 	"log/slog"
 	"slices"
 	"strings"
@@ -42,7 +43,8 @@ func TestReload(t *testing.T) {
 		models []Entry
 	}{
 		"no keys": {nil, []Entry{kept}}, "no models": {keys, nil}, "two models": {keys, []Entry{kept, kept}},
-		"an empty key": {[]Key{{}}, []Entry{kept}},
+		"an empty key":  {[]Key{{}}, []Entry{kept}},
+		"blanks around": {[]Key{{Secret: "a\n"}}, []Entry{kept}}, "a line end": {[]Key{{Secret: "a\nb"}}, []Entry{kept}},
 	} {
 		if err := s.Reload(c.keys, c.models); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, want %q", err, says)
@@ -144,6 +146,12 @@ func TestListsTellContextAndDigest(t *testing.T) {
 	if m := get("/v1/models", "data", 0); m["context_length"] != nil {
 		t.Errorf("of a model that is not in memory: %v", m)
 	}
+	s.models.mu.Lock()
+	s.models.slots[0].Context = func() int { return 77 }
+	s.models.mu.Unlock()
+	if m := get("/v1/models", "data", 0); m["context_length"] != 77.0 || m["max_model_len"] != 77.0 {
+		t.Errorf("of a model whose file says it: %v", m)
+	}
 	s.post("/v1/completions", `{"model":"go","prompt":"func","max_tokens":1}`, 200)
 	m, release, err := s.models.acquire(t.Context(), "go")
 	if err != nil {
@@ -164,5 +172,38 @@ func TestListsTellContextAndDigest(t *testing.T) {
 	}
 	if after := get("/api/tags", "models", 1)["digest"]; after == before {
 		t.Error("other files, the same digest")
+	}
+}
+
+// Where there is one model, whose any name is, a request for another that has come into the store meanwhile is that
+// one's, with its own parameters; one that has come can be copied and deleted too.
+func TestModelsThatComeBesideTheOnlyOne(t *testing.T) {
+	s, f := managed(t, func(o *Options) {
+		o.Models = o.Models[1:]
+		o.Models[0].Parameters, o.AllowManage = json.RawMessage(`{"num_predict":3}`), true
+	})
+	f.has[0] = s.o.Models[0]
+	ask := func(name string) (model, tokens any) {
+		t.Helper()
+		o := decode(t, s.post("/v1/completions", `{"model":"`+name+`","prompt":"func","ignore_eos":true}`, 200))
+		return o.get(t, "model"), o.get(t, "usage", "completion_tokens")
+	}
+	if model, tokens := ask("any"); model != "kept" || tokens != 3.0 {
+		t.Errorf("any name is that of %v, %v tokens", model, tokens)
+	}
+	came := entry(t, "came")
+	came.Parameters = json.RawMessage(`{"num_predict":2}`)
+	f.has = append(f.has[:0:0], f.has[0], came)
+	s.looked.Store(&zeroTime)
+	if model, tokens := ask("came"); model != "came" || tokens != 2.0 {
+		t.Errorf("answered by %v, %v tokens", model, tokens)
+	}
+	f.has = append(f.has, entry(t, "later"))
+	s.looked.Store(&zeroTime)
+	s.post("/api/copy", `{"source":"later","destination":"twin"}`, 200)
+	f.has = append(f.has, entry(t, "last"))
+	s.looked.Store(&zeroTime)
+	if status, text, _ := s.do("DELETE", "/api/delete", `{"model":"last"}`); status != 200 {
+		t.Errorf("%d %s", status, text)
 	}
 }

@@ -124,3 +124,14 @@ func TestBatchLineIsNamed(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// The models of a folder answer a batch too.
+func TestBatchOfModelsOfAFolder(t *testing.T) {
+	dir, _ := modelFolder(t)
+	in, out := filepath.Join(t.TempDir(), "in.jsonl"), filepath.Join(t.TempDir(), "out.jsonl")
+	write(t, in, `{"custom_id":"a","url":"/v1/completions","body":{"model":"m","prompt":"func","max_tokens":2}}`)
+	done(t, "", "batch", "--models-dir", dir, "-i", in, "-o", out, "-t", "1")
+	if text, err := os.ReadFile(out); err != nil || !strings.Contains(string(text), `"status_code":200`) {
+		t.Errorf("%s, %v", text, err)
+	}
+}

@@ -34,7 +34,7 @@ func (f *chatFlags) rows() []flag {
 					return errors.New("not a JSON object")
 				}
 				return nil
-			}).env("LLAMA_CHAT_TEMPLATE_KWARGS"),
+			}).env("LLAMA_ARG_CHAT_TEMPLATE_KWARGS", "LLAMA_CHAT_TEMPLATE_KWARGS"),
 		valueFlag("--jinja", "", "execute the chat template, as is always done", func(string) error { return nil }).
 			env("LLAMA_ARG_JINJA"),
 		choiceFlag("--when-full", &f.whenFull, []string{fullAsk, fullDrop, fullStop},

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/specgo/spec/internal/ini"
 )
@@ -73,7 +74,7 @@ func openConfig(given string, env func(string) string) (*ini.File, error) {
 		}
 	}
 	f, err := os.Open(name)
-	if !asked && errors.Is(err, fs.ErrNotExist) {
+	if !asked && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)) { // HOME=/dev/null of services
 		return nil, nil
 	}
 	if err != nil {
@@ -164,7 +165,7 @@ func fromFile(flags []flag, all *given, file *ini.File) error {
 			continue
 		}
 		if err := f.setText(e.Value); err != nil {
-			return usagef("%v", file.Errorf(e.Line, "%s = %s: %v", e.Key, shown(e.Value), err))
+			return usagef("%v", file.Errorf(e.Line, "%s = %s: %v", e.Key, f.shown(e.Value), err))
 		}
 		all.add(&f, e.Value, fmt.Sprintf("%s, line %d", file.Name, e.Line))
 	}

@@ -196,6 +196,9 @@ func TestDefaultConfig(t *testing.T) {
 	if got := at(environment("SPEC_CONFIG=none XDG_CONFIG_HOME=" + dir)); got != 0 {
 		t.Errorf("with SPEC_CONFIG=none: %d", got)
 	}
+	if got := at(environment("XDG_CONFIG_HOME=" + filepath.Join(dir, "spec", "config.ini"))); got != 0 {
+		t.Errorf("below a file: %d", got)
+	}
 	if got := defaultConfig(environment("XDG_CONFIG_HOME=relative")); got != "" {
 		t.Errorf("%q", got)
 	}

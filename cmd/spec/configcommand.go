@@ -172,8 +172,8 @@ func (f *flag) told() string {
 
 // shownValue is a flag's value in a table; keys are not shown.
 func shownValue(f *flag, value string) string {
-	if strings.HasSuffix(f.names[0], "api-key") && value != "" {
-		return "(not shown)"
+	if f.secret() && value != "" {
+		return notShown
 	}
 	return terminal.Line(value, 60)
 }

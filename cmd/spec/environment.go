@@ -18,6 +18,9 @@ func (f *flag) variables() []string {
 	return []string{"SPEC_" + strings.ToUpper(strings.ReplaceAll(f.long(), "-", "_"))}
 }
 
+// hubVariable is the variable of -hf. llama.cpp has that of a file beside it, which counts instead of a quantization.
+const hubVariable, hubFileVariable = "LLAMA_ARG_HF_REPO", "LLAMA_ARG_HF_FILE"
+
 // fromEnvironment sets what the command line leaves open and an environment variable says, in the order of the table.
 func fromEnvironment(flags []flag, all *given, env func(string) string) error {
 	before := slices.Clone(all.fields)
@@ -30,8 +33,12 @@ func fromEnvironment(flags []flag, all *given, env func(string) string) error {
 			if value == "" {
 				continue
 			}
+			if file := env(hubFileVariable); name == hubVariable && file != "" {
+				repo, _, _ := strings.Cut(value, ":")
+				value = repo + ":" + file
+			}
 			if err := f.setText(value); err != nil {
-				return usagef("environment variable %s=%s: %v", name, shown(value), err)
+				return usagef("environment variable %s=%s: %v", name, f.shown(value), err)
 			}
 			all.add(&f, value, "environment variable "+name)
 			break

@@ -79,6 +79,20 @@ func shown(arg string) string {
 	return terminal.Line(arg, longest)
 }
 
+// secret reports whether a value of the flag is a key, which nothing that is written shows.
+func (f *flag) secret() bool { return strings.HasSuffix(f.names[0], "api-key") }
+
+// shown is a value of the flag as messages quote it: messages go to logs.
+func (f *flag) shown(value string) string {
+	if f.secret() && value != "" {
+		return notShown
+	}
+	return shown(value)
+}
+
+// notShown stands for a key.
+const notShown = "(not shown)"
+
 // parse reads args by the table. A flag may be written with one dash or two, its value as the next
 // argument or after "="; an optional value is taken from the next argument if that does not begin with a
 // dash, and, of a flag without effect before operands, is one of its values. What is no flag goes to
@@ -132,7 +146,7 @@ func parse(flags []flag, args []string, operand func(string) error) (all given, 
 			all.ignored = append(all.ignored, strings.TrimSpace(name+" "+value))
 		}
 		if err := f.set(value); err != nil {
-			return all, usagef("%s %s: %v", name, shown(value), err)
+			return all, usagef("%s %s: %v", name, f.shown(value), err)
 		}
 		all.add(f, value, "the command line")
 	}

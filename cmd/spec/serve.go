@@ -55,15 +55,16 @@ type serving struct {
 
 // servedModels are the files to serve.
 type servedModels struct {
-	models  []servedFile
-	presets []preset     // of the file of settings
-	early   string       // a draft model in front of the first model
-	lora    adapterFlags // of the only model
-	dir     string
-	folder  *modeldir.Dir // of dir
-	memory  int64         // --models-memory, of all that are loaded
-	aliases [][]string    // of each model: its name, and others
-	tags    [][]string
+	models   []servedFile
+	presets  []preset     // of the file of settings
+	early    string       // a draft model in front of the first model
+	lora     adapterFlags // of the only model
+	dir      string
+	folder   *modeldir.Dir // of dir
+	contexts *contexts     // of files
+	memory   int64         // --models-memory, of all that are loaded
+	aliases  [][]string    // of each model: its name, and others
+	tags     [][]string
 }
 
 // capacity is how each model is loaded, how much it may take, and how much is computed at once.
@@ -315,7 +316,7 @@ func readKeys(file string) (keys []serve.Key, err error) {
 		return nil, err
 	}
 	n := 0
-	for line := range strings.Lines(string(data)) {
+	for line := range strings.Lines(strings.TrimPrefix(string(data), "\ufeff")) {
 		n++
 		words := strings.Fields(line)
 		if len(words) == 0 || strings.HasPrefix(words[0], "#") {
@@ -353,6 +354,8 @@ func (s *serving) loading() modelFlags {
 // found at once and balancers can ask; requests for a model wait until it is there.
 func (s *serving) run(ctx context.Context, p *program) error {
 	defer p.survive()()
+	hung, end := p.hangups() // one that comes while models are loaded is heeded behind that
+	defer end()
 	s.logTo(p)
 	models := s.loading()
 	rt, err := models.runtime(p)
@@ -364,7 +367,7 @@ func (s *serving) run(ctx context.Context, p *program) error {
 	}
 	free := []func(){func() { rt.Close() }}
 	defer func() { s.free(p, free) }()
-	s.folder = modeldir.New(s.dir)
+	s.folder, s.contexts = modeldir.New(s.dir), new(contexts)
 	entries, err := s.entries(p, rt)
 	if err != nil {
 		return err
@@ -414,7 +417,7 @@ func (s *serving) run(ctx context.Context, p *program) error {
 		if s.listening != nil {
 			s.listening(at)
 		}
-		err = s.until(ctx, p, failed, func() error {
+		err = s.until(ctx, p, failed, hung, func() error {
 			return s.reload(ctx, p, server, func(next *serving) ([]serve.Entry, error) { return next.entries(p, rt) })
 		})
 	}
@@ -433,9 +436,9 @@ func (s *serving) run(ctx context.Context, p *program) error {
 
 // until waits for the end of a server: an error of a listener, or nil where it is told to stop. At each hangup it reads
 // its settings again.
-func (s *serving) until(ctx context.Context, p *program, failed <-chan error, reload func() error) error {
-	hung, end := p.hangups()
-	defer end()
+func (s *serving) until(
+	ctx context.Context, p *program, failed <-chan error, hung <-chan os.Signal, reload func() error,
+) error {
 	for {
 		select {
 		case err := <-failed:
@@ -514,8 +517,13 @@ func (s *serving) loadError(err error) error {
 
 // entry is a model to serve under a name.
 func (s *serving) entry(p *program, rt *engine.Runtime, name string, f servedFile) serve.Entry {
+	var tokens func() int
+	if f.target != "" {
+		tokens = func() int { return s.contextOf(f.target) }
+	}
 	return serve.Entry{
-		Name: name, Path: f.target, Setup: fmt.Sprintf("%q", f), Load: func(ctx context.Context) (*library.Model, error) {
+		Name: name, Path: f.target, Setup: fmt.Sprintf("%q", f), Context: tokens,
+		Load: func(ctx context.Context) (*library.Model, error) {
 			m, err := s.load(ctx, p, rt, f)
 			if err != nil {
 				return nil, err
@@ -590,6 +598,9 @@ func (s *serving) entries(p *program, rt *engine.Runtime) (list []serve.Entry, e
 	}
 	if s.dir == "" {
 		return list, nil
+	}
+	if s.folder == nil { // of a batch: a server's stays the same when it is reloaded
+		s.folder = modeldir.New(s.dir)
 	}
 	models, err := s.folder.List()
 	if err != nil {

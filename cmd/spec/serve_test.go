@@ -405,7 +405,7 @@ func TestKeyFile(t *testing.T) {
 		}
 		return readKeys(file)
 	}
-	keys, err := read("# keys\n one \n\ntwo weight=3\r\nthree\tweight=1000\nfour admin\nfive admin weight=2\n" +
+	keys, err := read("\ufeff# keys\n one \n\ntwo weight=3\r\nthree\tweight=1000\nfour admin\nfive admin weight=2\n" +
 		"six weight=2 admin")
 	if want := []serve.Key{
 		{Secret: "one"}, {Secret: "two", Weight: 3}, {Secret: "three", Weight: 1000}, {Secret: "four", Admin: true},
@@ -446,5 +446,35 @@ func TestFlagsOfLimits(t *testing.T) {
 	}
 	if n < 10 {
 		t.Errorf("%d flags", n)
+	}
+}
+
+// Blanks around a key are none of it: a request cannot show them.
+func TestKeysOfTheFlagHaveNoBlanksAround(t *testing.T) {
+	j, _, err := serveCommand.parse([]string{"--api-key", "a, b\n"}, noEnvironment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := j.(*serving).keys; !slices.Equal(got, []serve.Key{{Secret: "a"}, {Secret: "b"}}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// No message about what is wrong with a key shows it, wherever the key stands: messages go to logs.
+func TestMessagesShowNoKey(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		vars string
+	}{
+		{[]string{"--api-key", "hidden,"}, ""},
+		{[]string{"--api-key=hidden,,b"}, ""},
+		{nil, "LLAMA_API_KEY=hidden,"},
+		{nil, "SPEC_CONFIG=" + configFile(t, "api-key = hidden,")},
+		{nil, "SPEC_CONFIG=" + configFile(t, "api-key: hidden")},
+	} {
+		_, _, err := serveCommand.parse(c.args, environment(c.vars))
+		if err == nil || strings.Contains(err.Error(), "hidden") {
+			t.Errorf("%q, %s: %v", c.args, c.vars, err)
+		}
 	}
 }

@@ -78,8 +78,10 @@ func listen(address, flags, change string) (net.Listener, error) {
 	return l, nil
 }
 
-// resolve finds the files of models. Downloads may take long, so an address in use is told before they begin.
+// resolve finds the files of models. Downloads may take long, so an address in use is told before they begin, and the
+// end of a terminal does not end them.
 func (s *serving) resolve(ctx context.Context, p *program) error {
+	defer p.survive()()
 	if !systemd.Given(p.env) {
 		on, err := s.listeners(p)
 		if err != nil {
@@ -141,7 +143,7 @@ func (s *serving) reload(
 		if err := next.servedModels.resolve(ctx, p); err != nil {
 			return err
 		}
-		next.folder, next.together = s.folder, s.together
+		next.folder, next.together, next.contexts = s.folder, s.together, new(contexts) // flags of files may have changed
 	}
 	switch {
 	case next.dir != s.dir:

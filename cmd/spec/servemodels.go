@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"math"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -34,8 +35,8 @@ func (s *serving) load(ctx context.Context, p *program, rt *engine.Runtime, f se
 		sessions: s.sessions(drafts.verifyRows(f.target)), adapters: s.lorasOf(f), prints: s.prompts.dir,
 	}
 	if flags.prints == "" && s.slotFiles.Dir != "" { // whose files say of which model they are
-		if flags.prints, err = panelCache(p); err != nil {
-			return nil, err
+		if flags.prints, err = panelCache(p); err != nil { // a service may have no home; clients' names are not hidden
+			flags.prints = filepath.Join(s.slotFiles.Dir, ".cache")
 		}
 	}
 	flags.loaded = flags.adapters.bytes()

@@ -230,3 +230,33 @@ func TestServeReloadsTheCommandLine(t *testing.T) {
 		}
 	}
 }
+
+// A hangup while models are loaded is heeded when they are there: what was read before may have changed since.
+func TestServeReloadsBehindLoading(t *testing.T) {
+	keys := filepath.Join(t.TempDir(), "keys")
+	rewrite(t, keys, "old")
+	s := options[*serving](t, "serve", "--port", "0", "-t", "1", "--api-key-file", keys)
+	s.opened = func(net.Addr) {
+		rewrite(t, keys, "new")
+		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+			t.Error(err)
+		}
+	}
+	log, w := io.Pipe()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- s.run(ctx, &program{stdout: io.Discard, stderr: w, env: noEnvironment})
+		w.Close()
+	}()
+	said := ""
+	for lines := bufio.NewScanner(log); lines.Scan(); {
+		if said += lines.Text() + "\n"; strings.HasSuffix(lines.Text(), "spec serve: reloaded") {
+			stop()
+		}
+	}
+	if err := <-ended; err != nil || !strings.Contains(said, "listening on") || !strings.Contains(said, ": reloaded") {
+		t.Errorf("%v\n%s", err, said)
+	}
+	stop()
+}

@@ -22,7 +22,7 @@ func (s *network) rows() []flag {
 		intFlag("--port", &s.port, 0, 65535, "port to listen on; 0: a free one").or("8080").env("LLAMA_ARG_PORT"),
 		valueFlag("--api-key", "KEY[,KEY...]", "keys, one of which every request must have", func(v string) error {
 			for k := range strings.SplitSeq(v, ",") {
-				if k == "" {
+				if k = strings.TrimSpace(k); k == "" { // a request cannot show blanks around it
 					return errors.New("an empty key")
 				}
 				s.keys = append(s.keys, serve.Key{Secret: k})
@@ -31,7 +31,7 @@ func (s *network) rows() []flag {
 		}).env("LLAMA_API_KEY"),
 		fileFlag("--api-key-file", &s.keyFile, "FILE",
 			"keys from a file, one a line; KEY weight=N has N shares of places and queue where others have one; "+
-				"KEY admin may change which models there are"),
+				"KEY admin may change which models there are").env("LLAMA_ARG_API_KEY_FILE", "SPEC_API_KEY_FILE"),
 		valueFlag("--metrics-listen", "ADDRESS:PORT",
 			"answer /metrics and health checks there too, without a key; keep it where only monitoring connects",
 			func(v string) error {
@@ -74,7 +74,8 @@ func (s *network) rows() []flag {
 				s.origins = append(s.origins, list...)
 				return nil
 			}).env("LLAMA_ARG_CORS_ORIGINS"),
-		switchFlag("--no-webui, --no-ui", &s.page, false, "no page at /").env("LLAMA_ARG_NO_WEBUI"),
+		switchFlag("--no-webui, --no-ui", &s.page, false, "no page at /").
+			env("LLAMA_ARG_NO_UI", "LLAMA_ARG_NO_WEBUI"),
 		switchFlag("--no-slots", &s.noSlots, true, "no /slots").env("LLAMA_ARG_NO_ENDPOINT_SLOTS"),
 		bytesFlag("--max-body", &s.limits.BodyBytes, "most bytes of a request").or("16M"),
 		intFlag("-to, --timeout", &s.timeout, 1, 1<<20,

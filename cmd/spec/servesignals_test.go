@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -77,5 +78,22 @@ func TestServeSurvivesHangupAndBrokenLog(t *testing.T) {
 	signal(syscall.SIGTERM)
 	if code := wait(); code != exitDone {
 		t.Errorf("exit %d", code)
+	}
+}
+
+// The end of its terminal does not end a server while it downloads its models either.
+func TestServeSurvivesHangupsWhileItDownloads(t *testing.T) {
+	s := options[*serving](t, "serve", "--port", "0", "-hf", "go/pair-GGUF")
+	dir, survives := t.TempDir(), false
+	p := &program{stdout: io.Discard, stderr: io.Discard}
+	p.env = func(key string) string {
+		survives = survives || p.survives.Load()
+		return map[string]string{"HF_HUB_CACHE": dir, "HF_ENDPOINT": "http://127.0.0.1:1"}[key]
+	}
+	if err := s.resolve(t.Context(), p); err == nil || !survives {
+		t.Errorf("%v, it survives: %t", err, survives)
+	}
+	if p.survives.Load() {
+		t.Error("other parts of the program survive too")
 	}
 }

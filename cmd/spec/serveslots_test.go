@@ -32,3 +32,13 @@ func TestServeSavesSlots(t *testing.T) {
 		t.Errorf("%d %s", status, text)
 	}
 }
+
+// A service may have no home: then nothing but its own folders is there to keep anything in.
+func TestServeSavesSlotsWithoutAHome(t *testing.T) {
+	t.Setenv("HOME", "")
+	t.Setenv("XDG_CACHE_HOME", "")
+	url, _ := started(t, "--slot-save-path", t.TempDir(), "--log-format", "off", "-t", "1")
+	if status, text := askAs(t, "", "GET", url+"/readyz", ""); status != 200 {
+		t.Errorf("%d %s", status, text)
+	}
+}

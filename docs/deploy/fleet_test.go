@@ -317,6 +317,9 @@ func TestCompose(t *testing.T) {
 		return args
 	}
 	checkArguments(t, command("serve"))
+	if !slices.Contains(command("serve"), "--allowed-host=serve") {
+		t.Error("the server does not answer to its name in the network of the services")
+	}
 	checkWorker(t, command("worker"))
 }
 

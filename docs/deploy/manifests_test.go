@@ -56,6 +56,7 @@ func TestManifests(t *testing.T) {
 			containers++
 			checkArguments(t, spec.Containers[i].Args)
 			checkMounts(t, spec, &spec.Containers[i])
+			checkNames(t, &spec.Containers[i])
 		}
 	}
 	for _, name := range []string{"deployment.yaml", "batch-job.yaml"} {
@@ -185,6 +186,15 @@ func argument(c *corev1.Container, flag string) string {
 		}
 	}
 	return ""
+}
+
+// checkNames wants a server to answer requests that name it as a Service, an Ingress or a gateway is called: names that
+// are not its own are refused.
+func checkNames(t *testing.T, c *corev1.Container) {
+	t.Helper()
+	if c.Args[0] == "serve" && argument(c, "--allowed-host") != "*" {
+		t.Errorf("%s answers to addresses alone", c.Name)
+	}
 }
 
 // checkScraped wants the port that Prometheus is told to be one that needs no key.

@@ -207,22 +207,38 @@ func (x *examination) governor() []Finding {
 	return []Finding{f}
 }
 
-// groups examines the limits of the process's control groups and their parents, version 2.
+// groups examines the limits of the process's control groups and their parents, of version 2 and of version 1, which
+// has one hierarchy for processors and another for memory.
 func (x *examination) groups() (list []Finding) {
-	dir, found := "", false
+	found := false
 	for line := range strings.Lines(read(x.root, "proc/self/cgroup")) {
-		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
-			dir, found = rest, true
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3) // number:controllers:path
+		if len(parts) != 3 {
+			continue
+		}
+		mount, limits := "sys/fs/cgroup", (*examination).group
+		switch controllers := strings.Split(parts[1], ","); {
+		case parts[1] == "":
+		case slices.Contains(controllers, "cpu"):
+			mount, limits = path.Join(mount, "cpu"), (*examination).oldProcessors
+			if _, err := fs.Stat(x.root, mount); err != nil {
+				mount += ",cpuacct"
+			}
+		case slices.Contains(controllers, "memory"):
+			mount, limits = path.Join(mount, "memory"), (*examination).oldMemory
+		default:
+			continue
+		}
+		found = true
+		for dir := parts[2]; ; dir = path.Dir(dir) {
+			list = append(list, limits(x, path.Join(mount, dir))...)
+			if dir == "/" || dir == "." {
+				break
+			}
 		}
 	}
 	if !found {
 		return []Finding{{"control group", Unknown, "not told", ""}}
-	}
-	for ; ; dir = path.Dir(dir) {
-		list = append(list, x.group(path.Join("sys/fs/cgroup", dir))...)
-		if dir == "/" || dir == "." {
-			break
-		}
 	}
 	if list == nil {
 		return []Finding{{"control group", Good, "no limits", ""}}
@@ -230,7 +246,29 @@ func (x *examination) groups() (list []Finding) {
 	return list
 }
 
-// group examines the limits of one control group.
+// oldProcessors examines the quota of a control group of version 1.
+func (x *examination) oldProcessors(dir string) []Finding {
+	quota, err1 := strconv.ParseFloat(read(x.root, path.Join(dir, "cpu.cfs_quota_us")), 64)
+	period, err2 := strconv.ParseFloat(read(x.root, path.Join(dir, "cpu.cfs_period_us")), 64)
+	if err1 != nil || err2 != nil || !(quota > 0 && period > 0) { // -1 is none
+		return nil
+	}
+	return []Finding{x.quota(dir, quota/period)}
+}
+
+// oldMemory examines the memory of a control group of version 1.
+func (x *examination) oldMemory(dir string) []Finding {
+	const none = 1 << 60 // about: the greatest number of whole pages stands for no limit
+	most, err := strconv.ParseInt(read(x.root, path.Join(dir, "memory.limit_in_bytes")), 10, 64)
+	if err != nil || most >= none {
+		return nil
+	}
+	return []Finding{{"memory of the control group", Good, gibibytes(most), ""}}
+}
+
+func gibibytes(n int64) string { return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30)) }
+
+// group examines the limits of one control group of version 2.
 func (x *examination) group(dir string) (list []Finding) {
 	words := strings.Fields(read(x.root, path.Join(dir, "cpu.max")))
 	if len(words) == 2 && words[0] != "max" {
@@ -244,9 +282,9 @@ func (x *examination) group(dir string) (list []Finding) {
 	if err != nil {
 		return list
 	}
-	f := Finding{"memory of the control group", Good, fmt.Sprintf("%.1f GiB", float64(most)/(1<<30)), ""}
+	f := Finding{"memory of the control group", Good, gibibytes(most), ""}
 	if high, err := strconv.ParseInt(read(x.root, path.Join(dir, "memory.high")), 10, 64); err == nil && high < most {
-		f.State, f.Found = Warning, f.Found+fmt.Sprintf(", slowed down from %.1f GiB on", float64(high)/(1<<30))
+		f.State, f.Found = Warning, f.Found+", slowed down from "+gibibytes(high)+" on"
 		f.Advice = "raise memory.high to memory.max: a process above it is held back at every allocation"
 	}
 	return append(list, f)
@@ -262,9 +300,11 @@ func (x *examination) quota(dir string, cores float64) Finding {
 		}
 	}
 	switch {
-	case cores < 1 || float64(x.Threads) > cores:
+	case cores < 1:
+		f.State, f.Advice = Warning, "give one whole core at least: below that threads stand still for a part of the time"
+	case float64(x.Threads) > cores:
 		f.State, f.Advice = Warning, fmt.Sprintf("%d threads compute: give at least as many whole cores, or -t %d", x.Threads,
-			max(1, int(cores)))
+			int(cores))
 	case throttled != "":
 		f.State, f.Found = Warning, f.Found+", stopped for lack of quota "+throttled+" times"
 		f.Advice = "give one core more than threads, or whole cores without a quota (the kubelet's static CPU manager)"

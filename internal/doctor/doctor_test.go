@@ -65,9 +65,17 @@ func TestWhatToChange(t *testing.T) {
 			"frequency governor", "performance"},
 		"a quota of the parent": {map[string]string{"sys/fs/cgroup/a/cpu.max": "350000 100000"}, nil,
 			"processors of the control group", "-t 3"},
+		"less than a core": {map[string]string{"sys/fs/cgroup/a/cpu.max": "50000 100000"}, func(m *Machine) { m.Threads = 1 },
+			"processors of the control group", "one whole core"},
 		"stopped for quota": {map[string]string{"sys/fs/cgroup/a/b/cpu.max": "3200000 100000",
 			"sys/fs/cgroup/a/b/cpu.stat": "usage_usec 5\nnr_periods 9\nnr_throttled 4\n"}, nil,
 			"processors of the control group", "one core more"},
+		"a quota in version 1": {map[string]string{"proc/self/cgroup": "4:cpu,cpuacct:/k/x\n3:memory:/k\n0::/\n",
+			"sys/fs/cgroup/cpu,cpuacct/k/x/cpu.cfs_quota_us":  "-1\n",
+			"sys/fs/cgroup/cpu,cpuacct/k/x/cpu.cfs_period_us": "100000\n",
+			"sys/fs/cgroup/cpu,cpuacct/k/cpu.cfs_quota_us":    "350000\n",
+			"sys/fs/cgroup/cpu,cpuacct/k/cpu.cfs_period_us":   "100000\n",
+		}, nil, "processors of the control group", "-t 3"},
 		"memory held back": {map[string]string{"sys/fs/cgroup/a/memory.max": "2147483648",
 			"sys/fs/cgroup/a/memory.high": "1073741824"}, nil, "memory of the control group", "memory.high"},
 		"two nodes": {map[string]string{"sys/devices/system/node/node1/cpulist": "32-63"}, nil, "memory nodes",
@@ -107,5 +115,27 @@ func TestWhatIsNotTold(t *testing.T) {
 		if f.State == Warning {
 			t.Errorf("%+v", f)
 		}
+	}
+}
+
+// Version 1 of control groups, alone or beside an empty hierarchy of version 2, has limits too.
+func TestControlGroupsOfVersion1(t *testing.T) {
+	files := map[string]string{"proc/self/cgroup": "5:cpuset,cpu:/k\n3:memory:/k\n0::/\n",
+		"sys/fs/cgroup/cpu/cpu.cfs_quota_us": "4000000", "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000",
+		"sys/fs/cgroup/cpu/cpu.stat":                   "nr_periods 9\nnr_throttled 4\nthrottled_time 5\n",
+		"sys/fs/cgroup/memory/k/memory.limit_in_bytes": "2147483648\n",
+		"sys/fs/cgroup/memory/memory.limit_in_bytes":   "9223372036854771712\n"}
+	found := find(files, program)
+	if f := found["memory of the control group"]; f.State != Good || f.Found != "2.0 GiB" {
+		t.Errorf("%+v", f)
+	}
+	if f := found["processors of the control group"]; f.State != Warning || !strings.Contains(f.Found, "40 cores") ||
+		!strings.Contains(f.Found, "4 times") {
+		t.Errorf("%+v", f)
+	}
+	delete(files, "sys/fs/cgroup/cpu/cpu.cfs_quota_us")
+	delete(files, "sys/fs/cgroup/memory/k/memory.limit_in_bytes")
+	if f := find(files, program)["control group"]; f.Found != "no limits" {
+		t.Errorf("%+v", f)
 	}
 }

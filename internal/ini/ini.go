@@ -101,6 +101,9 @@ func (f *File) line(n int, text string) error {
 	}
 	key, value, ok := strings.Cut(text, "=")
 	if key = strings.TrimSpace(key); !ok || !isKey(key) {
+		if i := strings.IndexAny(text, " \t:="); i > 0 {
+			text = text[:i] // behind it may stand what no log should have, as in "api-key: …"
+		}
 		return f.Errorf(n, "neither KEY = VALUE nor [SECTION]: %.60q", text)
 	}
 	value, err := f.value(n, strings.TrimSpace(value))

@@ -27,8 +27,9 @@ func TestRead(t *testing.T) {
 func TestMistakes(t *testing.T) {
 	for text, want := range map[string]string{
 		"a = 1\nb":                              `file, line 2: neither KEY = VALUE nor [SECTION]: "b"`,
+		"key: secret":                           `file, line 1: neither KEY = VALUE nor [SECTION]: "key"`,
 		"= 1":                                   `file, line 1: neither KEY`,
-		"a b = 1":                               `file, line 1: neither KEY`,
+		"a b = 1":                               `file, line 1: neither KEY = VALUE nor [SECTION]: "a"`,
 		"1a = 1":                                `file, line 1: neither KEY`,
 		"-a = 1":                                `file, line 1: neither KEY`,
 		"a = 1\n\na = 2":                        `file, line 3: a again, after line 1`,

@@ -13,11 +13,11 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/internal/strictjson"
 )
 
@@ -59,6 +59,7 @@ func New(path string) *Dir { return &Dir{path: path} }
 type Settings struct {
 	Schema     int             `json:"schema"`
 	Pulled     string          `json:"pulled,omitempty"` // the model of the Hub that it is: OWNER/NAME[:QUANTIZATION]
+	Also       []string        `json:"also,omitempty"`   // other names of it there, by which it was pulled too
 	System     string          `json:"system,omitempty"`
 	Template   string          `json:"template,omitempty"`   // Jinja
 	Parameters json.RawMessage `json:"parameters,omitempty"` // an object
@@ -84,24 +85,33 @@ func Name(file string) string {
 	return partSuffix.ReplaceAllString(strings.TrimSuffix(filepath.Base(file), Suffix), "")
 }
 
-// Size is the size of a model's file, or of all its parts, and the time of the file.
+// Size is the size of a model's file, or of all its parts, and the time of the file. Nothing is read: lists ask for it
+// again and again.
 func Size(file string) (int64, time.Time, error) {
 	info, err := os.Stat(file)
 	if err != nil {
 		return 0, time.Time{}, err
 	}
-	if !partSuffix.MatchString(strings.TrimSuffix(file, Suffix)) {
+	stem := strings.TrimSuffix(file, Suffix)
+	part := partSuffix.FindStringSubmatch(stem)
+	if part == nil {
 		return info.Size(), info.ModTime(), nil
 	}
-	f, err := gguf.OpenFile(file)
-	if err != nil {
-		return info.Size(), info.ModTime(), nil // loading it says what is wrong
+	n, _ := strconv.Atoi(part[2]) // five digits
+	bytes := int64(0)
+	for i := range n {
+		name := fmt.Sprintf("%s-%05d-of-%s%s", strings.TrimSuffix(stem, part[0]), i+1, part[2], Suffix)
+		other, err := os.Stat(name)
+		if err != nil {
+			return info.Size(), info.ModTime(), nil // loading it says what is wrong
+		}
+		bytes += other.Size()
 	}
-	defer f.Close()
-	return f.Size(), info.ModTime(), nil
+	return bytes, info.ModTime(), nil
 }
 
-// List is the models of the folder, by name. Of a split model it is the first part.
+// List is the models of the folder, by name. Of a split model it is the first part. Hidden files are none: systems put
+// some of their own beside others' on disks that know no attributes (._m.gguf).
 func (d *Dir) List() (list []Model, err error) {
 	entries, err := os.ReadDir(d.path)
 	if err != nil {
@@ -112,6 +122,7 @@ func (d *Dir) List() (list []Model, err error) {
 		return nil, err
 	}
 	defer root.Close()
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), ".") })
 	drafts := map[string]string{}
 	for _, e := range entries {
 		if base, ok := strings.CutSuffix(e.Name(), draftSuffix); ok {
@@ -140,13 +151,16 @@ func (d *Dir) List() (list []Model, err error) {
 	return list, nil
 }
 
-// complete reads a model's settings and sizes.
+// complete reads a model's settings and sizes. A link to nothing has no size: loading it says what is wrong.
 func (m *Model) complete(root *os.Root) (err error) {
 	for _, file := range []string{m.File, m.Draft} {
 		if file == "" {
 			continue
 		}
 		bytes, modified, err := Size(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -196,7 +210,7 @@ func checkName(given string) (string, error) {
 func find(list []Model, given string) (Model, error) {
 	r, pulled := hubName(given)
 	for _, m := range list {
-		if m.Name == strings.TrimSuffix(given, ":latest") || pulled && m.Settings.Pulled == r.String() {
+		if m.Name == strings.TrimSuffix(given, ":latest") || pulled && slices.Contains(m.Settings.pulled(), r.String()) {
 			return m, nil
 		}
 	}
@@ -258,8 +272,10 @@ func (d *Dir) Delete(name string) error {
 		}
 		// What is interrupted can be repeated: the settings say what the cache has of it, and the file that makes it a
 		// model goes last.
-		if err := d.forget(root, m.Settings.Pulled); err != nil {
-			return err
+		for _, pulled := range m.Settings.pulled() {
+			if err := d.forget(root, pulled); err != nil {
+				return err
+			}
 		}
 		if err := removeSettings(root, m.Name); err != nil {
 			return err
@@ -294,7 +310,7 @@ func (d *Dir) Create(name, from string, s Settings) (m Model, err error) {
 			s.Parameters = source.Settings.Parameters
 		}
 		if old, err := find(list, to); err == nil && old.Name == source.Name {
-			s.Pulled = source.Settings.Pulled // other settings of the same model
+			s.Pulled, s.Also = source.Settings.Pulled, source.Settings.Also // other settings of the same model
 			m, err = d.describe(root, source.Name, filepath.Base(source.File), source.Draft, s)
 			return err
 		} else if err == nil {
@@ -358,7 +374,12 @@ func writeSettings(root *os.Root, name string, s Settings) error {
 		return fmt.Errorf("the settings of %s take %d bytes, more than %d", name, len(data), settingsBytes)
 	}
 	part := name + settingsSuffix + ".part"
-	if err := root.WriteFile(part, data, 0o644); err != nil {
+	f, err := root.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data) // on disk before its name is there: an empty file of settings has the whole folder refused
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
 	return root.Rename(part, name+settingsSuffix)

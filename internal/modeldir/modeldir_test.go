@@ -189,3 +189,45 @@ func TestChangesComeOneAtATime(t *testing.T) {
 		}
 	}
 }
+
+// Hidden files are no models: neither those that macOS puts beside others' on a disk of exFAT, nor drafts without one.
+func TestHiddenFilesAreNoModels(t *testing.T) {
+	d, _ := folder(t, "a.gguf", "a.draft.gguf", "._a.gguf", "._a.draft.gguf", ".b.draft.gguf")
+	if list, err := d.List(); err != nil || len(list) != 1 || list[0].Name != "a" || list[0].Draft == "" {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+// A link to nothing takes none of the other models away, and can be deleted.
+func TestLinksToNothing(t *testing.T) {
+	d, _ := folder(t, "a.gguf", "c.gguf")
+	if err := os.Symlink("nothing", filepath.Join(d.path, "b.gguf")); err != nil {
+		t.Skip(err)
+	}
+	list, err := d.List()
+	if err != nil || len(list) != 3 || list[1].Name != "b" || list[1].Bytes != 0 || list[2].Bytes == 0 {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if err := d.Delete("b"); err != nil {
+		t.Error(err)
+	}
+	if list, err := d.List(); err != nil || len(list) != 2 {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+// The size of a split model is that of its parts, without a look into them; of one that lacks a part, that of the file.
+func TestSizeIsThatOfAllParts(t *testing.T) {
+	d, _ := folder(t, "m-00001-of-00002.gguf", "m-00002-of-00002.gguf", "torn-00001-of-00002.gguf", "x.gguf")
+	want := map[string]int64{"m": 2 * int64(len("m-00001-of-00002.gguf")), "torn": int64(len("torn-00001-of-00002.gguf")),
+		"x": int64(len("x.gguf"))}
+	list, err := d.List()
+	if err != nil || len(list) != len(want) {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	for _, m := range list {
+		if m.Bytes != want[m.Name] {
+			t.Errorf("%s has %d bytes, want %d", m.Name, m.Bytes, want[m.Name])
+		}
+	}
+}

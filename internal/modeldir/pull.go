@@ -29,16 +29,26 @@ func hubName(name string) (r hub.Reference, ok bool) {
 }
 
 // Names are those by which a model that was pulled is also known.
-func (s *Settings) Names() []string {
-	if s.Pulled == "" {
-		return nil
-	}
-	names := []string{s.Pulled}
-	for _, p := range hubPrefixes {
-		names = append(names, p+s.Pulled)
+func (s *Settings) Names() (names []string) {
+	for _, pulled := range s.pulled() {
+		names = append(names, pulled)
+		for _, p := range hubPrefixes {
+			names = append(names, p+pulled)
+		}
 	}
 	return names
 }
+
+// pulled are the names of the Hub by which a model was pulled.
+func (s *Settings) pulled() []string {
+	if s.Pulled == "" {
+		return nil
+	}
+	return append([]string{s.Pulled}, s.Also...)
+}
+
+// mostAlso bounds Settings.Also.
+const mostAlso = 16
 
 // Pull downloads a model of the Hub by a client, whose cache it sets to one inside of the folder, and puts the files
 // into the folder under their own names.
@@ -66,11 +76,12 @@ func (d *Dir) Pull(ctx context.Context, client hub.Client, name string) (m Model
 			}
 		}
 		old, err := find(list, Name(first))
-		if err == nil && old.Settings.Pulled != r.String() && !interrupted(&old, paths[0]) {
+		before := slices.Contains(old.Settings.pulled(), r.String())
+		if err == nil && !before && (!isOf(&old, paths[0]) || len(old.Settings.Also) == mostAlso) {
 			return fmt.Errorf("%s: %w", old.Name, ErrExists)
 		}
 		for _, p := range paths {
-			if err := d.place(root, p); err != nil {
+			if err := d.place(root, p, root.Link); err != nil {
 				return err
 			}
 		}
@@ -78,18 +89,26 @@ func (d *Dir) Pull(ctx context.Context, client hub.Client, name string) (m Model
 			return err
 		}
 		s := old.Settings
-		s.Schema, s.Pulled = settingsSchema, r.String()
+		s.Schema = settingsSchema
+		switch {
+		case before:
+		case s.Pulled == "":
+			s.Pulled = r.String()
+		default: // the same file by another name, as with the quantization
+			s.Also = append(s.Also, r.String())
+		}
 		m, err = d.describe(root, Name(first), first, old.Draft, s)
 		return err
 	})
 	return m, err
 }
 
-// interrupted reports whether a model is a download of which nothing was said yet: its file is that of the cache.
-func interrupted(m *Model, path string) bool {
+// isOf reports whether a model's file is that of the cache: what was pulled by another name, or by a pull that was
+// interrupted before anything was said of it.
+func isOf(m *Model, path string) bool {
 	a, err := os.Stat(m.File)
 	b, e := os.Stat(path)
-	return m.Settings.Pulled == "" && err == nil && e == nil && os.SameFile(a, b)
+	return err == nil && e == nil && os.SameFile(a, b)
 }
 
 // superseded takes back what a model of the Hub was before, where the repository has other files for it now: files of
@@ -111,10 +130,14 @@ func superseded(root *os.Root, list []Model, r hub.Reference, old *Model, paths 
 		}
 	}
 	for _, m := range list {
-		if m.Settings.Pulled != r.String() || m.Name == old.Name {
+		names := m.Settings.pulled()
+		if !slices.Contains(names, r.String()) || m.Name == old.Name {
 			continue
 		}
-		m.Settings.Pulled = ""
+		names = slices.DeleteFunc(names, func(n string) bool { return n == r.String() })
+		if m.Settings.Pulled, m.Settings.Also = "", nil; len(names) > 0 {
+			m.Settings.Pulled, m.Settings.Also = names[0], names[1:]
+		}
 		if err := writeSettings(root, m.Name, m.Settings); err != nil {
 			return err
 		}
@@ -134,8 +157,9 @@ func makeFolder(root *os.Root, name string) error {
 	return err
 }
 
-// place puts a link to a downloaded file into the folder, in the place of an older one.
-func (d *Dir) place(root *os.Root, path string) error {
+// place puts a link to a downloaded file into the folder, in the place of an older one; where there are no links
+// (exFAT), it moves the file itself there.
+func (d *Dir) place(root *os.Root, path string, link func(from, to string) error) error {
 	real, err := filepath.EvalSymlinks(path) // the cache has links to contents
 	if err != nil {
 		return err
@@ -159,8 +183,10 @@ func (d *Dir) place(root *os.Root, path string) error {
 	if err := gone(); err != nil {
 		return err
 	}
-	if err := root.Link(inside, part); err != nil {
-		return err
+	if link(inside, part) != nil {
+		if err := root.Rename(inside, part); err != nil {
+			return err
+		}
 	}
 	if err := root.Rename(part, name); err != nil {
 		return err

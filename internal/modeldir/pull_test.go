@@ -162,3 +162,64 @@ func TestCopiesHaveNoSettingsOfOthers(t *testing.T) {
 		t.Errorf("%+v, %v", m.Settings, err)
 	}
 }
+
+// A model that is pulled by several names of one file is known by all of them, until one of them stands for another
+// file; deleted by one, it is gone with what the cache has of it.
+func TestPullByOtherNames(t *testing.T) {
+	d, _ := folder(t)
+	h, client := newRepository(t, "m-Q8_0.gguf")
+	all := []string{"o/n", "o/n:Q8_0", "o/n:m-Q8_0.gguf"}
+	for _, name := range []string{"o/n", "hf.co/o/n:Q8_0", "o/n", "hf://o/n:m-Q8_0.gguf", "o/n:Q8_0"} {
+		if m, err := d.Pull(t.Context(), client, name); err != nil || m.Name != "m-Q8_0" {
+			t.Fatalf("%s: %+v, %v", name, m, err)
+		}
+	}
+	list, err := d.List()
+	if err != nil || len(list) != 1 || !slices.Equal(list[0].Settings.pulled(), all) ||
+		!slices.Contains(list[0].Settings.Names(), "hf.co/o/n:Q8_0") {
+		t.Errorf("%+v, %v", list, err)
+	}
+	for _, name := range all {
+		if m, err := find(list, name); err != nil || m.Name != "m-Q8_0" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	h.files = []string{"x-Q8_0.gguf"}
+	if _, err := d.Pull(t.Context(), client, "o/n"); err != nil {
+		t.Fatal(err)
+	}
+	if names, _ := models(t, d); !slices.Equal(names, []string{"m-Q8_0 o/n:Q8_0", "x-Q8_0 o/n"}) {
+		t.Errorf("%q", names)
+	}
+	for _, name := range []string{"hf.co/o/n:m-Q8_0.gguf", "o/n"} {
+		if err := d.Delete(name); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if left := tree(t, d.path); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// Where there are no hard links, what was downloaded is moved into the folder, in the place of what it had.
+func TestPlaceWithoutLinks(t *testing.T) {
+	d, _ := folder(t, "m.gguf")
+	root, err := os.OpenRoot(d.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	if err := root.Mkdir(hubFolder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	pulled := filepath.Join(d.path, hubFolder, "m.gguf")
+	if err := os.WriteFile(pulled, []byte("new"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.place(root, pulled, func(string, string) error { return errors.ErrUnsupported }); err != nil {
+		t.Error(err)
+	}
+	if got := tree(t, d.path); len(got) != 1 || got["m.gguf"] != "new" {
+		t.Errorf("%v", got)
+	}
+}

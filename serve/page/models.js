@@ -8,7 +8,7 @@ async function list(key) {
   const [models, tags, running] = await Promise.all([get("v1/models", key), get("api/tags", key), get("api/ps", key)]);
   const tagged = new Map((tags.models || []).map((m) => [m.name, m])), inMemory = new Set((running.models || []).map((m) => m.name));
   return (models.data || []).map((m) => ({
-    name: m.id, context: m.context_length || 0, loaded: inMemory.has(m.id) || !!m.context_length, bytes: (tagged.get(m.id) || {}).size || 0,
+    name: m.id, context: m.context_length || 0, loaded: inMemory.has(m.id), bytes: (tagged.get(m.id) || {}).size || 0,
     details: (tagged.get(m.id) || {}).details || {},
   }));
 }

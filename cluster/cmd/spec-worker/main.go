@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -176,6 +177,8 @@ func (c *command) open(ctx context.Context, env func(string) string, log *slog.L
 		Models: []serve.Entry{{Name: m.Name(), Path: c.model, Bytes: m.Bytes(),
 			Load: func(context.Context) (*spec.Model, error) { return m, nil }}},
 		Sampling: spec.UsualSampling(), Parallel: c.parallel, Build: []string{"kernels", rt.SIMD()},
+		Proc:  proc(),
+		Hosts: []string{"*"}, // of -metrics-listen, where nothing but metrics is: Prometheus may name it as it likes
 	})
 	if err != nil {
 		m.Close()
@@ -191,6 +194,15 @@ func (c *command) open(ctx context.Context, env func(string) string, log *slog.L
 		return none(err)
 	}
 	return server, id, free, nil
+}
+
+// proc is the process' folder in /proc, for the metrics; nil where there is none.
+func proc() fs.FS {
+	const dir = "/proc/self"
+	if _, err := os.Stat(dir + "/stat"); err != nil {
+		return nil
+	}
+	return os.DirFS(dir)
 }
 
 // fingerprint reads a model's file.
@@ -236,7 +248,8 @@ func run(ctx context.Context, args []string, env func(string) string, stderr io.
 		if err != nil {
 			return fmt.Errorf("-metrics-listen: %w", err)
 		}
-		web := &http.Server{Handler: monitoring(server, w, nc), ReadHeaderTimeout: 10 * time.Second}
+		web := &http.Server{Handler: monitoring(server, w, nc), ReadHeaderTimeout: 10 * time.Second,
+			ReadTimeout: 30 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute}
 		defer web.Close()
 		go func() { _ = web.Serve(l) }() // ends with Close
 		log.Info("metrics", "address", l.Addr().String())

@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+
+	"github.com/specgo/spec/internal/filelock"
 )
 
 // File is an output under way. Where the destination is a regular file or does not exist, the bytes go
-// to a temporary file beside it (its name ends in ".part"), and Commit puts that in its place. A device,
-// a named pipe and standard output are written to directly.
+// to a temporary file beside it (its name ends in ".part"), and Commit puts that in its place; what killed
+// programs have left of the same output is deleted. A device, a named pipe and standard output are written to directly.
 type File struct {
 	file   *os.File // what is written to
 	path   string   // destination, symbolic links resolved; "" if written to directly
@@ -51,10 +54,13 @@ func Create(ctx context.Context, path string, stdout *os.File) (*File, error) {
 		file.Close()
 		perm = info.Mode().Perm()
 	}
+	sweep(path)
 	file, err := createTemp(path, perm)
 	if err != nil {
 		return nil, err
 	}
+	// Until it is closed it is marked; where it cannot be, others tell by its age.
+	_, _ = filelock.Lock(file)
 	if exists { // without what the umask took
 		if err := file.Chmod(perm); err != nil {
 			file.Close()
@@ -102,11 +108,34 @@ func openDevice(ctx context.Context, path string) (*os.File, error) {
 	}
 }
 
+// sweep deletes what killed programs have left of outputs to a path.
+func sweep(path string) {
+	dir := filepath.Dir(path)
+	list, _ := os.ReadDir(dir) // an error is that of the file, too
+	for _, e := range list {
+		rest, ok := strings.CutPrefix(e.Name(), filepath.Base(path)+".")
+		number, part := strings.CutSuffix(rest, partSuffix)
+		process, i, two := strings.Cut(number, "-")
+		if !ok || !part || !two || !digits(process) || !digits(i) {
+			continue
+		}
+		name := filepath.Join(dir, e.Name())
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && !filelock.Held(name, info.ModTime()) {
+			_ = os.Remove(name)
+		}
+	}
+}
+
+func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+
+// partSuffix ends the names of temporary files.
+const partSuffix = ".part"
+
 // createTemp makes a new file beside path. os.CreateTemp would always make it 0600.
 func createTemp(path string, perm os.FileMode) (*os.File, error) {
 	const tries = 1000
 	for i := 0; ; i++ {
-		name := fmt.Sprintf("%s.%d-%d.part", path, os.Getpid(), i)
+		name := fmt.Sprintf("%s.%d-%d%s", path, os.Getpid(), i, partSuffix)
 		file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, perm)
 		if err == nil || !os.IsExist(err) || i == tries {
 			return file, err

@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
+	"time"
+
+	"github.com/specgo/spec/internal/filelock"
 )
 
 func contents(t *testing.T, path string) string {
@@ -171,4 +174,41 @@ func TestCancelled(t *testing.T) {
 	if _, err := Create(ctx, path, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("a pipe that nobody reads: %v", err)
 	}
+}
+
+// What a killed program has left of an output goes with the next one to the same path. What another program is at, and
+// files of other names, stay.
+func TestLeftoversGo(t *testing.T) {
+	if !filelock.Works {
+		t.Skip("files cannot be marked here")
+	}
+	dir := t.TempDir()
+	path, old := filepath.Join(dir, "x"), time.Now().Add(-time.Hour)
+	age := func(name string) {
+		t.Helper()
+		if err := os.Chtimes(name, old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	others := []string{"x.1-0.part.txt", "x.y-0.part", "x.1.part", "x.part", "x.1-.part", "y.1-0.part"}
+	for _, name := range append(others, "x.1-0.part") {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("old"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		age(filepath.Join(dir, name))
+	}
+	running, err := Create(t.Context(), path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	age(running.file.Name())
+	second, err := Create(t.Context(), path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second.Abort()
+	if err := running.Commit(); err != nil {
+		t.Error(err)
+	}
+	alone(t, dir, append(others, "x")...)
 }
