@@ -344,9 +344,10 @@ class Renderer {
         const mark = text.startsWith(c + c, k) ? c + c : c;
         const n = mark.length;
         const word = c === "_" && k > from && /\w/.test(text[k - 1]);
-        const end = mark === "~" || word || depth >= maxDepth || missing.has(mark) || /\s/.test(text[k + n] || " ") ? -1 : closing(text, k + n, to, mark);
+        const opens = mark !== "~" && !word && depth < maxDepth && !/\s/.test(text[k + n] || " ");
+        const end = opens && !missing.has(mark) ? closing(text, k + n, to, mark) : -1;
         if (end < 0) {
-          if (!/\s/.test(text[k + n] || " ")) missing.add(mark);
+          if (opens) missing.add(mark);
           k += n;
         } else k = wrap(mark === "~~" ? "del" : n === 2 ? "strong" : "em", k + n, end, end + n, k);
       } else if (c === "[") {
