@@ -48,6 +48,7 @@ test("blocks", () => {
     ["a\nb", "<p>a\nb</p>"],
     ["a  \nb", "<p>a  <br></br>b</p>"],
     ["# A `b` #", "<h3>A <code>b</code></h3>"],
+    ["# C# and F# ##\n## C#", "<h3>C# and F#</h3><h4>C#</h4>"],
     ["#no heading", "<p>#no heading</p>"],
     ["- a\n- b\n  - c", "<ul><li>a</li><li><p>b</p><ul><li>c</li></ul></li></ul>"],
     ["3. a\n4. b", "<ol><li>a</li><li>b</li></ol>"],

@@ -191,7 +191,13 @@ class Renderer {
     const h = document.createElement("h" + Math.min(6, m[1].length + 2));
     let { start, end } = lines[i];
     start += m[0].length;
-    while (end > start && " \t#".includes(this.source[end - 1])) end--;
+    const blank = (k) => " \t".includes(this.source[k]);
+    while (end > start && blank(end - 1)) end--;
+    // A closing mark has a space before it: that of "C#" is text.
+    let close = end;
+    while (close > start && this.source[close - 1] === "#") close--;
+    if (close === start || blank(close - 1)) end = close;
+    while (end > start && blank(end - 1)) end--;
     this.inline(h, this.piece([{ start, end }]));
     into.append(h);
     return i + 1;
