@@ -81,6 +81,8 @@ test("inline", () => {
     ["$HOME/a and $PATH/b", "$HOME/a and $PATH/b"],
     ["[a](https://x.org/b)", '<a href="https://x.org/b">a</a>'],
     ["see https://x.org/b.", 'see <a href="https://x.org/b">https://x.org/b</a>.'],
+    ["([a](https://x.org/b_(c)))", '(<a href="https://x.org/b_(c)">a</a>)'],
+    ["(see https://x.org/b_(c)).", '(see <a href="https://x.org/b_(c)">https://x.org/b_(c)</a>).'],
   ]) assert.equal(html(text), `<p>${want}</p>`, text);
 });
 

@@ -8,6 +8,7 @@ import { colored, language } from "./highlight.js";
 import { formula, readable } from "./math.js";
 
 const maxDepth = 6; // nested quotes, lists and emphasis; deeper ones are drawn as text
+const longestAddress = 2000; // characters of a link's address
 
 const fence = /^ {0,3}(`{3,}|~{3,})([^`]*)$/;
 const heading = /^ {0,3}(#{1,6})(?:[ \t]+|$)/;
@@ -366,8 +367,11 @@ class Renderer {
         k = plain = link.end;
       } else if (c === "h" && (k === from || !/\w/.test(text[k - 1])) && /^https?:\/\//.test(text.slice(k, k + 8))) {
         let end = k;
-        while (end < to && !/[\s<>"'`()\[\]]/.test(text[end])) end++;
-        while (/[.,:;!?*_]/.test(text[end - 1])) end--;
+        for (let open = 0; end < to && !/[\s<>"'`\[\]]/.test(text[end]); end++) {
+          if (text[end] === "(") open++;
+          else if (text[end] === ")" && open-- === 0) break; // of what stands around the address
+        }
+        while (/[.,:;!?*_(]/.test(text[end - 1])) end--;
         flush(k);
         const a = anchor(text.slice(k, end));
         this.emit(a, p, k, end);
@@ -386,8 +390,8 @@ class Renderer {
   link(text, k, to) {
     const label = text.indexOf("](", k);
     if (label < 0 || label >= to || text.slice(k + 1, label).includes("[")) return null;
-    const end = text.indexOf(")", label);
-    if (end < 0 || end >= to) return null;
+    const end = closingParenthesis(text, label + 2, Math.min(to, label + longestAddress));
+    if (end < 0) return null;
     const url = text.slice(label + 2, end).trim();
     return /^https?:\/\/[^\s]+$/i.test(url) ? { label, url, end: end + 1 } : null;
   }
@@ -407,6 +411,15 @@ function anchor(url) {
   a.target = "_blank";
   a.rel = "noopener noreferrer nofollow";
   return a;
+}
+
+// closingParenthesis is the place of the one that ends an address: those within the address come in pairs.
+function closingParenthesis(text, from, to) {
+  for (let k = from, open = 0; k < to; k++) {
+    if (text[k] === "(") open++;
+    else if (text[k] === ")" && open-- === 0) return k;
+  }
+  return -1;
 }
 
 // closing finds the mark that ends an emphasis: after something that is not a space, and not part of a longer run.
