@@ -151,6 +151,7 @@ test("formulas become readable text, and nothing that is not known is lost", () 
     ["E = mc^2", "E = mc²"], ["x_{12} \\leq \\alpha", "x₁₂ ≤α"], ["\\frac{a+1}{b}", "(a+1)/b"], ["\\sqrt{2}", "√2"], ["\\sqrt[3]{xy}", "³√xy"],
     ["\\sum_{i=1}^{n} i", "∑ᵢ₌₁ⁿ i"], ["e^{-x^2}", "e^(-x²)"], ["\\text{if } x", "if x"], ["\\mathbb{R}", "ℝ"], ["\\unknown{x}", "\\unknownx"],
     ["\\begin{pmatrix}1 & 2\\\\3 & 4\\end{pmatrix}", "1 2\n3 4"], ["{{{", ""], ["\\", ""], ["a^", "a^"], ["\\left( x \\right)", "( x )"],
+    ["\\constructor{x}", "\\constructorx"], ["\\mathbb{toString}", "toString"],
   ]) assert.equal(readable(tex), want, tex);
   for (const piece of ["{", "^", "\\frac", "_{", "\\sqrt[", "\\begin"]) readable(piece.repeat(1000));
 });
