@@ -5,10 +5,11 @@ import { newID, path } from "./tree.js";
 
 const form = "spec.conversations", version = 1;
 
-/** All of some conversations as JSON. messages are those of all of them. */
+/** All of some conversations as JSON. Of the messages those of other conversations (one that was deleted) are left out. */
 export function toJSON(conversations, messages) {
   const kept = ({ who, elsewhere, ...m }) => m; // of this tab alone
-  return JSON.stringify({ form, version, conversations, messages: messages.map(kept) }, null, 1);
+  const ids = new Set(conversations.map((c) => c.id));
+  return JSON.stringify({ form, version, conversations, messages: messages.filter((m) => ids.has(m.conversation)).map(kept) }, null, 1);
 }
 
 const heads = { user: "You", assistant: "Assistant", tool: "Tool", system: "System" };
