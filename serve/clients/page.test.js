@@ -233,6 +233,8 @@ test("files: JSON and Markdown are read back as they were, and others' messages 
   const text = portable.toMarkdown({ ...c, leaf: "b" }, mapOf(...list)), md = portable.read("x.md", text);
   assert.deepEqual(md.messages.map((x) => [x.role, x.content]), [["user", list[0].content], ["assistant", "x\n\ny"]]);
   assert.deepEqual([md.conversations[0].title, md.conversations[0].settings.system], ["T", "## You\nsys"]);
+  const windows = portable.read("x.md", text.replaceAll("\n", "\r\n"));
+  assert.deepEqual(windows.messages.map((x) => [x.role, x.content]), md.messages.map((x) => [x.role, x.content]));
 
   const chat = portable.read("chat.json", '{"schema":1,"messages":[{"role":"system","content":"s"},{"role":"user","content":"q"},{"role":"assistant","content":"a","reasoning_content":"r"}]}');
   assert.deepEqual(chat.messages.map((x) => x.content), ["q", "a"]);

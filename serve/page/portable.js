@@ -41,6 +41,7 @@ function chain(title, settings, list) {
 }
 
 function fromMarkdown(text) {
+  if (!/(^|[^\r])\n/.test(text)) text = text.replaceAll("\r\n", "\n"); // of a file that Windows programs have written
   const lines = text.split("\n"), list = [], settings = {};
   let title = "", now = null;
   for (const l of lines) {
