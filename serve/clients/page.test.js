@@ -239,7 +239,14 @@ test("files: JSON and Markdown are read back as they were, and others' messages 
   const chat = portable.read("chat.json", '{"schema":1,"messages":[{"role":"system","content":"s"},{"role":"user","content":"q"},{"role":"assistant","content":"a","reasoning_content":"r"}]}');
   assert.deepEqual(chat.messages.map((x) => x.content), ["q", "a"]);
   assert.deepEqual([chat.conversations[0].settings.system, chat.messages[1].reasoning], ["s", "r"]);
+  const odd = portable.read("odd.json", JSON.stringify({ title: 5, messages: [
+    { role: "user", content: "q" }, { role: "developer", content: "d" }, { role: "assistant", content: "a", reasoning: { effort: "low" }, tool_calls: [] },
+  ] }));
+  assert.deepEqual([odd.conversations[0].title, odd.messages[1].role, odd.messages[2].reasoning, odd.messages[2].calls], ["q", "system", undefined, undefined]);
+  assert.deepEqual(texts(portable.read("x.json", portable.toJSON(odd.conversations, odd.messages))), texts(odd), "what was imported can be exported");
+  assert.equal(find("word", odd.conversations, odd.messages).size, 0, "and searched");
   for (const [file, content, what] of [
+    ["x.json", '{"messages":[{"role":"toString","content":""}]}', /role toString/],
     ["x.json", "{", /x.json cannot be read/], ["x.json", "{}", /neither/], ["x.md", "hello", /## You/], ["x.json", '{"messages":[{"role":"robot","content":""}]}', /role robot/],
     ["x.json", '{"messages":[{"role":"user","content":[{"type":"image_url"}]}]}', /image_url; only text/], ["x.json", portable.toJSON([c], [m("z", null, 1)]).replace('"conversation": "c"', '"conversation": "other"'), /belongs to no/],
     ["x.json", portable.toJSON([c], list).replace('"version": 1', '"version": 2'), /version 2/],

@@ -15,6 +15,10 @@ export function toJSON(conversations, messages) {
 const heads = { user: "You", assistant: "Assistant", tool: "Tool", system: "System" };
 const head = /^(\\*)## (You|Assistant|Tool|System)(?: \((.*)\))?$/;
 
+const isRole = (role) => Object.hasOwn(heads, role);
+const isText = (v) => typeof v === "string";
+const textOf = (v) => (isText(v) ? v : undefined);
+
 // A line of a text that looks like one of our headings has a backslash before it.
 const escapeLines = (text) => text.split("\n").map((l) => (head.test(l) ? "\\" + l : l)).join("\n");
 const unescapeLines = (text) => text.split("\n").map((l) => (l.startsWith("\\") && head.test(l) ? l.slice(1) : l)).join("\n");
@@ -73,23 +77,21 @@ function text(content) {
 function fromMessages(value) {
   const settings = {};
   const list = value.messages.map((m) => {
-    if (!heads[m.role] && m.role !== "developer") throw new Error(`a message has the role ${m.role}`);
-    const out = { role: m.role, content: text(m.content) };
-    if (m.reasoning_content || m.reasoning) out.reasoning = m.reasoning_content || m.reasoning;
-    if (m.tool_calls) out.calls = m.tool_calls.map((c) => ({ id: c.id || newID(), name: c.function.name, arguments: typeof c.function.arguments === "string" ? c.function.arguments : JSON.stringify(c.function.arguments) }));
-    if (m.role === "tool") Object.assign(out, { call: m.tool_call_id, name: m.name });
+    const role = m.role === "developer" ? "system" : m.role; // OpenAI's newer name
+    if (!isRole(role)) throw new Error(`a message has the role ${role}`);
+    const out = { role, content: text(m.content) };
+    if (textOf(m.reasoning_content) || textOf(m.reasoning)) out.reasoning = textOf(m.reasoning_content) || m.reasoning;
+    if (m.tool_calls && m.tool_calls.length > 0) out.calls = m.tool_calls.map((c) => ({ id: c.id || newID(), name: c.function.name, arguments: typeof c.function.arguments === "string" ? c.function.arguments : JSON.stringify(c.function.arguments) }));
+    if (role === "tool") Object.assign(out, { call: textOf(m.tool_call_id), name: textOf(m.name) });
     return out;
   });
-  if (list.length && ["system", "developer"].includes(list[0].role)) settings.system = list.shift().content;
-  return chain(value.title || (list.find((m) => m.role === "user") || { content: "" }).content.trim().slice(0, 60), settings, list);
+  if (list.length && list[0].role === "system") settings.system = list.shift().content;
+  return chain(textOf(value.title) || (list.find((m) => m.role === "user") || { content: "" }).content.trim().slice(0, 60), settings, list);
 }
-
-const isText = (v) => typeof v === "string";
-const textOf = (v) => (isText(v) ? v : undefined);
 
 // clean is a message of a file with the fields that this page knows, each of its type.
 function clean(m) {
-  if (!heads[m.role] || !isText(m.content)) throw new Error("a message has no role or no text");
+  if (!isRole(m.role) || !isText(m.content)) throw new Error("a message has no role or no text");
   const runs = Array.isArray(m.runs) && m.runs.every(Number.isInteger) ? m.runs : [];
   return {
     created: Number(m.created) || 0, role: m.role, content: m.content, reasoning: textOf(m.reasoning), plain: m.plain === true || undefined,
