@@ -239,6 +239,7 @@ test("files: JSON and Markdown are read back as they were, and others' messages 
   const chat = portable.read("chat.json", '{"schema":1,"messages":[{"role":"system","content":"s"},{"role":"user","content":"q"},{"role":"assistant","content":"a","reasoning_content":"r"}]}');
   assert.deepEqual(chat.messages.map((x) => x.content), ["q", "a"]);
   assert.deepEqual([chat.conversations[0].settings.system, chat.messages[1].reasoning], ["s", "r"]);
+  assert.equal(portable.read("x.json", portable.toJSON([c], [list[1]])).messages[0].parent, null, "without the message before it, it begins the conversation");
   const odd = portable.read("odd.json", JSON.stringify({ title: 5, messages: [
     { role: "user", content: "q" }, { role: "developer", content: "d" }, { role: "assistant", content: "a", reasoning: { effort: "low" }, tool_calls: [] },
   ] }));
@@ -246,7 +247,7 @@ test("files: JSON and Markdown are read back as they were, and others' messages 
   assert.deepEqual(texts(portable.read("x.json", portable.toJSON(odd.conversations, odd.messages))), texts(odd), "what was imported can be exported");
   assert.equal(find("word", odd.conversations, odd.messages).size, 0, "and searched");
   for (const [file, content, what] of [
-    ["x.json", '{"messages":[{"role":"toString","content":""}]}', /role toString/],
+    ["x.json", '{"messages":[{"role":"toString","content":""}]}', /role toString/], ["x.json", portable.toJSON([c], [list[0], m("a", null, 2)]), /the same id/],
     ["x.json", "{", /x.json cannot be read/], ["x.json", "{}", /neither/], ["x.md", "hello", /## You/], ["x.json", '{"messages":[{"role":"robot","content":""}]}', /role robot/],
     ["x.json", '{"messages":[{"role":"user","content":[{"type":"image_url"}]}]}', /image_url; only text/], ["x.json", portable.toJSON([c], [m("z", null, 1)]).replace('"conversation": "c"', '"conversation": "other"'), /belongs to no/],
     ["x.json", portable.toJSON([c], list).replace('"version": 1', '"version": 2'), /version 2/],

@@ -106,14 +106,15 @@ function clean(m) {
 function fromOurs(value) {
   if (value.version !== version) throw new Error(`it has version ${value.version} of this form, and this page reads ${version}`);
   const ids = new Map(), fresh = (id) => { if (!ids.has(id)) ids.set(id, newID()); return ids.get(id); };
-  const known = new Set(value.conversations.map((c) => c.id));
+  const known = new Set(value.conversations.map((c) => c.id)), ours = new Set(value.messages.map((m) => m.id));
+  if (ours.size < value.messages.length) throw new Error("two messages have the same id, or none");
   const conversations = value.conversations.map((c) => ({
     id: fresh(c.id), leaf: c.leaf ? fresh(c.leaf) : null, title: textOf(c.title) || "", created: Number(c.created) || 0, updated: Date.now(),
     settings: Object.fromEntries([...settingNames, "model"].map((f) => [f, textOf((c.settings || {})[f])]).filter(([, v]) => v !== undefined)),
   }));
   const messages = value.messages.map((m) => {
     if (!known.has(m.conversation)) throw new Error("a message belongs to no conversation of the file");
-    return { ...clean(m), id: fresh(m.id), conversation: fresh(m.conversation), parent: m.parent ? fresh(m.parent) : null };
+    return { ...clean(m), id: fresh(m.id), conversation: fresh(m.conversation), parent: ours.has(m.parent) ? fresh(m.parent) : null };
   });
   return { conversations, messages };
 }
