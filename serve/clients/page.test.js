@@ -209,6 +209,7 @@ test("what is sent for a conversation", () => {
   const more = request([m("q", null, 1), part], {}, { ...how, goOn: true }).body;
   assert.deepEqual([more.continue_final_message, more.messages.at(-1).content], [true, "part"]);
   assert.deepEqual(request([m("a", null, 1), m("b", "a", 2)], {}, { ...how, chatting: false }).body.prompt, "ab");
+  assert.deepEqual(request([m("a", null, 1)], { schema: '{"type": "object"}' }, { ...how, chatting: false }).body.json_schema, { type: "object" });
   assert.equal(continues(part, {}), true);
   assert.equal(continues(part, { schema: "{}" }), false, "a schema holds for a whole answer");
   for (const other of [{ state: "done" }, { state: "cut", full: true }, { content: "" }, { calls }, { role: "user" }]) assert.equal(continues({ ...part, ...other }, {}), false, JSON.stringify(other));
