@@ -35,6 +35,7 @@ const { excerpt, find } = await import("../page/list.js");
 const { readable } = await import("../page/math.js");
 const portable = await import("../page/portable.js");
 const { continues, readSchema, readTools, request } = await import("../page/request.js");
+const { Store } = await import("../page/store.js");
 const tree = await import("../page/tree.js");
 
 function html(text) {
@@ -254,6 +255,78 @@ test("files: JSON and Markdown are read back as they were, and others' messages 
     ["x.json", portable.toJSON([c], list).replace('"version": 1', '"version": 2'), /version 2/],
   ]) assert.throws(() => portable.read(file, content), what, content);
   assert.deepEqual(portable.fromOld([{ title: "o", messages: [{ role: "user", content: "q" }] }, { messages: [] }]).messages.map((x) => x.content), ["q"]);
+});
+
+// fakeDB is what store.js uses of IndexedDB. A transaction writes all or nothing; full says for which records there is no room.
+function fakeDB(full) {
+  const data = { conversations: new Map(), messages: new Map() };
+  const transaction = () => {
+    const t = { error: null }, now = { conversations: new Map(data.conversations), messages: new Map(data.messages) };
+    let open = 0;
+    const soon = (f) => {
+      open++;
+      setImmediate(() => {
+        open--;
+        f();
+        if (open > 0) return;
+        if (t.error) t.onabort(); else { Object.assign(data, now); t.oncomplete(); }
+      });
+    };
+    const request = (result) => { const r = {}; soon(() => { r.result = result(); r.onsuccess?.(); }); return r; };
+    t.objectStore = (name) => {
+      const all = (c) => [...now[name].values()].filter((r) => c === undefined || r.conversation === c);
+      return {
+        put: (v) => request(() => { if (full(v)) t.error = new DOMException("no room", "QuotaExceededError"); else now[name].set(v.id, structuredClone(v)); }),
+        get: (id) => request(() => now[name].get(id)),
+        getAll: () => request(() => all()),
+        delete: (id) => request(() => now[name].delete(id)),
+        index: () => ({ getAll: (c) => request(() => all(c)), getAllKeys: (c) => request(() => all(c).map((r) => r.id)) }),
+        openCursor: () => {
+          const r = {}, list = all();
+          const next = () => soon(() => {
+            const value = list.shift();
+            r.result = value ? { value, continue: next, delete: () => now[name].delete(value.id) } : null;
+            r.onsuccess();
+          });
+          next();
+          return r;
+        },
+      };
+    };
+    soon(() => {}); // one without requests ends too
+    return t;
+  };
+  return { open: () => { const r = {}; setImmediate(() => { r.result = { transaction }; r.onsuccess(); }); return r; } };
+}
+
+test("full storage: what waits in memory is neither lost nor kept for conversations that were deleted", async () => {
+  let room = Infinity;
+  globalThis.indexedDB = fakeDB((r) => JSON.stringify(r).length > room);
+  let state = {};
+  const store = new Store((s) => { state = s; }), long = "long ".repeat(100), messages = [m("m", null, 1, { conversation: "d", content: long })];
+  await store.open();
+  await store.put({ conversations: [{ id: "c", title: "t", updated: 1, settings: {} }] });
+  assert.deepEqual([state.where, store.unsaved], ["kept", 0]);
+
+  // A large system message is not written, and the next message's end, for which there is room, does not take its place.
+  room = 200;
+  await store.change("conversations", "c", { settings: { system: long } });
+  assert.deepEqual([state.where, store.unsaved], ["full", 1]);
+  await store.change("conversations", "c", { leaf: "x" });
+  const [c] = await store.conversations();
+  assert.deepEqual([c.leaf, c.title, c.settings.system], ["x", "t", long]);
+  room = Infinity;
+  await store.retry();
+  assert.deepEqual([state.where, (await store.conversations())[0].settings.system], ["kept", long]);
+
+  // A conversation with a large message is deleted to make room: then nothing waits.
+  room = 200;
+  await store.put({ conversations: [{ id: "d", title: "t", updated: 2, settings: {} }], messages });
+  assert.equal(store.unsaved, 2);
+  await store.change("conversations", "d", { deleted: 1 });
+  assert.deepEqual((await store.conversations()).map((x) => x.id), ["c"]);
+  await store.retry();
+  assert.deepEqual([state.where, store.unsaved, (await store.allMessages()).length], ["kept", 0, 0]);
 });
 
 test("the search finds titles, system messages and texts", () => {
