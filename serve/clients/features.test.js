@@ -98,6 +98,37 @@ withPage("edit and branch, answer again, delete with undo", async ({ page }) => 
   assert.equal((await page.$$("#conversations .open")).length, 0);
 });
 
+withPage("an answer never takes the place of what was written", async ({ page, folder }) => {
+  const message = (id, parent, role, content, more) => ({ id, conversation: "c", parent, created: 1, role, content, ...more });
+  const conversation = (name, ...messages) => imported(page, folder, name, JSON.stringify({
+    form: "spec.conversations", version: 1, conversations: [{ id: "c", title: name, leaf: messages.at(-1).id, settings: {} }], messages,
+  }));
+  const again = () => ended(page, () => page.$$eval("#log [data-action=goon], #log [data-action=regenerate]", (l) => l[0].click()));
+
+  // A lost answer behind which the conversation went on is tried again: what follows it can still be reached.
+  await conversation("lost.json", message("a", null, "user", "first"), message("b", "a", "assistant", "", { state: "lost" }), message("d", "b", "user", "second"), message("e", "d", "assistant", "its answer", { state: "done" }));
+  await shown(page, 4);
+  await again();
+  assert.deepEqual(await versions(page), ["2 of 2"]);
+  await press(page, "before");
+  await shown(page, 4);
+
+  // Reasoning without an answer is something, too.
+  await conversation("reasoning.json", message("a", null, "user", "q"), message("b", "a", "assistant", "", { state: "stopped", reasoning: "thoughts" }));
+  await shown(page, 2);
+  await again();
+  assert.ok((await stored(page)).some((m) => m.reasoning === "thoughts"));
+
+  // A part of an answer cannot go on where a schema holds for the whole of it.
+  await conversation("part.json", message("a", null, "user", "q"), message("b", "a", "assistant", "a part", { state: "stopped" }));
+  await shown(page, 2);
+  await settings(page, { schema: '{"type":"object"}' });
+  await closed(page);
+  await again();
+  assert.ok((await stored(page)).some((m) => m.content === "a part"));
+  assert.deepEqual(await versions(page), ["2 of 2"]);
+});
+
 withPage("search, rename, export and import", async ({ page, folder }) => {
   await ask(page, "func needle() {");
   await page.click("#new");

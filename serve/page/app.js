@@ -166,12 +166,12 @@ const log = new Log($("log"), {
   copy: async (m) => { if (!(await copy(m.content))) report("The browser does not allow copying."); },
   edit: (m, view) => view.edit(m, (text) => branch(m, text), () => draw()),
   delete: (m) => deleteMessage(m),
-  regenerate: (m) => act(async () => { await answer(m.content || m.calls ? fresh(m.parent) : state.messages.get(m.id)); }),
-  goon: (m) => act(async () => { await answer(state.messages.get(m.id), true); }),
+  regenerate: (m) => act(async () => { await answer(latest(m)); }),
+  goon: (m) => act(async () => { await answer(latest(m), true); }),
   answer: (m) => act(async () => { await answer(fresh(m.id)); }),
   drop: (m) => act(async () => {
     await changeConversation({ settings: { ...state.c.settings, when_full: "drop" } });
-    await answer(state.messages.get(m.id));
+    await answer(latest(m), true); // a part of an answer stays
   }),
   results: (m, _, e) => {
     const form = e.target.closest("form"), texts = m.calls.map((c) => form.elements.namedItem(c.id).value);
@@ -209,6 +209,9 @@ const fresh = (parent) => ({ id: newID(), conversation: state.c.id, parent, crea
 
 const add = (m) => { state.messages.set(m.id, m); state.c.leaf = m.id; };
 
+// latest is a message as it is after other tabs have written.
+const latest = (m) => state.messages.get(m.id) || m;
+
 // act does something to the conversation that ends with an answer, if none is under way.
 async function act(work) {
   if (state.run) { report("An answer is under way. Stop it first."); return false; }
@@ -233,7 +236,7 @@ async function send() {
 // branch puts another text beside a message: what was said stays as an alternative. False: nothing was done.
 async function branch(m, text) {
   return act(async () => {
-    const other = { ...m, id: newID(), created: Date.now(), content: text, runs: undefined, figures: undefined, error: undefined, state: m.role === "assistant" ? "done" : undefined };
+    const other = { ...m, id: newID(), created: Date.now(), content: text, runs: undefined, figures: undefined, error: undefined, code: undefined, state: m.role === "assistant" ? "done" : undefined };
     add(other);
     await save(state.c, [other]);
     if (m.role === "user") await answer(fresh(other.id)); else draw();
@@ -260,28 +263,24 @@ function busy(run) {
   drawConversations();
 }
 
-// answer streams the text of a message, which is a new one or, to go on, one that ended early. The lock is held.
+// answer streams the text of a message: behind what is there where it is to go on and can, else into it where nothing is
+// written in it or behind it, else into another one beside it. The lock is held.
 async function answer(m, goOn = false) {
-  const c = state.c, messages = state.messages;
+  const c = state.c, messages = state.messages, model = $("model").value || undefined;
   goOn = goOn && continues(m, c.settings);
+  if (!goOn && (m.content || m.reasoning || m.calls || children(messages, m.id).length > 0)) m = fresh(m.parent);
+  const seed = goOn && m.seed !== undefined ? m.seed : c.settings.seed ? Number(c.settings.seed) : crypto.getRandomValues(new Uint32Array(1))[0];
   let wanted;
   try {
-    add(m);
-    const seed = goOn && m.seed !== undefined ? m.seed : c.settings.seed ? Number(c.settings.seed) : crypto.getRandomValues(new Uint32Array(1))[0];
-    const so_far = path(messages, goOn ? m.id : m.parent);
-    Object.assign(m, { seed, model: $("model").value || undefined, json: (c.settings.schema || "").trim() ? true : undefined, figures: undefined, dropped: undefined, full: undefined });
-    wanted = request(so_far, c.settings, { chatting: chatting(), model: m.model, seed, speculation: speculation.choice(), goOn });
+    wanted = request(path(messages, goOn ? m.id : m.parent), c.settings, { chatting: chatting(), model, seed, speculation: speculation.choice(), goOn });
   } catch (e) {
-    messages.delete(m.id);
-    c.leaf = m.parent;
     report(e.message);
     draw();
     return;
   }
+  add(m);
   const controller = new AbortController(), run = { c, messages, m, controller, answer: null };
-  m.state = "streaming";
-  m.touched = Date.now();
-  if (!goOn) m.content = "";
+  Object.assign(m, { seed, model, json: (c.settings.schema || "").trim() ? true : undefined, figures: undefined, dropped: undefined, full: undefined, state: "streaming", touched: Date.now() });
   busy(run);
   $("speedup").textContent = "–";
   await save(c, [m]);

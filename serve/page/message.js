@@ -56,7 +56,7 @@ export class MessageView {
   /** A text that is another one when the message has to be drawn again. */
   static signature(m, how) {
     return [m.id, m.state, m.error, m.content.length, (m.reasoning || "").length, (m.calls || []).length, m.elsewhere, m.dropped,
-      how.siblings, how.at, how.last, how.busy, how.marks, how.context, m.figures && m.figures.tokens].join("|");
+      how.siblings, how.at, how.last, how.last && continues(m, how.settings), how.busy, how.marks, how.context, m.figures && m.figures.tokens].join("|");
   }
 
   draw(m, how) {
