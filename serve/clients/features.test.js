@@ -129,6 +129,22 @@ withPage("an answer never takes the place of what was written", async ({ page, f
   assert.deepEqual(await versions(page), ["2 of 2"]);
 });
 
+withPage("what is pressed twice, or just before another conversation is opened, is done once and where it was meant", async ({ page }) => {
+  await ask(page, "func main() {");
+  await ended(page, () => page.evaluate(() => {
+    document.getElementById("prompt").value = "pressed twice";
+    document.getElementById("form").requestSubmit();
+    document.getElementById("form").requestSubmit();
+    document.getElementById("new").click();
+  }));
+  const all = await stored(page), sent = all.filter((m) => m.content === "pressed twice");
+  assert.deepEqual(sent.map((m) => m.conversation), [all.find((m) => m.content === "func main() {").conversation]);
+  assert.equal(await page.$eval("#error", (e) => e.textContent), "", "nobody else is writing");
+  assert.deepEqual([await texts(page), await page.$eval("#prompt", (e) => e.value)], [[], ""], "the new conversation is shown");
+  await page.click("#conversations .open");
+  await shown(page, 4);
+});
+
 withPage("search, rename, export and import", async ({ page, folder }) => {
   await ask(page, "func needle() {");
   await page.click("#new");

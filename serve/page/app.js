@@ -73,11 +73,18 @@ async function mark(id, messages, locked) {
 
 const readMessages = async (id, locked) => (state.run && state.run.c.id === id ? state.run.messages : mark(id, await store.messages(id), locked));
 
-// open shows a conversation: null for a new one.
+// open shows a conversation: null for a new one. What was pressed before is begun first, and of two the later one is shown.
 async function open(c) {
   keepDraft();
   report("");
-  const messages = c ? await readMessages(c.id) : new Map();
+  const turn = ++opened;
+  let messages;
+  do {
+    await starting;
+    messages = c ? await readMessages(c.id) : new Map();
+  } while (starting);
+  if (turn !== opened) return;
+  c &&= state.conversations.find((x) => x.id === c.id) || c;
   state.c = c ? (state.run && state.run.c.id === c.id ? state.run.c : structuredClone(c)) : blank();
   if (c && !messages.has(state.c.leaf)) state.c.leaf = newest(messages, null);
   state.messages = messages;
@@ -96,7 +103,7 @@ async function open(c) {
 async function reload(locked = false) {
   const id = state.c.id, stored = (await store.conversations()).find((c) => c.id === id);
   const messages = await readMessages(id, locked);
-  if (state.c.id !== id || runsHere()) return;
+  if (state.c.id !== id || runsHere() || (starting && !locked)) return;
   state.messages = messages;
   if (stored) Object.assign(state.c, { title: stored.title, settings: stored.settings });
   if (stored && leadsTo(messages, state.c.leaf, stored.leaf)) state.c.leaf = stored.leaf;
@@ -115,11 +122,26 @@ function keepDraft() {
   } catch { /* it is on the screen */ }
 }
 
+let opened = 0;          // conversations that were to be opened
+let starting = null;     // until what was begun is done, or its answer under way: nothing else is begun or opened
+let started = () => {};  // ends that
+
 // mine does something while this tab alone may write into the open conversation, with what other tabs have written.
 async function mine(work) {
-  const done = await alone(state.c.id, async () => { await reload(true); await work(); });
-  if (!done) report("Another tab is writing in this conversation. Wait until it is done, or stop it there.");
-  return done;
+  if (starting) return false; // a second press
+  let end;
+  const begun = new Promise((resolve) => { end = () => { if (starting === begun) starting = null; resolve(); }; });
+  [starting, started] = [begun, end];
+  try {
+    const done = await alone(state.c.id, async () => { await reload(true); await work(); });
+    if (!done) report("Another tab is writing in this conversation. Wait until it is done, or stop it there.");
+    return done;
+  } catch (e) {
+    report(e.message);
+    throw e;
+  } finally {
+    end();
+  }
 }
 
 // save writes messages and the conversation's end. The conversation itself is written with its first message.
@@ -282,6 +304,7 @@ async function answer(m, goOn = false) {
   const controller = new AbortController(), run = { c, messages, m, controller, answer: null };
   Object.assign(m, { seed, model, json: (c.settings.schema || "").trim() ? true : undefined, figures: undefined, dropped: undefined, full: undefined, state: "streaming", touched: Date.now() });
   busy(run);
+  started();
   $("speedup").textContent = "–";
   await save(c, [m]);
   if (state.c === c) draw({ end: true });
