@@ -141,8 +141,16 @@ withPage("what is pressed twice, or just before another conversation is opened, 
   assert.deepEqual(sent.map((m) => m.conversation), [all.find((m) => m.content === "func main() {").conversation]);
   assert.equal(await page.$eval("#error", (e) => e.textContent), "", "nobody else is writing");
   assert.deepEqual([await texts(page), await page.$eval("#prompt", (e) => e.value)], [[], ""], "the new conversation is shown");
-  await page.click("#conversations .open");
+
+  // What was opened during an answer can be changed when the answer has ended.
+  await ended(page, () => page.evaluate(async () => {
+    document.getElementById("prompt").value = "type Ring struct {";
+    document.getElementById("form").requestSubmit();
+    while (document.getElementById("stop").hidden) await new Promise((resolve) => setTimeout(resolve, 1));
+    [...document.querySelectorAll("#conversations .open")].at(-1).click();
+  }));
   await shown(page, 4);
+  assert.equal((await page.$$("#log [data-action=regenerate]")).length, 2);
 });
 
 withPage("search, rename, export and import", async ({ page, folder }) => {

@@ -336,10 +336,8 @@ async function answer(m, goOn = false) {
   await save(c, [m]);
   state.last = wanted;
   busy(null);
-  if (state.c === c) {
-    state.answer = a;
-    draw();
-  }
+  if (state.c === c) state.answer = a;
+  draw(); // of another conversation too: its messages can be changed again
 }
 
 async function deleteMessage(m) {
