@@ -167,6 +167,15 @@ withPage("search, rename, export and import", async ({ page, folder }) => {
   await page.$eval("#search", (e) => { e.value = ""; e.dispatchEvent(new Event("input")); });
   await until(page, () => document.querySelectorAll("#conversations .open").length === 2);
 
+  // A conversation whose title was taken away has that of the next message, also when the page is loaded again.
+  await page.$eval("#title", (e) => { e.value = ""; e.dispatchEvent(new Event("change")); });
+  await until(page, () => [...document.querySelectorAll("#conversations .open")].some((b) => b.textContent === "New conversation"));
+  await ask(page, "x".repeat(59) + "\u{1f600}y");
+  await page.reload();
+  await ready(page);
+  assert.equal(await page.$eval("#title", (e) => e.value), "x".repeat(59) + "\u{1f600}");
+  await page.$eval("#title", (e) => { e.value = "Rings & <b>"; e.dispatchEvent(new Event("change")); });
+
   const all = await texts(page);
   for (const [button, name] of [["export-json", "Rings b.json"], ["export-markdown", "Rings b.md"]]) {
     await page.click("#more summary");

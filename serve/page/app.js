@@ -246,7 +246,11 @@ async function send() {
   if (text.trim() === "") return;
   await act(async () => {
     const m = { id: newID(), conversation: state.c.id, parent: state.c.leaf, created: Date.now(), role: "user", content: text, plain: !chatting() || undefined };
-    if (!state.c.title) $("title").value = state.c.title = text.trim().split("\n")[0].slice(0, titleLength);
+    if (!state.c.title) {
+      const title = [...text.trim().split("\n")[0].slice(0, 2 * titleLength)].slice(0, titleLength).join(""); // whole characters
+      $("title").value = title;
+      await changeConversation({ title });
+    }
     add(m);
     await save(state.c, [m]); // the question is kept before anything can be lost
     $("prompt").value = "";
