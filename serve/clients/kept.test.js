@@ -108,6 +108,15 @@ withPage("two tabs never overwrite each other", async ({ g, context, page, probl
   await page.reload();
   await ready(page);
   assert.equal(await page.$eval("#title", (e) => e.value), "renamed");
+
+  // What changes here is seen also right after a change of another conversation.
+  await second.evaluate(() => {
+    new BroadcastChannel("spec").postMessage("another conversation");
+    const title = document.getElementById("title");
+    title.value = "renamed again";
+    title.dispatchEvent(new Event("change"));
+  });
+  await until(page, () => document.getElementById("title").value === "renamed again");
 });
 
 withPage("a page that is loaded again during an answer keeps question and part, and goes on", async ({ server, g, page }) => {

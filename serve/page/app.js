@@ -458,12 +458,16 @@ const connection = new Connection((now, seconds) => {
 // --- other tabs
 
 let refreshTimer = 0;
+const news = new Set(); // conversations that have changed since the last look
 function refreshSoon(id) {
+  news.add(id);
   if (refreshTimer) return;
   refreshTimer = setTimeout(async () => {
     refreshTimer = 0;
+    const ids = new Set(news);
+    news.clear();
     await readConversations();
-    if (state.c.id === id && !runsHere()) { await reload(); draw(); }
+    if (ids.has(state.c.id) && !runsHere()) { await reload(); draw(); }
   }, soon);
 }
 onchanged(refreshSoon);
