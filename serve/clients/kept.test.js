@@ -117,6 +117,12 @@ withPage("two tabs never overwrite each other", async ({ g, context, page, probl
     title.dispatchEvent(new Event("change"));
   });
   await until(page, () => document.getElementById("title").value === "renamed again");
+
+  // What has not changed is not drawn again: it has the focus still, and can be clicked.
+  await page.focus("#conversations .open");
+  await second.evaluate(() => new BroadcastChannel("spec").postMessage("another conversation"));
+  await new Promise((resolve) => setTimeout(resolve, 600)); // by then it has been drawn
+  assert.ok(await page.evaluate(() => document.activeElement.matches("#conversations .open")));
 });
 
 withPage("a page that is loaded again during an answer keeps question and part, and goes on", async ({ server, g, page }) => {
