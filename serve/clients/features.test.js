@@ -258,6 +258,10 @@ withPage("code with colors and copy, aligned tables, formulas, folded reasoning;
     await give("image/png", event + ".png", "x", event);
     await until(page, (name) => document.querySelector("#error").textContent === `${name} is an image. The models of this server read text only.`, event + ".png");
   }
+  await page.evaluate(() => { window.read = Blob.prototype.text; Blob.prototype.text = async () => { throw new Error("it is a folder"); }; });
+  await give("", "folder", "", "drop");
+  await until(page, () => document.querySelector("#error").textContent === "folder cannot be read: it is a folder");
+  await page.evaluate(() => { Blob.prototype.text = window.read; });
   await give("text/plain", "a.txt", "the text of a file", "drop");
   await until(page, () => document.querySelector("#prompt").value.includes("a.txt:\nthe text of a file"));
 });

@@ -409,9 +409,10 @@ async function importFiles(files) {
 
 // insertFiles takes what is dropped or pasted: the text of text files, and no images.
 async function insertFiles(files) {
-  for (const f of files) {
+  for (const f of [...files]) { // the event's own list may be empty after a wait
     if (/^(image|audio|video)\//.test(f.type)) { report(`${f.name || "This"} is ${f.type.startsWith("image") ? "an image" : "a recording"}. The models of this server read text only.`); continue; }
-    const text = await f.text();
+    let text;
+    try { text = await f.text(); } catch (e) { report(`${f.name} cannot be read: ${e.message}`); continue; } // a folder
     if (text.includes("\0")) { report(`${f.name} is no text. The models of this server read text only.`); continue; }
     $("prompt").setRangeText(`\n\`\`\`\`\n${f.name}:\n${text}\n\`\`\`\`\n`, $("prompt").selectionStart, $("prompt").selectionEnd, "end");
   }
