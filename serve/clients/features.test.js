@@ -389,6 +389,29 @@ test("models are listed, pulled with progress, loaded and unloaded", inBrowser, 
   await click("Unload " + name);
   await state("pair", "not loaded");
 
+  // What the page knows is of the model that was chosen last, whichever answer comes last.
+  const [slow, quick] = await page.$$eval("#model option", (l) => l.map((o) => o.value));
+  const label = await page.$eval("#prompt-label", (e) => e.textContent);
+  await page.evaluate(async (slow, quick) => {
+    const real = window.fetch, chosen = document.getElementById("model");
+    let come;
+    const answered = new Promise((resolve) => { come = resolve; });
+    window.fetch = async (url, o) => {
+      if (url !== "props?model=" + encodeURIComponent(slow)) return real(url, o);
+      await new Promise((resolve) => setTimeout(resolve, 500));
+      setTimeout(come, 100);
+      return new Response(JSON.stringify({ has_chat_template: false }));
+    };
+    for (const name of [slow, quick]) {
+      chosen.value = name;
+      chosen.dispatchEvent(new Event("change"));
+      await new Promise((resolve) => setTimeout(resolve, 100)); // so that it has been asked about
+    }
+    await answered;
+    window.fetch = real;
+  }, slow, quick);
+  assert.equal(await page.$eval("#prompt-label", (e) => e.textContent), label);
+
   await page.type("#pull-name", "go/none");
   await click("Pull");
   await until(page, () => /not found/.test(document.querySelector("#models-error").textContent));

@@ -431,8 +431,9 @@ function chooseModel() {
 }
 
 async function readProps() {
-  const model = $("model").value;
-  state.props = await get("props" + (model ? "?model=" + encodeURIComponent(model) : ""), key());
+  const model = $("model").value, props = await get("props" + (model ? "?model=" + encodeURIComponent(model) : ""), key());
+  if ($("model").value !== model) return; // another one was chosen meanwhile, and is asked about
+  state.props = props;
   speculation.offer(state.props, settings.load(settingsKey, {}));
   $("prompt-label").textContent = chatting() ? "Message" : "Text to continue (this model has no chat template)";
   if (!runsHere()) draw();
