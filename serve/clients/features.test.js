@@ -153,6 +153,21 @@ withPage("what is pressed twice, or just before another conversation is opened, 
   assert.equal((await page.$$("#log [data-action=regenerate]")).length, 2);
 });
 
+withPage("keys of an input method neither send nor stop", async ({ page }) => {
+  const key = (key, more) => page.$eval("#prompt", (e, key, more) => { e.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true, ...more })); }, key, more);
+  await page.type("#prompt", "func main() {");
+  await key("Enter", { isComposing: true });
+  await key("Enter", { keyCode: 229 });
+  await new Promise((resolve) => setTimeout(resolve, 300)); // by then it would be sent
+  assert.deepEqual([await texts(page), await page.$eval("#prompt", (e) => e.value)], [[], "func main() {"]);
+  await ended(page, () => page.evaluate(async () => {
+    document.getElementById("form").requestSubmit();
+    while (document.getElementById("stop").hidden) await new Promise((resolve) => setTimeout(resolve, 1));
+    document.getElementById("prompt").dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", isComposing: true, bubbles: true }));
+  }));
+  assert.deepEqual((await stored(page)).filter((m) => m.state === "stopped"), []);
+});
+
 withPage("search, rename, export and import", async ({ page, folder }) => {
   await ask(page, "func needle() {");
   await page.click("#new");

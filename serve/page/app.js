@@ -488,16 +488,19 @@ function showPanel(on) {
   draw();
 }
 
+// composes says that a key is of an input method. Safari sends the key that ends a composition behind it, with this code.
+const composes = (e) => e.isComposing || e.keyCode === 229;
+
 $("form").addEventListener("submit", (e) => { e.preventDefault(); send(); });
 $("prompt").addEventListener("keydown", (e) => {
-  if (e.key === "Enter" && !e.shiftKey && !e.isComposing) { e.preventDefault(); send(); }
+  if (e.key === "Enter" && !e.shiftKey && !composes(e)) { e.preventDefault(); send(); }
 });
 $("prompt").addEventListener("input", keepDraft);
 $("prompt").addEventListener("paste", (e) => { if (e.clipboardData.files.length > 0) { e.preventDefault(); insertFiles(e.clipboardData.files); } });
 document.addEventListener("dragover", (e) => { if (e.dataTransfer.types.includes("Files")) e.preventDefault(); });
 document.addEventListener("drop", (e) => { if (e.dataTransfer.files.length > 0) { e.preventDefault(); insertFiles(e.dataTransfer.files); } });
 const stop = () => { if (state.run) state.run.controller.abort(stopped()); };
-document.addEventListener("keydown", (e) => { if (e.key === "Escape" && !document.querySelector("dialog[open]")) stop(); });
+document.addEventListener("keydown", (e) => { if (e.key === "Escape" && !composes(e) && !document.querySelector("dialog[open]")) stop(); });
 $("stop").addEventListener("click", () => { stop(); $("prompt").focus(); });
 addEventListener("pagehide", () => { keepDraft(); if (state.run) state.run.keep(); });
 document.addEventListener("visibilitychange", () => { if (document.hidden && state.run) state.run.keep(); });
@@ -514,7 +517,7 @@ $("search").addEventListener("input", () => {
   }, soon);
 });
 $("title").addEventListener("change", () => changeConversation({ title: $("title").value.trim() }));
-$("title").addEventListener("keydown", (e) => { if (e.key === "Enter") $("prompt").focus(); });
+$("title").addEventListener("keydown", (e) => { if (e.key === "Enter" && !composes(e)) $("prompt").focus(); });
 $("export-json").addEventListener("click", () => download(fileName(".json"), "application/json", toJSON([state.c], [...state.messages.values()])));
 $("export-markdown").addEventListener("click", () => download(fileName(".md"), "text/markdown", toMarkdown(state.c, state.messages)));
 $("delete").addEventListener("click", deleteConversation);
