@@ -182,6 +182,11 @@ withPage("search, rename, export and import", async ({ page, folder }) => {
   await page.$eval("#search", (e) => { e.value = ""; e.dispatchEvent(new Event("input")); });
   await until(page, () => document.querySelectorAll("#conversations .open").length === 2);
 
+  // The link to the prompt leaves the conversation its address.
+  const named = page.url();
+  await page.$eval(".skip", (e) => e.click());
+  assert.deepEqual([page.url(), await page.evaluate(() => document.activeElement.id)], [named, "prompt"]);
+
   // A conversation whose title was taken away has that of the next message, also when the page is loaded again.
   await page.$eval("#title", (e) => { e.value = ""; e.dispatchEvent(new Event("change")); });
   await until(page, () => [...document.querySelectorAll("#conversations .open")].some((b) => b.textContent === "New conversation"));

@@ -496,6 +496,7 @@ $("prompt").addEventListener("keydown", (e) => {
   if (e.key === "Enter" && !e.shiftKey && !composes(e)) { e.preventDefault(); send(); }
 });
 $("prompt").addEventListener("input", keepDraft);
+document.querySelector(".skip").addEventListener("click", (e) => { e.preventDefault(); $("prompt").focus(); }); // the address stays the conversation's
 $("prompt").addEventListener("paste", (e) => { if (e.clipboardData.files.length > 0) { e.preventDefault(); insertFiles(e.clipboardData.files); } });
 document.addEventListener("dragover", (e) => { if (e.dataTransfer.types.includes("Files")) e.preventDefault(); });
 document.addEventListener("drop", (e) => { if (e.dataTransfer.files.length > 0) { e.preventDefault(); insertFiles(e.dataTransfer.files); } });
