@@ -286,6 +286,21 @@ withPage("code with colors and copy, aligned tables, formulas, folded reasoning;
   await until(page, () => document.querySelector("#prompt").value.includes("a.txt:\nthe text of a file"));
 });
 
+withPage("text from right to left is written so, paragraph by paragraph", async ({ page, folder }) => {
+  const text = "\u05e9\u05dc\u05d5\u05dd \u05e2\u05d5\u05dc\u05dd.";
+  await imported(page, folder, "rtl.json", JSON.stringify({ messages: [{ role: "user", content: text }, { role: "assistant", content: text + "\n\nleft.\n\n- " + text }] }));
+  await shown(page, 2);
+  // ends are the left edges of the first character and of the full stop.
+  const ends = (selector) => page.$eval(selector, (e) => {
+    const t = e.firstChild, left = (at) => { const r = document.createRange(); r.setStart(t, at); r.setEnd(t, at + 1); return r.getBoundingClientRect().left; };
+    return [left(0), left(t.length - 1)];
+  });
+  for (const [selector, right] of [[".message.user .body", true], [".message.assistant p", true], [".message.assistant p ~ p", false], [".message.assistant li", true]]) {
+    const [first, stop] = await ends(selector);
+    assert.equal(stop < first, right, selector);
+  }
+});
+
 withPage("a long conversation is drawn in pieces, the last one at once", async ({ t, page, folder }) => {
   const messages = Array.from({ length: 150 }, (_, i) => ({ role: i % 2 ? "assistant" : "user", content: `${i}: ${i % 2 ? drawn : "a question"}` }));
   await imported(page, folder, "long.json", JSON.stringify({ messages, title: "Long" }));
