@@ -268,6 +268,8 @@ withPage("code with colors and copy, aligned tables, formulas, folded reasoning;
   assert.equal(await page.$eval(".reasoning div", (e) => e.checkVisibility()), false);
   await page.click(".reasoning summary");
   assert.equal(await page.$eval(".reasoning div", (e) => e.textContent), "because *I* think");
+  await ask(page, "q"); // after which it is drawn again, with other buttons
+  assert.equal(await page.$eval(".reasoning", (e) => e.open), true, "what a reader has unfolded stays so");
 
   const give = (type, name, content, event) => page.evaluate((type, name, content, event) => {
     const data = new DataTransfer();

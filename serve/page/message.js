@@ -63,12 +63,14 @@ export class MessageView {
     this.how = how;
     const title = m.plain ? (m.role === "user" ? "Prompt" : "Continuation") : titles[m.role] || m.role;
     this.element.className = "message " + m.role + (m.plain ? " plain" : "");
+    const open = !!this.details && this.details.open;
     this.details = null;
     this.element.replaceChildren(el("h2", {}, m.role === "tool" ? `${title} of ${m.name || "a tool"}` : title));
     this.growing = null;
     this.body = el("div", { className: "body" + (how.marks && m.role === "assistant" ? " marked" : "") });
     this.element.append(this.body);
     this.text(m);
+    if (this.details) this.details.open = open; // what a reader has unfolded stays so
     if (m.calls) this.element.append(...m.calls.map((c) => this.call(c)));
     if (m.calls && how.last && !how.busy && ["done", "cut"].includes(m.state)) {
       this.element.append(el("form", { className: "results" },
