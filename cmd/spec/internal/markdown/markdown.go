@@ -78,17 +78,16 @@ func (w *Writer) line(b *strings.Builder) {
 	text := w.held
 	w.held = ""
 	if !w.inLine {
-		switch {
-		case w.toggle(text):
-			w.flush(b)
-			b.WriteString(faint + text + off + "\n")
-			return
-		case w.fence == "" && strings.HasPrefix(strings.TrimSpace(text), "|") && w.size < longestTable:
+		if w.fence == "" && strings.HasPrefix(strings.TrimSpace(text), "|") && w.size < longestTable {
 			w.table = append(w.table, text)
 			w.size += len(text)
 			return
 		}
-		w.flush(b)
+		w.flush(b) // before a block of code begins, whose rules are others
+		if w.toggle(text) {
+			b.WriteString(faint + text + off + "\n")
+			return
+		}
 		w.held = text
 		w.begin(b)
 		text, w.held = w.held, ""

@@ -40,6 +40,16 @@ func TestWriter(t *testing.T) {
 	}
 }
 
+// A block of code that follows a table at once is none of the table's text, and the other way round.
+func TestTableBeforeCode(t *testing.T) {
+	got := attributes.Replace(show([]string{"| **a** |\n|---|\n| `b` |\n```go\nx := 1\n```\n"}))
+	for _, want := range []string{"<><b><><b>a", "<><c>b", "x := <n>1"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%q", want, got)
+		}
+	}
+}
+
 // bare is what is shown without attributes.
 func bare(text string) string {
 	for _, s := range []string{off, bold, faint, italic, code, keyword, quoted, number} {
