@@ -98,17 +98,19 @@ func (w *Writer) line(b *strings.Builder) {
 	b.WriteByte('\n')
 }
 
-// toggle reports whether a line begins or ends a block of code.
+// toggle reports whether a line begins or ends a block of code. What ends one is at least as long as what began it, so
+// that a block can hold others; a line with backquotes behind its first ones is text.
 func (w *Writer) toggle(line string) bool {
 	text := strings.TrimSpace(line)
-	for _, mark := range []string{"```", "~~~"} {
-		rest, ok := strings.CutPrefix(text, mark)
+	for _, c := range []string{"`", "~"} {
+		rest := strings.TrimLeft(text, c)
+		mark := text[:len(text)-len(rest)]
 		switch {
-		case !ok:
-		case w.fence == "":
+		case len(mark) < 3:
+		case w.fence == "" && (c == "~" || !strings.Contains(rest, c)):
 			w.fence, w.lexer = mark, lexer{language: languageOf(strings.TrimSpace(rest))}
 			return true
-		case w.fence == mark && rest == "":
+		case w.fence != "" && rest == "" && strings.HasPrefix(mark, w.fence):
 			w.fence = ""
 			return true
 		}

@@ -40,6 +40,18 @@ func TestWriter(t *testing.T) {
 	}
 }
 
+// A block of code ends at a mark as long as its first one, and code within a line is no block.
+func TestFences(t *testing.T) {
+	for _, text := range []string{"````md\n```go\n```\n````\n**b**", "```a```\n**b**", "~~~\n```\n~~~~\n**b**"} {
+		if got := attributes.Replace(show([]string{text})); !strings.Contains(got, "<><b>b") {
+			t.Errorf("%q becomes\n%q", text, got)
+		}
+	}
+	if got := attributes.Replace(show([]string{"````\n```\n**b**"})); strings.Contains(got, "<b>") {
+		t.Errorf("a shorter mark ends a block: %q", got)
+	}
+}
+
 // A block of code that follows a table at once is none of the table's text, and the other way round.
 func TestTableBeforeCode(t *testing.T) {
 	got := attributes.Replace(show([]string{"| **a** |\n|---|\n| `b` |\n```go\nx := 1\n```\n"}))
