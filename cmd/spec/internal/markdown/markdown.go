@@ -3,6 +3,7 @@ package markdown
 
 import (
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/specgo/spec/internal/lineedit"
@@ -125,7 +126,7 @@ func (w *Writer) inTable() bool {
 // part writes as much of an incomplete line as is decided.
 func (w *Writer) part(b *strings.Builder) {
 	if !w.inLine {
-		begin := strings.TrimLeft(w.held, " ")
+		begin := strings.TrimLeftFunc(w.held, unicode.IsSpace) // as lines are looked at
 		if begin == "" || strings.Trim(begin, "`~#-*|+0123456789.") == "" || strings.HasPrefix(begin, "|") ||
 			strings.HasPrefix(begin, "```") || strings.HasPrefix(begin, "~~~") {
 			return // it may be a mark, or belong to a table

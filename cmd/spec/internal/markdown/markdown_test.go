@@ -76,6 +76,7 @@ func FuzzPieces(f *testing.F) {
 	f.Add(sample, 3)
 	f.Add("a\n|x\ny ``` **\n***b*** `` ` ``", 2)
 	f.Add("```go\n'\n\"\\\n/", 1)
+	f.Add("\t```go\nx\n\t```\n\t|a|\n|b|\n", 1)
 	f.Fuzz(func(t *testing.T, text string, n int) {
 		n = 1 + max(n, -n)%7
 		var pieces []string
