@@ -206,6 +206,8 @@ test("what is sent for a conversation", () => {
     tools: [{ type: "function", function: { name: "f" } }], tool_choice: "required",
     response_format: { type: "json_schema", json_schema: { name: "answer", schema: { type: "object" } } },
   } });
+  const thought = request([m("q", null, 1, { reasoning: "x" }), m("a", "q", 2, { role: "assistant", reasoning: "why" })], {}, { ...how, goOn: true }).body;
+  assert.deepEqual(thought.messages.map((x) => x.reasoning_content), [undefined, "why"], "an answer goes on with what it was reasoned");
   const part = m("part", "q", 2, { role: "assistant", state: "lost" });
   const more = request([m("q", null, 1), part], {}, { ...how, goOn: true }).body;
   assert.deepEqual([more.continue_final_message, more.messages.at(-1).content], [true, "part"]);

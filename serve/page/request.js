@@ -30,6 +30,7 @@ export function readSchema(text) {
 function sent(m) {
   if (m.role === "tool") return { role: "tool", tool_call_id: m.call, content: m.content };
   const out = { role: m.role, content: m.content };
+  if (m.role === "assistant" && m.reasoning) out.reasoning_content = m.reasoning; // the model's template says which of it counts
   if (m.calls && m.calls.length > 0) {
     out.tool_calls = m.calls.map((c) => ({ id: c.id, type: "function", function: { name: c.name, arguments: c.arguments } }));
   }
