@@ -52,6 +52,9 @@ withPage("edit and branch, answer again, delete with undo", async ({ page }) => 
   const first = await answerOf(page);
 
   // An edited question is a branch: the first one stays, and can be shown again.
+  await press(page, "edit");
+  await page.click(".editor button:not(.main)");
+  assert.equal(await page.evaluate(() => document.activeElement.dataset.action), "edit", "the keyboard goes on where it was");
   await press(page, "edit"); // of the answer: edited texts of the model are branches without a request
   await page.$eval(".editor textarea", (e) => { e.value = "an edited answer"; });
   await page.click(".editor .main");

@@ -143,7 +143,7 @@ export class MessageView {
     if (this.editing) return;
     const field = el("textarea", { value: m.content, rows: Math.min(12, m.content.split("\n").length + 1), "aria-label": "The message" });
     const close = () => { this.editing = false; this.element.querySelector(".editor").remove(); this.body.hidden = false; };
-    const cancel = () => { close(); left(); };
+    const cancel = () => { close(); left(); this.element.querySelector("[data-action=edit]")?.focus(); };
     const save = button(m.role === "user" ? "Send" : "Save", async () => {
       if (field.value.trim() === "" || field.value === m.content) return cancel();
       save.disabled = true; // until it is taken, which for a question is the end of its answer
