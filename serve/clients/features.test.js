@@ -76,9 +76,21 @@ withPage("edit and branch, answer again, delete with undo", async ({ page }) => 
   assert.equal(await answerOf(page), first, "the same text at temperature 0");
   assert.deepEqual(await versions(page), ["1 of 2", "3 of 3"]);
 
-  // A message is deleted with what follows, and comes back.
+  // A message is deleted with what follows, also of another tab, and comes back.
+  await page.evaluate(() => new Promise((resolve) => {
+    const r = indexedDB.open("spec");
+    r.onsuccess = () => {
+      const t = r.result.transaction("messages", "readwrite"), messages = t.objectStore("messages"), q = messages.getAll();
+      q.onsuccess = () => {
+        const m = q.result.find((x) => x.content === "an edited answer");
+        messages.put({ ...m, id: "late", parent: m.id, role: "user", content: "late" });
+      };
+      t.oncomplete = () => { r.result.close(); resolve(); };
+    };
+  }));
   await page.$$eval(".message.user [data-action=delete]", (l) => l[0].click());
-  await until(page, () => document.querySelector("#notice").textContent.includes("4 messages are deleted"));
+  await until(page, () => document.querySelector("#notice").textContent.includes("messages are deleted"));
+  assert.ok(!(await stored(page)).some((m) => m.content === "late"));
   assert.deepEqual(await texts(page), ["user: type Ring struct {", "assistant: " + other], "the other branch is shown");
   await page.$$eval("#notice button", (l) => l[0].click());
   await until(page, () => document.querySelector(".message.user .body").textContent === "func main() {");

@@ -346,15 +346,16 @@ async function answer(m, goOn = false) {
 
 async function deleteMessage(m) {
   if (state.run) return;
-  const gone = below(state.messages, m), leaf = state.c.leaf, now = Date.now();
+  const id = state.c.id, now = Date.now();
+  let gone, leaf;
   const done = await mine(async () => {
+    [gone, leaf] = [below(state.messages, m), state.c.leaf]; // with what another tab has added
     for (const x of gone) state.messages.delete(x.id);
     const others = children(state.messages, m.parent);
     state.c.leaf = others.length > 0 ? newest(state.messages, others.at(-1).id) : m.parent;
     await save(state.c, gone.map((x) => ({ ...x, deleted: now })));
     draw();
   });
-  const id = state.c.id;
   if (done) notice(gone.length > 1 ? `${gone.length} messages are deleted.` : "The message is deleted.", async () => {
     await store.put({ messages: gone });
     await store.change("conversations", id, { leaf });
