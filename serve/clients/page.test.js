@@ -70,6 +70,7 @@ test("blocks", () => {
 test("inline", () => {
   for (const [text, want] of [
     ["**a *b* c**", "<strong>a <em>b</em> c</strong>"],
+    ["***a*** **b *c*** **d***e*, ___f___", "<strong><em>a</em></strong> <strong>b <em>c</em></strong> <strong>d</strong><em>e</em>, <strong><em>f</em></strong>"],
     ["2 * 3 * 4 and a_b_c", "2 * 3 * 4 and a_b_c"],
     ["a_b and _c_, a__b and __c__", "a_b and <em>c</em>, a__b and <strong>c</strong>"],
     ["``a ` b``", "<code>a ` b</code>"],

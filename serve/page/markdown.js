@@ -348,7 +348,7 @@ class Renderer {
         const end = missing.has("`" + n) ? -1 : closingRun(text, k + n, to, n);
         if (end < 0) { missing.add("`" + n); k += n; } else k = wrap("code", k + n, end, end + n, k);
       } else if ("*_~".includes(c)) {
-        const mark = text.startsWith(c + c, k) ? c + c : c;
+        const mark = k + 1 < to && text[k + 1] === c ? c + c : c;
         const n = mark.length;
         const word = c === "_" && k > from && /\w/.test(text[k - 1]);
         const opens = mark !== "~" && !word && depth < maxDepth && !/\s/.test(text[k + n] || " ");
@@ -426,11 +426,20 @@ function closingParenthesis(text, from, to) {
 function closing(text, from, to, mark) {
   for (let k = text.indexOf(mark, from + 1); k >= 0 && k + mark.length <= to; k = text.indexOf(mark, k + 1)) {
     if (/\s/.test(text[k - 1]) || text[k - 1] === "\\") continue;
-    if (mark.length === 1 && (text[k - 1] === mark || text[k + 1] === mark)) continue;
-    if (mark[0] === "_" && /\w/.test(text[k + mark.length] || "")) continue;
-    return k;
+    if (mark.length === 1 && (text[k - 1] === mark || (k + 1 < to && text[k + 1] === mark))) continue;
+    if (mark[0] === "_" && k + mark.length < to && /\w/.test(text[k + mark.length])) continue;
+    // Of three the first one ends an emphasis within, where one is open: ***a***, **a *b***.
+    const three = mark.length === 2 && k + 3 <= to && text[k + 2] === mark[0] && text[k + 3] !== mark[0];
+    return three && count(text, from, k, mark[0]) % 2 === 1 ? k + 1 : k;
   }
   return -1;
+}
+
+// count is how often a character stands in text[from:to].
+function count(text, from, to, c) {
+  let n = 0;
+  for (let k = from; k < to; k++) if (text[k] === c) n++;
+  return n;
 }
 
 // closingRun finds a run of exactly n backticks.
