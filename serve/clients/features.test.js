@@ -467,6 +467,9 @@ test("models are listed, pulled with progress, loaded and unloaded", inBrowser, 
   await page.type("#pull-name", "go/none");
   await click("Pull");
   await until(page, () => /not found/.test(document.querySelector("#models-error").textContent));
+  await page.$eval("#models", (e) => e.close());
+  await page.click("#models-open");
+  assert.equal(await page.$eval("#models-error", (e) => e.textContent), "", "an error is told once");
   assert.deepEqual(problems, []);
 });
 

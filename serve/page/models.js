@@ -18,7 +18,7 @@ export class Models {
   constructor(page) {
     this.page = page;
     this.pulling = null;
-    $("models-open").addEventListener("click", () => { $("models").showModal(); this.refresh(); });
+    $("models-open").addEventListener("click", () => { this.say(""); $("models").showModal(); this.refresh(); });
     $("pull-form").addEventListener("submit", (e) => { e.preventDefault(); this.pull($("pull-name").value.trim()); });
     $("pull-stop").addEventListener("click", () => { if (this.pulling) this.pulling.abort(); });
   }
