@@ -125,6 +125,20 @@ withPage("two tabs never overwrite each other", async ({ g, context, page, probl
   assert.ok(await page.evaluate(() => document.activeElement.matches("#conversations .open")));
 });
 
+withPage("without locks, too, another tab sees that an answer is under way while a long prompt is read", async ({ g, context, problems }) => {
+  const noLocks = () => Object.defineProperty(Navigator.prototype, "locks", { value: undefined }); // as on pages that are neither https nor localhost
+  const page = await open(context, g.url, { problems, before: noLocks });
+  g.hold(0);
+  await write(page, question);
+  await until(page, () => location.hash !== "");
+  const second = await open(context, page.url(), { problems, before: `(${noLocks})(); Date.now = ((now) => () => now() + 5000)(Date.now);` });
+  const seen = () => second.$eval("#log", (e) => e.textContent);
+  assert.match(await seen(), /Another tab is writing this answer/);
+  await new Promise((resolve) => setTimeout(resolve, 12_000));
+  assert.match(await seen(), /Another tab is writing this answer/);
+  await ended(page, () => g.release());
+});
+
 withPage("a page that is loaded again during an answer keeps question and part, and goes on", async ({ server, g, page }) => {
   const want = await whole(server.url), part = await begun(page, g);
   await page.type("#prompt", "not sent yet");

@@ -305,7 +305,7 @@ async function answer(m, goOn = false) {
     return;
   }
   add(m);
-  const controller = new AbortController(), run = { c, messages, m, controller, answer: null };
+  const controller = new AbortController(), run = { c, messages, m, controller, answer: null, keep() {} };
   Object.assign(m, { seed, model, json: (c.settings.schema || "").trim() ? true : undefined, figures: undefined, dropped: undefined, full: undefined, state: "streaming", touched: Date.now() });
   busy(run);
   started();
@@ -319,6 +319,8 @@ async function answer(m, goOn = false) {
     writing = writing.then(() => store.put({ messages: [kept] })).then(() => changed(c.id));
   };
   run.keep = keep;
+  // Without locks other tabs know by this alone that the answer is under way, also while a long prompt is read.
+  const alive = navigator.locks ? 0 : setInterval(() => { m.touched = Date.now(); keep(); }, abandoned / 3);
   const a = await ask(m, {
     ...wanted, key: key(), controller, connection, context: context(),
     onchange: (a, take) => {
@@ -336,6 +338,7 @@ async function answer(m, goOn = false) {
     },
   });
   clearTimeout(drawTimer);
+  clearInterval(alive);
   await writing;
   await save(c, [m]);
   state.last = wanted;
