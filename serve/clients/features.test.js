@@ -295,6 +295,13 @@ withPage("code with colors and copy, aligned tables, formulas, folded reasoning;
     await give("image/png", event + ".png", "x", event);
     await until(page, (name) => document.querySelector("#error").textContent === `${name} is an image. The models of this server read text only.`, event + ".png");
   }
+  const refused = await page.evaluate(() => {
+    const data = new DataTransfer();
+    data.items.add(new File(["x"], "image.png", { type: "image/png" }));
+    data.setData("text/plain", "a\tb");
+    return !document.querySelector("#prompt").dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }));
+  });
+  assert.equal(refused, false, "a text with its picture, as spreadsheets copy it, is pasted");
   await page.evaluate(() => { window.read = Blob.prototype.text; Blob.prototype.text = async () => { throw new Error("it is a folder"); }; });
   await give("", "folder", "", "drop");
   await until(page, () => document.querySelector("#error").textContent === "folder cannot be read: it is a folder");

@@ -501,7 +501,12 @@ $("prompt").addEventListener("keydown", (e) => {
 });
 $("prompt").addEventListener("input", keepDraft);
 document.querySelector(".skip").addEventListener("click", (e) => { e.preventDefault(); $("prompt").focus(); }); // the address stays the conversation's
-$("prompt").addEventListener("paste", (e) => { if (e.clipboardData.files.length > 0) { e.preventDefault(); insertFiles(e.clipboardData.files); } });
+$("prompt").addEventListener("paste", (e) => {
+  const { files } = e.clipboardData;
+  if (files.length === 0 || (e.clipboardData.getData("text/plain") && [...files].every((f) => f.type.startsWith("image/")))) return; // spreadsheets add a picture to their text
+  e.preventDefault();
+  insertFiles(files);
+});
 document.addEventListener("dragover", (e) => { if (e.dataTransfer.types.includes("Files")) e.preventDefault(); });
 document.addEventListener("drop", (e) => { if (e.dataTransfer.files.length > 0) { e.preventDefault(); insertFiles(e.dataTransfer.files); } });
 const stop = () => { if (state.run) state.run.controller.abort(stopped()); };
