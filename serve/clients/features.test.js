@@ -205,7 +205,10 @@ withPage("search, rename, export and import", async ({ page, folder }) => {
   // A conversation whose title was taken away has that of the next message, also when the page is loaded again.
   await page.$eval("#title", (e) => { e.value = ""; e.dispatchEvent(new Event("change")); });
   await until(page, () => [...document.querySelectorAll("#conversations .open")].some((b) => b.textContent === "New conversation"));
-  await ask(page, "x".repeat(59) + "\u{1f600}y");
+  await ended(page, () => page.evaluate((text) => {
+    document.getElementById("prompt").value = text;
+    document.getElementById("form").requestSubmit();
+  }, "````\n" + "x".repeat(59) + "\u{1f600}y\n````\n"));
   await page.reload();
   await ready(page);
   assert.equal(await page.$eval("#title", (e) => e.value), "x".repeat(59) + "\u{1f600}");

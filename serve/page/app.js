@@ -247,7 +247,8 @@ async function send() {
   await act(async () => {
     const m = { id: newID(), conversation: state.c.id, parent: state.c.leaf, created: Date.now(), role: "user", content: text, plain: !chatting() || undefined };
     if (!state.c.title) {
-      const title = [...text.trim().split("\n")[0].slice(0, 2 * titleLength)].slice(0, titleLength).join(""); // whole characters
+      const lines = text.trim().split("\n"), line = lines.find((l) => /[\p{L}\p{N}]/u.test(l)) || lines[0]; // not the mark in front of a file
+      const title = [...line.slice(0, 2 * titleLength)].slice(0, titleLength).join(""); // whole characters
       $("title").value = title;
       await changeConversation({ title });
     }
