@@ -96,12 +96,16 @@ withPage("edit and branch, answer again, delete with undo", async ({ page }) => 
   await until(page, () => document.querySelector(".message.user .body").textContent === "func main() {");
   assert.deepEqual(await versions(page), ["1 of 2", "3 of 3"]);
 
-  // So is a conversation, also for a page that is loaded again.
+  // So is a conversation, also for a page that is loaded again. What was not sent of another one stays.
   const all = await texts(page);
+  await page.click("#new");
+  await page.type("#prompt", "not sent");
+  await page.click("#conversations .open");
+  await shown(page, 2);
   await page.click("#more summary");
   await page.click("#delete");
   await until(page, () => document.querySelectorAll("#conversations .open").length === 0);
-  assert.deepEqual(await texts(page), []);
+  assert.deepEqual([await texts(page), await page.$eval("#prompt", (e) => e.value)], [[], "not sent"]);
   await page.$$eval("#notice button", (l) => l[0].click());
   await shown(page, 2);
   assert.deepEqual(await texts(page), all);

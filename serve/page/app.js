@@ -373,8 +373,8 @@ async function deleteConversation() {
   const done = await alone(c.id, () => store.change("conversations", c.id, { deleted: Date.now() }));
   if (!done) { report("Another tab is writing in this conversation."); return; }
   changed(c.id);
+  await open(null); // while the deleted one is known still, so that what is written there is kept as its own
   await readConversations();
-  await open(null);
   notice(`“${c.title}” is deleted.`, async () => {
     await store.change("conversations", c.id, { deleted: undefined });
     await afterUndo(c.id);
