@@ -100,7 +100,7 @@ test("text of a model becomes neither markup nor a script's address", () => {
 
 test("nothing of a text is lost, and hostile text takes linear time", () => {
   const n = 20000;
-  for (const piece of ["*", "**a ", "_", "`", "` `` ", "[", "[a](", "> ", "- ", "|", "~~a ", "# ", "\\", "https://", "1. ", "  ", "***a", "[a](b", "$a ", "$$", "$", "\\(", "\\[", "$$a\n", "{", "$x_{"]) {
+  for (const piece of ["*", "**a ", "_", "`", "` `` ", "[", "[a](", "> ", "- ", "|", "~~a ", "# ", "\\", "https://", "1. ", "  ", "***a", "[a](b", "$a ", "$$", "$", "\\(", "\\[", "$$a\n", "{", "$x_{", "[a]((", "https://x(", "***a* ", "# #"]) {
     const text = piece.repeat(n), start = Date.now();
     const root = new Node("root");
     render(root, text);
