@@ -11,8 +11,8 @@ export const minutes = 60_000;
 // options of a test that needs Chromium.
 export const inBrowser = { skip: !fs.existsSync(chromium) && `${chromium} is not here`, timeout: 10 * minutes };
 
-export const launch = () => puppeteer.launch({
-  executablePath: chromium, headless: true,
+export const launch = (more = {}) => puppeteer.launch({
+  ...more, executablePath: chromium, headless: true,
   args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
 });
 

@@ -139,6 +139,22 @@ withPage("without locks, too, another tab sees that an answer is under way while
   await ended(page, () => g.release());
 });
 
+test("where the browser keeps nothing and has no locks for a page, messages are answered", inBrowser, async (t) => {
+  const userDataDir = fs.mkdtempSync(path.join(os.tmpdir(), "spec-profile-"));
+  fs.mkdirSync(path.join(userDataDir, "Default"));
+  fs.writeFileSync(path.join(userDataDir, "Default", "Preferences"), '{"profile":{"default_content_setting_values":{"cookies":2}}}');
+  const server = await start(), browser = await launch({ userDataDir }), page = await browser.newPage();
+  t.after(async () => { await browser.close(); await server.stop(); fs.rmSync(userDataDir, { recursive: true }); });
+  await page.goto(server.url);
+  await page.$eval("#key", (e, key) => { e.value = key; }, key);
+  await page.click("#settings-open");
+  await page.click("#settings button[value=ok]");
+  await ready(page);
+  assert.match(await page.$eval("#where", (e) => e.textContent), /lost when this tab closes/);
+  await ask(page, "func main() {");
+  assert.equal((await texts(page)).length, 2);
+});
+
 withPage("a page that is loaded again during an answer keeps question and part, and goes on", async ({ server, g, page }) => {
   const want = await whole(server.url), part = await begun(page, g);
   await page.type("#prompt", "not sent yet");

@@ -13,7 +13,7 @@ import { continues, request } from "./request.js";
 import * as settings from "./settings.js";
 import * as speculation from "./speculation.js";
 import { Store } from "./store.js";
-import { alone, changed, onchanged, written } from "./tabs.js";
+import { alone, changed, locks, onchanged, written } from "./tabs.js";
 import { below, children, leadsTo, newID, newest, path, siblings } from "./tree.js";
 
 const drawEvery = 80, saveEvery = 400;  // milliseconds between drawings, and writings, of a streaming answer
@@ -65,7 +65,7 @@ async function mark(id, messages, locked) {
   const busy = await written();
   for (const m of messages.values()) {
     if (m.state !== "streaming") continue;
-    m.elsewhere = !locked && (navigator.locks ? busy.has(id) : Date.now() - (m.touched || m.created) < abandoned);
+    m.elsewhere = !locked && (locks ? busy.has(id) : Date.now() - (m.touched || m.created) < abandoned);
     if (!m.elsewhere) Object.assign(m, { state: "lost", error: "The page was closed or loaded again here." });
   }
   return messages;
@@ -321,7 +321,7 @@ async function answer(m, goOn = false) {
   };
   run.keep = keep;
   // Without locks other tabs know by this alone that the answer is under way, also while a long prompt is read.
-  const alive = navigator.locks ? 0 : setInterval(() => { m.touched = Date.now(); keep(); }, abandoned / 3);
+  const alive = locks ? 0 : setInterval(() => { m.touched = Date.now(); keep(); }, abandoned / 3);
   const a = await ask(m, {
     ...wanted, key: key(), controller, connection, context: context(),
     onchange: (a, take) => {
