@@ -487,6 +487,20 @@ test("models are listed, pulled with progress, loaded and unloaded", inBrowser, 
   assert.deepEqual(problems, []);
 });
 
+test("where a model fails, another one can be chosen", inBrowser, async (t) => {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), "spec-models-")), model = fs.readFileSync(new URL("../../testdata/go-draft.q8_0.gguf", import.meta.url));
+  fs.writeFileSync(path.join(folder, "a-broken.gguf"), model.subarray(0, model.length / 2));
+  fs.writeFileSync(path.join(folder, "small.gguf"), model);
+  const server = await start(["--models-dir", folder]), browser = await launch();
+  t.after(async () => { await browser.close(); await server.stop(); fs.rmSync(folder, { recursive: true }); });
+  const page = await open(await browser.createBrowserContext(), server.url);
+  assert.equal(await page.$eval("#model", (e) => e.value), "a-broken");
+  assert.notEqual(await page.$eval("#error", (e) => e.textContent), "");
+  await page.select("#model", "small");
+  await ask(page, "func main() {");
+  assert.ok((await answerOf(page)).length > 0);
+});
+
 withPage("who may not manage models is told why", async ({ page }) => {
   await page.click("#models-open");
   await until(page, () => document.querySelectorAll("#model-list tr").length === 1);

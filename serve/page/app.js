@@ -448,8 +448,7 @@ async function connect() {
   try {
     const models = (await get("v1/models", key())).data || [];
     fillSelect($("model"), models.map((m) => [m.id, m.id]), $("model").value || state.c.settings.model);
-    await readProps();
-    $("model").disabled = models.length === 0;
+    try { await readProps(); } finally { $("model").disabled = models.length === 0; } // of one that fails: another one can be chosen
     report("");
   } catch (e) {
     report(e.message);
