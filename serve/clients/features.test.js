@@ -484,6 +484,16 @@ test("models are listed, pulled with progress, loaded and unloaded", inBrowser, 
   await page.$eval("#models", (e) => e.close());
   await page.click("#models-open");
   assert.equal(await page.$eval("#models-error", (e) => e.textContent), "", "an error is told once");
+
+  // A stream that ends early, as a proxy ends it whose server is gone, is no download.
+  await page.evaluate(() => {
+    const real = window.fetch;
+    window.fetch = async (url, o) => (url === "api/pull" ? new Response('{"status":"pulling x","total":2,"completed":1}\n') : real(url, o));
+  });
+  await page.$eval("#pull-name", (e) => { e.value = "go/none"; });
+  await click("Pull");
+  await until(page, () => document.querySelector("#models-error").textContent || document.querySelector("#models-state").textContent.includes("is here"));
+  assert.match(await page.$eval("#models-error", (e) => e.textContent), /ended before the download did/);
   assert.deepEqual(problems, []);
 });
 

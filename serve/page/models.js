@@ -74,13 +74,16 @@ export class Models {
     $("pull-progress").hidden = false;
     $("pull-progress").removeAttribute("value");
     try {
+      let status = "";
       for await (const line of lines("api/pull", { model: name }, { key: this.page.key(), signal: this.pulling.signal })) {
+        status = line.status;
         if (line.total) {
           $("pull-progress").max = line.total;
           $("pull-progress").value = line.completed || 0;
         }
         $("models-state").textContent = line.total ? `${line.status}: ${size(line.completed || 0)} of ${size(line.total)}` : line.status;
       }
+      if (status !== "success") throw new TypeError("the connection ended before the download did; it goes on where it was when it is pulled again");
       $("models-state").textContent = `${name} is here.`;
       $("pull-name").value = "";
       this.page.changed();
