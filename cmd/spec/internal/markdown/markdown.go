@@ -237,10 +237,7 @@ func (w *Writer) flush(b *strings.Builder) {
 	var rows [][]string
 	var sizes []int
 	for _, line := range w.table {
-		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
-		for i := range cells {
-			cells[i] = strings.TrimSpace(cells[i])
-		}
+		cells := cellsOf(line)
 		for i, c := range cells {
 			if i == len(sizes) {
 				sizes = append(sizes, 0)
@@ -272,6 +269,21 @@ func (w *Writer) flush(b *strings.Builder) {
 		b.WriteByte('\n')
 	}
 	w.table, w.size = nil, 0
+}
+
+// cellsOf are the texts between the bars of a row. A bar behind a backslash is one of a text.
+func cellsOf(row string) (cells []string) {
+	row = strings.TrimPrefix(strings.TrimSpace(row), "|")
+	start := 0
+	for i := range len(row) + 1 {
+		last := i == len(row)
+		if last && start == i && i > 0 || !last && (row[i] != '|' || i > 0 && row[i-1] == '\\') {
+			continue
+		}
+		cells = append(cells, strings.ReplaceAll(strings.TrimSpace(row[start:i]), `\|`, "|"))
+		start = i + 1
+	}
+	return cells
 }
 
 func gap(i int, sizes []int) string {

@@ -1,6 +1,7 @@
 package markdown
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -49,6 +50,25 @@ func TestFences(t *testing.T) {
 	}
 	if got := attributes.Replace(show([]string{"````\n```\n**b**"})); strings.Contains(got, "<b>") {
 		t.Errorf("a shorter mark ends a block: %q", got)
+	}
+}
+
+// Bars behind a backslash are text, and empty cells are cells.
+func TestCells(t *testing.T) {
+	for _, c := range []struct {
+		row  string
+		want []string
+	}{
+		{"| a | b |", []string{"a", "b"}}, {"|a|b", []string{"a", "b"}}, {`| x \| y | z |`, []string{"x | y", "z"}},
+		{"||w|", []string{"", "w"}}, {"|a||", []string{"a", ""}}, {"|", []string{""}}, {`|a\|`, []string{"a|"}},
+	} {
+		if got := cellsOf(c.row); !slices.Equal(got, c.want) {
+			t.Errorf("%q: %q, want %q", c.row, got, c.want)
+		}
+	}
+	got := bare(show([]string{"| a | b |\n|---|---|\n| `x \\| y` | z |\n||w|\n"}))
+	if want := "a      b\n─────  ─\nx | y  z\n       w\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 
