@@ -11,14 +11,16 @@ export const minutes = 60_000;
 // options of a test that needs Chromium.
 export const inBrowser = { skip: !fs.existsSync(chromium) && `${chromium} is not here`, timeout: 10 * minutes };
 
-export const launch = () => puppeteer.launch({
-  executablePath: chromium, headless: true,
+export const launch = (more = {}) => puppeteer.launch({
+  ...more, executablePath: chromium, headless: true,
   args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
 });
 
-// open opens the page in a tab of a context. defaults are settings of new conversations; problems collects what must not happen.
-export async function open(context, url, { width = 1280, height = 960, scheme = "light", defaults = {}, problems = [], panel = false } = {}) {
+// open opens the page in a tab of a context. defaults are settings of new conversations; problems collects what must not happen;
+// before is run in the tab before the page.
+export async function open(context, url, { width = 1280, height = 960, scheme = "light", defaults = {}, problems = [], panel = false, before = () => {} } = {}) {
   const page = await context.newPage();
+  await page.evaluateOnNewDocument(before);
   await page.evaluateOnNewDocument((k, settings, panel) => {
     sessionStorage.setItem("spec.key", k);
     if (localStorage.getItem("spec.defaults") === null) localStorage.setItem("spec.defaults", settings);

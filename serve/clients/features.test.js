@@ -52,6 +52,9 @@ withPage("edit and branch, answer again, delete with undo", async ({ page }) => 
   const first = await answerOf(page);
 
   // An edited question is a branch: the first one stays, and can be shown again.
+  await press(page, "edit");
+  await page.click(".editor button:not(.main)");
+  assert.equal(await page.evaluate(() => document.activeElement.dataset.action), "edit", "the keyboard goes on where it was");
   await press(page, "edit"); // of the answer: edited texts of the model are branches without a request
   await page.$eval(".editor textarea", (e) => { e.value = "an edited answer"; });
   await page.click(".editor .main");
@@ -73,20 +76,36 @@ withPage("edit and branch, answer again, delete with undo", async ({ page }) => 
   assert.equal(await answerOf(page), first, "the same text at temperature 0");
   assert.deepEqual(await versions(page), ["1 of 2", "3 of 3"]);
 
-  // A message is deleted with what follows, and comes back.
+  // A message is deleted with what follows, also of another tab, and comes back.
+  await page.evaluate(() => new Promise((resolve) => {
+    const r = indexedDB.open("spec");
+    r.onsuccess = () => {
+      const t = r.result.transaction("messages", "readwrite"), messages = t.objectStore("messages"), q = messages.getAll();
+      q.onsuccess = () => {
+        const m = q.result.find((x) => x.content === "an edited answer");
+        messages.put({ ...m, id: "late", parent: m.id, role: "user", content: "late" });
+      };
+      t.oncomplete = () => { r.result.close(); resolve(); };
+    };
+  }));
   await page.$$eval(".message.user [data-action=delete]", (l) => l[0].click());
-  await until(page, () => document.querySelector("#notice").textContent.includes("4 messages are deleted"));
+  await until(page, () => document.querySelector("#notice").textContent.includes("messages are deleted"));
+  assert.ok(!(await stored(page)).some((m) => m.content === "late"));
   assert.deepEqual(await texts(page), ["user: type Ring struct {", "assistant: " + other], "the other branch is shown");
   await page.$$eval("#notice button", (l) => l[0].click());
   await until(page, () => document.querySelector(".message.user .body").textContent === "func main() {");
   assert.deepEqual(await versions(page), ["1 of 2", "3 of 3"]);
 
-  // So is a conversation, also for a page that is loaded again.
+  // So is a conversation, also for a page that is loaded again. What was not sent of another one stays.
   const all = await texts(page);
+  await page.click("#new");
+  await page.type("#prompt", "not sent");
+  await page.click("#conversations .open");
+  await shown(page, 2);
   await page.click("#more summary");
   await page.click("#delete");
   await until(page, () => document.querySelectorAll("#conversations .open").length === 0);
-  assert.deepEqual(await texts(page), []);
+  assert.deepEqual([await texts(page), await page.$eval("#prompt", (e) => e.value)], [[], "not sent"]);
   await page.$$eval("#notice button", (l) => l[0].click());
   await shown(page, 2);
   assert.deepEqual(await texts(page), all);
@@ -96,6 +115,76 @@ withPage("edit and branch, answer again, delete with undo", async ({ page }) => 
   await page.reload();
   await ready(page);
   assert.equal((await page.$$("#conversations .open")).length, 0);
+});
+
+withPage("an answer never takes the place of what was written", async ({ page, folder }) => {
+  const message = (id, parent, role, content, more) => ({ id, conversation: "c", parent, created: 1, role, content, ...more });
+  const conversation = (name, ...messages) => imported(page, folder, name, JSON.stringify({
+    form: "spec.conversations", version: 1, conversations: [{ id: "c", title: name, leaf: messages.at(-1).id, settings: {} }], messages,
+  }));
+  const again = () => ended(page, () => page.$$eval("#log [data-action=goon], #log [data-action=regenerate]", (l) => l[0].click()));
+
+  // A lost answer behind which the conversation went on is tried again: what follows it can still be reached.
+  await conversation("lost.json", message("a", null, "user", "first"), message("b", "a", "assistant", "", { state: "lost" }), message("d", "b", "user", "second"), message("e", "d", "assistant", "its answer", { state: "done" }));
+  await shown(page, 4);
+  await again();
+  assert.deepEqual(await versions(page), ["2 of 2"]);
+  await press(page, "before");
+  await shown(page, 4);
+
+  // Reasoning without an answer is something, too.
+  await conversation("reasoning.json", message("a", null, "user", "q"), message("b", "a", "assistant", "", { state: "stopped", reasoning: "thoughts" }));
+  await shown(page, 2);
+  await again();
+  assert.ok((await stored(page)).some((m) => m.reasoning === "thoughts"));
+
+  // A part of an answer cannot go on where a schema holds for the whole of it.
+  await conversation("part.json", message("a", null, "user", "q"), message("b", "a", "assistant", "a part", { state: "stopped" }));
+  await shown(page, 2);
+  await settings(page, { schema: '{"type":"object"}' });
+  await closed(page);
+  await again();
+  assert.ok((await stored(page)).some((m) => m.content === "a part"));
+  assert.deepEqual(await versions(page), ["2 of 2"]);
+});
+
+withPage("what is pressed twice, or just before another conversation is opened, is done once and where it was meant", async ({ page }) => {
+  await ask(page, "func main() {");
+  await ended(page, () => page.evaluate(() => {
+    document.getElementById("prompt").value = "pressed twice";
+    document.getElementById("form").requestSubmit();
+    document.getElementById("form").requestSubmit();
+    document.getElementById("new").click();
+  }));
+  const all = await stored(page), sent = all.filter((m) => m.content === "pressed twice");
+  assert.deepEqual(sent.map((m) => m.conversation), [all.find((m) => m.content === "func main() {").conversation]);
+  assert.equal(await page.$eval("#error", (e) => e.textContent), "", "nobody else is writing");
+  assert.deepEqual([await texts(page), await page.$eval("#prompt", (e) => e.value)], [[], ""], "the new conversation is shown");
+
+  // What was opened during an answer can be changed when the answer has ended.
+  await ended(page, () => page.evaluate(async () => {
+    document.getElementById("prompt").value = "type Ring struct {";
+    document.getElementById("form").requestSubmit();
+    while (document.getElementById("stop").hidden) await new Promise((resolve) => setTimeout(resolve, 1));
+    [...document.querySelectorAll("#conversations .open")].at(-1).click();
+  }));
+  await shown(page, 4);
+  assert.equal((await page.$$("#log [data-action=regenerate]")).length, 2);
+});
+
+withPage("keys of an input method neither send nor stop", async ({ page }) => {
+  const key = (key, more) => page.$eval("#prompt", (e, key, more) => { e.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true, ...more })); }, key, more);
+  await page.type("#prompt", "func main() {");
+  await key("Enter", { isComposing: true });
+  await key("Enter", { keyCode: 229 });
+  await new Promise((resolve) => setTimeout(resolve, 300)); // by then it would be sent
+  assert.deepEqual([await texts(page), await page.$eval("#prompt", (e) => e.value)], [[], "func main() {"]);
+  await ended(page, () => page.evaluate(async () => {
+    document.getElementById("form").requestSubmit();
+    while (document.getElementById("stop").hidden) await new Promise((resolve) => setTimeout(resolve, 1));
+    document.getElementById("prompt").dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", isComposing: true, bubbles: true }));
+  }));
+  assert.deepEqual((await stored(page)).filter((m) => m.state === "stopped"), []);
 });
 
 withPage("search, rename, export and import", async ({ page, folder }) => {
@@ -111,6 +200,23 @@ withPage("search, rename, export and import", async ({ page, folder }) => {
   await until(page, () => document.querySelector("#conversations").textContent === "Nothing was found.");
   await page.$eval("#search", (e) => { e.value = ""; e.dispatchEvent(new Event("input")); });
   await until(page, () => document.querySelectorAll("#conversations .open").length === 2);
+
+  // The link to the prompt leaves the conversation its address.
+  const named = page.url();
+  await page.$eval(".skip", (e) => e.click());
+  assert.deepEqual([page.url(), await page.evaluate(() => document.activeElement.id)], [named, "prompt"]);
+
+  // A conversation whose title was taken away has that of the next message, also when the page is loaded again.
+  await page.$eval("#title", (e) => { e.value = ""; e.dispatchEvent(new Event("change")); });
+  await until(page, () => [...document.querySelectorAll("#conversations .open")].some((b) => b.textContent === "New conversation"));
+  await ended(page, () => page.evaluate((text) => {
+    document.getElementById("prompt").value = text;
+    document.getElementById("form").requestSubmit();
+  }, "````\n" + "x".repeat(59) + "\u{1f600}y\n````\n"));
+  await page.reload();
+  await ready(page);
+  assert.equal(await page.$eval("#title", (e) => e.value), "x".repeat(59) + "\u{1f600}");
+  await page.$eval("#title", (e) => { e.value = "Rings & <b>"; e.dispatchEvent(new Event("change")); });
 
   const all = await texts(page);
   for (const [button, name] of [["export-json", "Rings b.json"], ["export-markdown", "Rings b.md"]]) {
@@ -184,6 +290,8 @@ withPage("code with colors and copy, aligned tables, formulas, folded reasoning;
   assert.equal(await page.$eval(".reasoning div", (e) => e.checkVisibility()), false);
   await page.click(".reasoning summary");
   assert.equal(await page.$eval(".reasoning div", (e) => e.textContent), "because *I* think");
+  await ask(page, "q"); // after which it is drawn again, with other buttons
+  assert.equal(await page.$eval(".reasoning", (e) => e.open), true, "what a reader has unfolded stays so");
 
   const give = (type, name, content, event) => page.evaluate((type, name, content, event) => {
     const data = new DataTransfer();
@@ -194,8 +302,34 @@ withPage("code with colors and copy, aligned tables, formulas, folded reasoning;
     await give("image/png", event + ".png", "x", event);
     await until(page, (name) => document.querySelector("#error").textContent === `${name} is an image. The models of this server read text only.`, event + ".png");
   }
+  const refused = await page.evaluate(() => {
+    const data = new DataTransfer();
+    data.items.add(new File(["x"], "image.png", { type: "image/png" }));
+    data.setData("text/plain", "a\tb");
+    return !document.querySelector("#prompt").dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }));
+  });
+  assert.equal(refused, false, "a text with its picture, as spreadsheets copy it, is pasted");
+  await page.evaluate(() => { window.read = Blob.prototype.text; Blob.prototype.text = async () => { throw new Error("it is a folder"); }; });
+  await give("", "folder", "", "drop");
+  await until(page, () => document.querySelector("#error").textContent === "folder cannot be read: it is a folder");
+  await page.evaluate(() => { Blob.prototype.text = window.read; });
   await give("text/plain", "a.txt", "the text of a file", "drop");
   await until(page, () => document.querySelector("#prompt").value.includes("a.txt:\nthe text of a file"));
+});
+
+withPage("text from right to left is written so, paragraph by paragraph", async ({ page, folder }) => {
+  const text = "\u05e9\u05dc\u05d5\u05dd \u05e2\u05d5\u05dc\u05dd.";
+  await imported(page, folder, "rtl.json", JSON.stringify({ messages: [{ role: "user", content: text }, { role: "assistant", content: text + "\n\nleft.\n\n- " + text }] }));
+  await shown(page, 2);
+  // ends are the left edges of the first character and of the full stop.
+  const ends = (selector) => page.$eval(selector, (e) => {
+    const t = e.firstChild, left = (at) => { const r = document.createRange(); r.setStart(t, at); r.setEnd(t, at + 1); return r.getBoundingClientRect().left; };
+    return [left(0), left(t.length - 1)];
+  });
+  for (const [selector, right] of [[".message.user .body", true], [".message.assistant p", true], [".message.assistant p ~ p", false], [".message.assistant li", true]]) {
+    const [first, stop] = await ends(selector);
+    assert.equal(stop < first, right, selector);
+  }
 });
 
 withPage("a long conversation is drawn in pieces, the last one at once", async ({ t, page, folder }) => {
@@ -321,10 +455,60 @@ test("models are listed, pulled with progress, loaded and unloaded", inBrowser, 
   await click("Unload " + name);
   await state("pair", "not loaded");
 
+  // What the page knows is of the model that was chosen last, whichever answer comes last.
+  const [slow, quick] = await page.$$eval("#model option", (l) => l.map((o) => o.value));
+  const label = await page.$eval("#prompt-label", (e) => e.textContent);
+  await page.evaluate(async (slow, quick) => {
+    const real = window.fetch, chosen = document.getElementById("model");
+    let come;
+    const answered = new Promise((resolve) => { come = resolve; });
+    window.fetch = async (url, o) => {
+      if (url !== "props?model=" + encodeURIComponent(slow)) return real(url, o);
+      await new Promise((resolve) => setTimeout(resolve, 500));
+      setTimeout(come, 100);
+      return new Response(JSON.stringify({ has_chat_template: false }));
+    };
+    for (const name of [slow, quick]) {
+      chosen.value = name;
+      chosen.dispatchEvent(new Event("change"));
+      await new Promise((resolve) => setTimeout(resolve, 100)); // so that it has been asked about
+    }
+    await answered;
+    window.fetch = real;
+  }, slow, quick);
+  assert.equal(await page.$eval("#prompt-label", (e) => e.textContent), label);
+
   await page.type("#pull-name", "go/none");
   await click("Pull");
   await until(page, () => /not found/.test(document.querySelector("#models-error").textContent));
+  await page.$eval("#models", (e) => e.close());
+  await page.click("#models-open");
+  assert.equal(await page.$eval("#models-error", (e) => e.textContent), "", "an error is told once");
+
+  // A stream that ends early, as a proxy ends it whose server is gone, is no download.
+  await page.evaluate(() => {
+    const real = window.fetch;
+    window.fetch = async (url, o) => (url === "api/pull" ? new Response('{"status":"pulling x","total":2,"completed":1}\n') : real(url, o));
+  });
+  await page.$eval("#pull-name", (e) => { e.value = "go/none"; });
+  await click("Pull");
+  await until(page, () => document.querySelector("#models-error").textContent || document.querySelector("#models-state").textContent.includes("is here"));
+  assert.match(await page.$eval("#models-error", (e) => e.textContent), /ended before the download did/);
   assert.deepEqual(problems, []);
+});
+
+test("where a model fails, another one can be chosen", inBrowser, async (t) => {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), "spec-models-")), model = fs.readFileSync(new URL("../../testdata/go-draft.q8_0.gguf", import.meta.url));
+  fs.writeFileSync(path.join(folder, "a-broken.gguf"), model.subarray(0, model.length / 2));
+  fs.writeFileSync(path.join(folder, "small.gguf"), model);
+  const server = await start(["--models-dir", folder]), browser = await launch();
+  t.after(async () => { await browser.close(); await server.stop(); fs.rmSync(folder, { recursive: true }); });
+  const page = await open(await browser.createBrowserContext(), server.url);
+  assert.equal(await page.$eval("#model", (e) => e.value), "a-broken");
+  assert.notEqual(await page.$eval("#error", (e) => e.textContent), "");
+  await page.select("#model", "small");
+  await ask(page, "func main() {");
+  assert.ok((await answerOf(page)).length > 0);
 });
 
 withPage("who may not manage models is told why", async ({ page }) => {

@@ -108,6 +108,51 @@ withPage("two tabs never overwrite each other", async ({ g, context, page, probl
   await page.reload();
   await ready(page);
   assert.equal(await page.$eval("#title", (e) => e.value), "renamed");
+
+  // What changes here is seen also right after a change of another conversation.
+  await second.evaluate(() => {
+    new BroadcastChannel("spec").postMessage("another conversation");
+    const title = document.getElementById("title");
+    title.value = "renamed again";
+    title.dispatchEvent(new Event("change"));
+  });
+  await until(page, () => document.getElementById("title").value === "renamed again");
+
+  // What has not changed is not drawn again: it has the focus still, and can be clicked.
+  await page.focus("#conversations .open");
+  await second.evaluate(() => new BroadcastChannel("spec").postMessage("another conversation"));
+  await new Promise((resolve) => setTimeout(resolve, 600)); // by then it has been drawn
+  assert.ok(await page.evaluate(() => document.activeElement.matches("#conversations .open")));
+});
+
+withPage("without locks, too, another tab sees that an answer is under way while a long prompt is read", async ({ g, context, problems }) => {
+  const noLocks = () => Object.defineProperty(Navigator.prototype, "locks", { value: undefined }); // as on pages that are neither https nor localhost
+  const page = await open(context, g.url, { problems, before: noLocks });
+  g.hold(0);
+  await write(page, question);
+  await until(page, () => location.hash !== "");
+  const second = await open(context, page.url(), { problems, before: `(${noLocks})(); Date.now = ((now) => () => now() + 5000)(Date.now);` });
+  const seen = () => second.$eval("#log", (e) => e.textContent);
+  assert.match(await seen(), /Another tab is writing this answer/);
+  await new Promise((resolve) => setTimeout(resolve, 12_000));
+  assert.match(await seen(), /Another tab is writing this answer/);
+  await ended(page, () => g.release());
+});
+
+test("where the browser keeps nothing and has no locks for a page, messages are answered", inBrowser, async (t) => {
+  const userDataDir = fs.mkdtempSync(path.join(os.tmpdir(), "spec-profile-"));
+  fs.mkdirSync(path.join(userDataDir, "Default"));
+  fs.writeFileSync(path.join(userDataDir, "Default", "Preferences"), '{"profile":{"default_content_setting_values":{"cookies":2}}}');
+  const server = await start(), browser = await launch({ userDataDir }), page = await browser.newPage();
+  t.after(async () => { await browser.close(); await server.stop(); fs.rmSync(userDataDir, { recursive: true }); });
+  await page.goto(server.url);
+  await page.$eval("#key", (e, key) => { e.value = key; }, key);
+  await page.click("#settings-open");
+  await page.click("#settings button[value=ok]");
+  await ready(page);
+  assert.match(await page.$eval("#where", (e) => e.textContent), /lost when this tab closes/);
+  await ask(page, "func main() {");
+  assert.equal((await texts(page)).length, 2);
 });
 
 withPage("a page that is loaded again during an answer keeps question and part, and goes on", async ({ server, g, page }) => {

@@ -35,6 +35,7 @@ const { excerpt, find } = await import("../page/list.js");
 const { readable } = await import("../page/math.js");
 const portable = await import("../page/portable.js");
 const { continues, readSchema, readTools, request } = await import("../page/request.js");
+const { Store } = await import("../page/store.js");
 const tree = await import("../page/tree.js");
 
 function html(text) {
@@ -48,6 +49,7 @@ test("blocks", () => {
     ["a\nb", "<p>a\nb</p>"],
     ["a  \nb", "<p>a  <br></br>b</p>"],
     ["# A `b` #", "<h3>A <code>b</code></h3>"],
+    ["# C# and F# ##\n## C#", "<h3>C# and F#</h3><h4>C#</h4>"],
     ["#no heading", "<p>#no heading</p>"],
     ["- a\n- b\n  - c", "<ul><li>a</li><li><p>b</p><ul><li>c</li></ul></li></ul>"],
     ["3. a\n4. b", "<ol><li>a</li><li>b</li></ol>"],
@@ -68,7 +70,9 @@ test("blocks", () => {
 test("inline", () => {
   for (const [text, want] of [
     ["**a *b* c**", "<strong>a <em>b</em> c</strong>"],
+    ["***a*** **b *c*** **d***e*, ___f___", "<strong><em>a</em></strong> <strong>b <em>c</em></strong> <strong>d</strong><em>e</em>, <strong><em>f</em></strong>"],
     ["2 * 3 * 4 and a_b_c", "2 * 3 * 4 and a_b_c"],
+    ["a_b and _c_, a__b and __c__", "a_b and <em>c</em>, a__b and <strong>c</strong>"],
     ["``a ` b``", "<code>a ` b</code>"],
     ["`open", "`open"],
     ["\\*a\\* \\q", "*a* \\q"],
@@ -79,6 +83,8 @@ test("inline", () => {
     ["$HOME/a and $PATH/b", "$HOME/a and $PATH/b"],
     ["[a](https://x.org/b)", '<a href="https://x.org/b">a</a>'],
     ["see https://x.org/b.", 'see <a href="https://x.org/b">https://x.org/b</a>.'],
+    ["([a](https://x.org/b_(c)))", '(<a href="https://x.org/b_(c)">a</a>)'],
+    ["(see https://x.org/b_(c)).", '(see <a href="https://x.org/b_(c)">https://x.org/b_(c)</a>).'],
   ]) assert.equal(html(text), `<p>${want}</p>`, text);
 });
 
@@ -94,7 +100,7 @@ test("text of a model becomes neither markup nor a script's address", () => {
 
 test("nothing of a text is lost, and hostile text takes linear time", () => {
   const n = 20000;
-  for (const piece of ["*", "**a ", "_", "`", "` `` ", "[", "[a](", "> ", "- ", "|", "~~a ", "# ", "\\", "https://", "1. ", "  ", "***a", "[a](b", "$a ", "$$", "$", "\\(", "\\[", "$$a\n", "{", "$x_{"]) {
+  for (const piece of ["*", "**a ", "_", "`", "` `` ", "[", "[a](", "> ", "- ", "|", "~~a ", "# ", "\\", "https://", "1. ", "  ", "***a", "[a](b", "$a ", "$$", "$", "\\(", "\\[", "$$a\n", "{", "$x_{", "[a]((", "https://x(", "***a* ", "# #"]) {
     const text = piece.repeat(n), start = Date.now();
     const root = new Node("root");
     render(root, text);
@@ -147,6 +153,7 @@ test("formulas become readable text, and nothing that is not known is lost", () 
     ["E = mc^2", "E = mc²"], ["x_{12} \\leq \\alpha", "x₁₂ ≤α"], ["\\frac{a+1}{b}", "(a+1)/b"], ["\\sqrt{2}", "√2"], ["\\sqrt[3]{xy}", "³√xy"],
     ["\\sum_{i=1}^{n} i", "∑ᵢ₌₁ⁿ i"], ["e^{-x^2}", "e^(-x²)"], ["\\text{if } x", "if x"], ["\\mathbb{R}", "ℝ"], ["\\unknown{x}", "\\unknownx"],
     ["\\begin{pmatrix}1 & 2\\\\3 & 4\\end{pmatrix}", "1 2\n3 4"], ["{{{", ""], ["\\", ""], ["a^", "a^"], ["\\left( x \\right)", "( x )"],
+    ["\\constructor{x}", "\\constructorx"], ["\\mathbb{toString}", "toString"],
   ]) assert.equal(readable(tex), want, tex);
   for (const piece of ["{", "^", "\\frac", "_{", "\\sqrt[", "\\begin"]) readable(piece.repeat(1000));
 });
@@ -200,10 +207,13 @@ test("what is sent for a conversation", () => {
     tools: [{ type: "function", function: { name: "f" } }], tool_choice: "required",
     response_format: { type: "json_schema", json_schema: { name: "answer", schema: { type: "object" } } },
   } });
+  const thought = request([m("q", null, 1, { reasoning: "x" }), m("a", "q", 2, { role: "assistant", reasoning: "why" })], {}, { ...how, goOn: true }).body;
+  assert.deepEqual(thought.messages.map((x) => x.reasoning_content), [undefined, "why"], "an answer goes on with what it was reasoned");
   const part = m("part", "q", 2, { role: "assistant", state: "lost" });
   const more = request([m("q", null, 1), part], {}, { ...how, goOn: true }).body;
   assert.deepEqual([more.continue_final_message, more.messages.at(-1).content], [true, "part"]);
   assert.deepEqual(request([m("a", null, 1), m("b", "a", 2)], {}, { ...how, chatting: false }).body.prompt, "ab");
+  assert.deepEqual(request([m("a", null, 1)], { schema: '{"type": "object"}' }, { ...how, chatting: false }).body.json_schema, { type: "object" });
   assert.equal(continues(part, {}), true);
   assert.equal(continues(part, { schema: "{}" }), false, "a schema holds for a whole answer");
   for (const other of [{ state: "done" }, { state: "cut", full: true }, { content: "" }, { calls }, { role: "user" }]) assert.equal(continues({ ...part, ...other }, {}), false, JSON.stringify(other));
@@ -219,6 +229,8 @@ test("files: JSON and Markdown are read back as they were, and others' messages 
   const texts = (data) => data.messages.map((x) => [x.role, x.content, x.state]);
   assert.deepEqual(texts(back), [["user", list[0].content, undefined], ["assistant", "x\n\ny", "done"], ["assistant", "other", "lost"]]);
   assert.equal(back.messages[1].parent, back.messages[0].id);
+  const deleted = m("gone", null, 1, { conversation: "a deleted one" }); // is still stored, for its undo
+  assert.deepEqual(texts(portable.read("x.json", portable.toJSON([c], [...list, deleted]))), texts(back), "a file that can be read");
   assert.notEqual(back.messages[0].id, "a", "read twice it is there twice");
   assert.equal(back.conversations[0].leaf, back.messages[2].id);
   assert.deepEqual(back.conversations[0].settings, { system: "## You\nsys", temperature: "0.5" });
@@ -226,16 +238,98 @@ test("files: JSON and Markdown are read back as they were, and others' messages 
   const text = portable.toMarkdown({ ...c, leaf: "b" }, mapOf(...list)), md = portable.read("x.md", text);
   assert.deepEqual(md.messages.map((x) => [x.role, x.content]), [["user", list[0].content], ["assistant", "x\n\ny"]]);
   assert.deepEqual([md.conversations[0].title, md.conversations[0].settings.system], ["T", "## You\nsys"]);
+  const windows = portable.read("x.md", text.replaceAll("\n", "\r\n"));
+  assert.deepEqual(windows.messages.map((x) => [x.role, x.content]), md.messages.map((x) => [x.role, x.content]));
 
   const chat = portable.read("chat.json", '{"schema":1,"messages":[{"role":"system","content":"s"},{"role":"user","content":"q"},{"role":"assistant","content":"a","reasoning_content":"r"}]}');
   assert.deepEqual(chat.messages.map((x) => x.content), ["q", "a"]);
   assert.deepEqual([chat.conversations[0].settings.system, chat.messages[1].reasoning], ["s", "r"]);
+  assert.equal(portable.read("x.json", portable.toJSON([c], [list[1]])).messages[0].parent, null, "without the message before it, it begins the conversation");
+  const odd = portable.read("odd.json", JSON.stringify({ title: 5, messages: [
+    { role: "user", content: "q" }, { role: "developer", content: "d" }, { role: "assistant", content: "a", reasoning: { effort: "low" }, tool_calls: [] },
+  ] }));
+  assert.deepEqual([odd.conversations[0].title, odd.messages[1].role, odd.messages[2].reasoning, odd.messages[2].calls], ["q", "system", undefined, undefined]);
+  assert.deepEqual(texts(portable.read("x.json", portable.toJSON(odd.conversations, odd.messages))), texts(odd), "what was imported can be exported");
+  assert.equal(find("word", odd.conversations, odd.messages).size, 0, "and searched");
   for (const [file, content, what] of [
+    ["x.json", '{"messages":[{"role":"toString","content":""}]}', /role toString/], ["x.json", portable.toJSON([c], [list[0], m("a", null, 2)]), /the same id/],
     ["x.json", "{", /x.json cannot be read/], ["x.json", "{}", /neither/], ["x.md", "hello", /## You/], ["x.json", '{"messages":[{"role":"robot","content":""}]}', /role robot/],
-    ["x.json", '{"messages":[{"role":"user","content":[{"type":"image_url"}]}]}', /image_url; only text/], ["x.json", portable.toJSON([c], [m("z", null, 1, { conversation: "other" })]), /belongs to no/],
+    ["x.json", '{"messages":[{"role":"user","content":[{"type":"image_url"}]}]}', /image_url; only text/], ["x.json", portable.toJSON([c], [m("z", null, 1)]).replace('"conversation": "c"', '"conversation": "other"'), /belongs to no/],
     ["x.json", portable.toJSON([c], list).replace('"version": 1', '"version": 2'), /version 2/],
   ]) assert.throws(() => portable.read(file, content), what, content);
   assert.deepEqual(portable.fromOld([{ title: "o", messages: [{ role: "user", content: "q" }] }, { messages: [] }]).messages.map((x) => x.content), ["q"]);
+});
+
+// fakeDB is what store.js uses of IndexedDB. A transaction writes all or nothing; full says for which records there is no room.
+function fakeDB(full) {
+  const data = { conversations: new Map(), messages: new Map() };
+  const transaction = () => {
+    const t = { error: null }, now = { conversations: new Map(data.conversations), messages: new Map(data.messages) };
+    let open = 0;
+    const soon = (f) => {
+      open++;
+      setImmediate(() => {
+        open--;
+        f();
+        if (open > 0) return;
+        if (t.error) t.onabort(); else { Object.assign(data, now); t.oncomplete(); }
+      });
+    };
+    const request = (result) => { const r = {}; soon(() => { r.result = result(); r.onsuccess?.(); }); return r; };
+    t.objectStore = (name) => {
+      const all = (c) => [...now[name].values()].filter((r) => c === undefined || r.conversation === c);
+      return {
+        put: (v) => request(() => { if (full(v)) t.error = new DOMException("no room", "QuotaExceededError"); else now[name].set(v.id, structuredClone(v)); }),
+        get: (id) => request(() => now[name].get(id)),
+        getAll: () => request(() => all()),
+        delete: (id) => request(() => now[name].delete(id)),
+        index: () => ({ getAll: (c) => request(() => all(c)), getAllKeys: (c) => request(() => all(c).map((r) => r.id)) }),
+        openCursor: () => {
+          const r = {}, list = all();
+          const next = () => soon(() => {
+            const value = list.shift();
+            r.result = value ? { value, continue: next, delete: () => now[name].delete(value.id) } : null;
+            r.onsuccess();
+          });
+          next();
+          return r;
+        },
+      };
+    };
+    soon(() => {}); // one without requests ends too
+    return t;
+  };
+  return { open: () => { const r = {}; setImmediate(() => { r.result = { transaction }; r.onsuccess(); }); return r; } };
+}
+
+test("full storage: what waits in memory is neither lost nor kept for conversations that were deleted", async () => {
+  let room = Infinity;
+  globalThis.indexedDB = fakeDB((r) => JSON.stringify(r).length > room);
+  let state = {};
+  const store = new Store((s) => { state = s; }), long = "long ".repeat(100), messages = [m("m", null, 1, { conversation: "d", content: long })];
+  await store.open();
+  await store.put({ conversations: [{ id: "c", title: "t", updated: 1, settings: {} }] });
+  assert.deepEqual([state.where, store.unsaved], ["kept", 0]);
+
+  // A large system message is not written, and the next message's end, for which there is room, does not take its place.
+  room = 200;
+  await store.change("conversations", "c", { settings: { system: long } });
+  assert.deepEqual([state.where, store.unsaved], ["full", 1]);
+  await store.change("conversations", "c", { leaf: "x" });
+  const [c] = await store.conversations();
+  assert.deepEqual([c.leaf, c.title, c.settings.system], ["x", "t", long]);
+  room = Infinity;
+  await store.retry();
+  assert.deepEqual([state.where, (await store.conversations())[0].settings.system], ["kept", long]);
+
+  // A conversation with a large message is deleted to make room: then nothing waits.
+  room = 200;
+  await store.put({ conversations: [{ id: "d", title: "t", updated: 2, settings: {} }], messages });
+  assert.equal(store.unsaved, 2);
+  await store.change("conversations", "d", { deleted: 1 });
+  assert.deepEqual((await store.conversations()).map((x) => x.id), ["c"]);
+  await store.retry();
+  assert.deepEqual([state.where, store.unsaved, (await store.allMessages()).length], ["kept", 0, 0]);
 });
 
 test("the search finds titles, system messages and texts", () => {

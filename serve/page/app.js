@@ -13,7 +13,7 @@ import { continues, request } from "./request.js";
 import * as settings from "./settings.js";
 import * as speculation from "./speculation.js";
 import { Store } from "./store.js";
-import { alone, changed, onchanged, written } from "./tabs.js";
+import { alone, changed, locks, onchanged, written } from "./tabs.js";
 import { below, children, leadsTo, newID, newest, path, siblings } from "./tree.js";
 
 const drawEvery = 80, saveEvery = 400;  // milliseconds between drawings, and writings, of a streaming answer
@@ -65,7 +65,7 @@ async function mark(id, messages, locked) {
   const busy = await written();
   for (const m of messages.values()) {
     if (m.state !== "streaming") continue;
-    m.elsewhere = !locked && (navigator.locks ? busy.has(id) : Date.now() - (m.touched || m.created) < abandoned);
+    m.elsewhere = !locked && (locks ? busy.has(id) : Date.now() - (m.touched || m.created) < abandoned);
     if (!m.elsewhere) Object.assign(m, { state: "lost", error: "The page was closed or loaded again here." });
   }
   return messages;
@@ -73,11 +73,18 @@ async function mark(id, messages, locked) {
 
 const readMessages = async (id, locked) => (state.run && state.run.c.id === id ? state.run.messages : mark(id, await store.messages(id), locked));
 
-// open shows a conversation: null for a new one.
+// open shows a conversation: null for a new one. What was pressed before is begun first, and of two the later one is shown.
 async function open(c) {
   keepDraft();
   report("");
-  const messages = c ? await readMessages(c.id) : new Map();
+  const turn = ++opened;
+  let messages;
+  do {
+    await starting;
+    messages = c ? await readMessages(c.id) : new Map();
+  } while (starting);
+  if (turn !== opened) return;
+  c &&= state.conversations.find((x) => x.id === c.id) || c;
   state.c = c ? (state.run && state.run.c.id === c.id ? state.run.c : structuredClone(c)) : blank();
   if (c && !messages.has(state.c.leaf)) state.c.leaf = newest(messages, null);
   state.messages = messages;
@@ -96,7 +103,7 @@ async function open(c) {
 async function reload(locked = false) {
   const id = state.c.id, stored = (await store.conversations()).find((c) => c.id === id);
   const messages = await readMessages(id, locked);
-  if (state.c.id !== id || runsHere()) return;
+  if (state.c.id !== id || runsHere() || (starting && !locked)) return;
   state.messages = messages;
   if (stored) Object.assign(state.c, { title: stored.title, settings: stored.settings });
   if (stored && leadsTo(messages, state.c.leaf, stored.leaf)) state.c.leaf = stored.leaf;
@@ -115,11 +122,26 @@ function keepDraft() {
   } catch { /* it is on the screen */ }
 }
 
+let opened = 0;          // conversations that were to be opened
+let starting = null;     // until what was begun is done, or its answer under way: nothing else is begun or opened
+let started = () => {};  // ends that
+
 // mine does something while this tab alone may write into the open conversation, with what other tabs have written.
 async function mine(work) {
-  const done = await alone(state.c.id, async () => { await reload(true); await work(); });
-  if (!done) report("Another tab is writing in this conversation. Wait until it is done, or stop it there.");
-  return done;
+  if (starting) return false; // a second press
+  let end;
+  const begun = new Promise((resolve) => { end = () => { if (starting === begun) starting = null; resolve(); }; });
+  [starting, started] = [begun, end];
+  try {
+    const done = await alone(state.c.id, async () => { await reload(true); await work(); });
+    if (!done) report("Another tab is writing in this conversation. Wait until it is done, or stop it there.");
+    return done;
+  } catch (e) {
+    report(e.message);
+    throw e;
+  } finally {
+    end();
+  }
 }
 
 // save writes messages and the conversation's end. The conversation itself is written with its first message.
@@ -166,12 +188,12 @@ const log = new Log($("log"), {
   copy: async (m) => { if (!(await copy(m.content))) report("The browser does not allow copying."); },
   edit: (m, view) => view.edit(m, (text) => branch(m, text), () => draw()),
   delete: (m) => deleteMessage(m),
-  regenerate: (m) => act(async () => { await answer(m.content || m.calls ? fresh(m.parent) : state.messages.get(m.id)); }),
-  goon: (m) => act(async () => { await answer(state.messages.get(m.id), true); }),
+  regenerate: (m) => act(async () => { await answer(latest(m)); }),
+  goon: (m) => act(async () => { await answer(latest(m), true); }),
   answer: (m) => act(async () => { await answer(fresh(m.id)); }),
   drop: (m) => act(async () => {
     await changeConversation({ settings: { ...state.c.settings, when_full: "drop" } });
-    await answer(state.messages.get(m.id));
+    await answer(latest(m), true); // a part of an answer stays
   }),
   results: (m, _, e) => {
     const form = e.target.closest("form"), texts = m.calls.map((c) => form.elements.namedItem(c.id).value);
@@ -209,6 +231,9 @@ const fresh = (parent) => ({ id: newID(), conversation: state.c.id, parent, crea
 
 const add = (m) => { state.messages.set(m.id, m); state.c.leaf = m.id; };
 
+// latest is a message as it is after other tabs have written.
+const latest = (m) => state.messages.get(m.id) || m;
+
 // act does something to the conversation that ends with an answer, if none is under way.
 async function act(work) {
   if (state.run) { report("An answer is under way. Stop it first."); return false; }
@@ -221,7 +246,12 @@ async function send() {
   if (text.trim() === "") return;
   await act(async () => {
     const m = { id: newID(), conversation: state.c.id, parent: state.c.leaf, created: Date.now(), role: "user", content: text, plain: !chatting() || undefined };
-    if (!state.c.title) $("title").value = state.c.title = text.trim().split("\n")[0].slice(0, titleLength);
+    if (!state.c.title) {
+      const lines = text.trim().split("\n"), line = lines.find((l) => /[\p{L}\p{N}]/u.test(l)) || lines[0]; // not the mark in front of a file
+      const title = [...line.slice(0, 2 * titleLength)].slice(0, titleLength).join(""); // whole characters
+      $("title").value = title;
+      await changeConversation({ title });
+    }
     add(m);
     await save(state.c, [m]); // the question is kept before anything can be lost
     $("prompt").value = "";
@@ -233,7 +263,7 @@ async function send() {
 // branch puts another text beside a message: what was said stays as an alternative. False: nothing was done.
 async function branch(m, text) {
   return act(async () => {
-    const other = { ...m, id: newID(), created: Date.now(), content: text, runs: undefined, figures: undefined, error: undefined, state: m.role === "assistant" ? "done" : undefined };
+    const other = { ...m, id: newID(), created: Date.now(), content: text, runs: undefined, figures: undefined, error: undefined, code: undefined, state: m.role === "assistant" ? "done" : undefined };
     add(other);
     await save(state.c, [other]);
     if (m.role === "user") await answer(fresh(other.id)); else draw();
@@ -260,29 +290,26 @@ function busy(run) {
   drawConversations();
 }
 
-// answer streams the text of a message, which is a new one or, to go on, one that ended early. The lock is held.
+// answer streams the text of a message: behind what is there where it is to go on and can, else into it where nothing is
+// written in it or behind it, else into another one beside it. The lock is held.
 async function answer(m, goOn = false) {
-  const c = state.c, messages = state.messages;
+  const c = state.c, messages = state.messages, model = $("model").value || undefined;
   goOn = goOn && continues(m, c.settings);
+  if (!goOn && (m.content || m.reasoning || m.calls || children(messages, m.id).length > 0)) m = fresh(m.parent);
+  const seed = goOn && m.seed !== undefined ? m.seed : c.settings.seed ? Number(c.settings.seed) : crypto.getRandomValues(new Uint32Array(1))[0];
   let wanted;
   try {
-    add(m);
-    const seed = goOn && m.seed !== undefined ? m.seed : c.settings.seed ? Number(c.settings.seed) : crypto.getRandomValues(new Uint32Array(1))[0];
-    const so_far = path(messages, goOn ? m.id : m.parent);
-    Object.assign(m, { seed, model: $("model").value || undefined, json: (c.settings.schema || "").trim() ? true : undefined, figures: undefined, dropped: undefined, full: undefined });
-    wanted = request(so_far, c.settings, { chatting: chatting(), model: m.model, seed, speculation: speculation.choice(), goOn });
+    wanted = request(path(messages, goOn ? m.id : m.parent), c.settings, { chatting: chatting(), model, seed, speculation: speculation.choice(), goOn });
   } catch (e) {
-    messages.delete(m.id);
-    c.leaf = m.parent;
     report(e.message);
     draw();
     return;
   }
-  const controller = new AbortController(), run = { c, messages, m, controller, answer: null };
-  m.state = "streaming";
-  m.touched = Date.now();
-  if (!goOn) m.content = "";
+  add(m);
+  const controller = new AbortController(), run = { c, messages, m, controller, answer: null, keep() {} };
+  Object.assign(m, { seed, model, json: (c.settings.schema || "").trim() ? true : undefined, figures: undefined, dropped: undefined, full: undefined, state: "streaming", touched: Date.now() });
   busy(run);
+  started();
   $("speedup").textContent = "–";
   await save(c, [m]);
   if (state.c === c) draw({ end: true });
@@ -293,6 +320,8 @@ async function answer(m, goOn = false) {
     writing = writing.then(() => store.put({ messages: [kept] })).then(() => changed(c.id));
   };
   run.keep = keep;
+  // Without locks other tabs know by this alone that the answer is under way, also while a long prompt is read.
+  const alive = locks ? 0 : setInterval(() => { m.touched = Date.now(); keep(); }, abandoned / 3);
   const a = await ask(m, {
     ...wanted, key: key(), controller, connection, context: context(),
     onchange: (a, take) => {
@@ -310,27 +339,27 @@ async function answer(m, goOn = false) {
     },
   });
   clearTimeout(drawTimer);
+  clearInterval(alive);
   await writing;
   await save(c, [m]);
   state.last = wanted;
   busy(null);
-  if (state.c === c) {
-    state.answer = a;
-    draw();
-  }
+  if (state.c === c) state.answer = a;
+  draw(); // of another conversation too: its messages can be changed again
 }
 
 async function deleteMessage(m) {
   if (state.run) return;
-  const gone = below(state.messages, m), leaf = state.c.leaf, now = Date.now();
+  const id = state.c.id, now = Date.now();
+  let gone, leaf;
   const done = await mine(async () => {
+    [gone, leaf] = [below(state.messages, m), state.c.leaf]; // with what another tab has added
     for (const x of gone) state.messages.delete(x.id);
     const others = children(state.messages, m.parent);
     state.c.leaf = others.length > 0 ? newest(state.messages, others.at(-1).id) : m.parent;
     await save(state.c, gone.map((x) => ({ ...x, deleted: now })));
     draw();
   });
-  const id = state.c.id;
   if (done) notice(gone.length > 1 ? `${gone.length} messages are deleted.` : "The message is deleted.", async () => {
     await store.put({ messages: gone });
     await store.change("conversations", id, { leaf });
@@ -344,8 +373,8 @@ async function deleteConversation() {
   const done = await alone(c.id, () => store.change("conversations", c.id, { deleted: Date.now() }));
   if (!done) { report("Another tab is writing in this conversation."); return; }
   changed(c.id);
+  await open(null); // while the deleted one is known still, so that what is written there is kept as its own
   await readConversations();
-  await open(null);
   notice(`“${c.title}” is deleted.`, async () => {
     await store.change("conversations", c.id, { deleted: undefined });
     await afterUndo(c.id);
@@ -385,9 +414,10 @@ async function importFiles(files) {
 
 // insertFiles takes what is dropped or pasted: the text of text files, and no images.
 async function insertFiles(files) {
-  for (const f of files) {
+  for (const f of [...files]) { // the event's own list may be empty after a wait
     if (/^(image|audio|video)\//.test(f.type)) { report(`${f.name || "This"} is ${f.type.startsWith("image") ? "an image" : "a recording"}. The models of this server read text only.`); continue; }
-    const text = await f.text();
+    let text;
+    try { text = await f.text(); } catch (e) { report(`${f.name} cannot be read: ${e.message}`); continue; } // a folder
     if (text.includes("\0")) { report(`${f.name} is no text. The models of this server read text only.`); continue; }
     $("prompt").setRangeText(`\n\`\`\`\`\n${f.name}:\n${text}\n\`\`\`\`\n`, $("prompt").selectionStart, $("prompt").selectionEnd, "end");
   }
@@ -406,8 +436,9 @@ function chooseModel() {
 }
 
 async function readProps() {
-  const model = $("model").value;
-  state.props = await get("props" + (model ? "?model=" + encodeURIComponent(model) : ""), key());
+  const model = $("model").value, props = await get("props" + (model ? "?model=" + encodeURIComponent(model) : ""), key());
+  if ($("model").value !== model) return; // another one was chosen meanwhile, and is asked about
+  state.props = props;
   speculation.offer(state.props, settings.load(settingsKey, {}));
   $("prompt-label").textContent = chatting() ? "Message" : "Text to continue (this model has no chat template)";
   if (!runsHere()) draw();
@@ -417,8 +448,7 @@ async function connect() {
   try {
     const models = (await get("v1/models", key())).data || [];
     fillSelect($("model"), models.map((m) => [m.id, m.id]), $("model").value || state.c.settings.model);
-    await readProps();
-    $("model").disabled = models.length === 0;
+    try { await readProps(); } finally { $("model").disabled = models.length === 0; } // of one that fails: another one can be chosen
     report("");
   } catch (e) {
     report(e.message);
@@ -434,12 +464,16 @@ const connection = new Connection((now, seconds) => {
 // --- other tabs
 
 let refreshTimer = 0;
+const news = new Set(); // conversations that have changed since the last look
 function refreshSoon(id) {
+  news.add(id);
   if (refreshTimer) return;
   refreshTimer = setTimeout(async () => {
     refreshTimer = 0;
+    const ids = new Set(news);
+    news.clear();
     await readConversations();
-    if (state.c.id === id && !runsHere()) { await reload(); draw(); }
+    if (ids.has(state.c.id) && !runsHere()) { await reload(); draw(); }
   }, soon);
 }
 onchanged(refreshSoon);
@@ -458,16 +492,25 @@ function showPanel(on) {
   draw();
 }
 
+// composes says that a key is of an input method. Safari sends the key that ends a composition behind it, with this code.
+const composes = (e) => e.isComposing || e.keyCode === 229;
+
 $("form").addEventListener("submit", (e) => { e.preventDefault(); send(); });
 $("prompt").addEventListener("keydown", (e) => {
-  if (e.key === "Enter" && !e.shiftKey && !e.isComposing) { e.preventDefault(); send(); }
+  if (e.key === "Enter" && !e.shiftKey && !composes(e)) { e.preventDefault(); send(); }
 });
 $("prompt").addEventListener("input", keepDraft);
-$("prompt").addEventListener("paste", (e) => { if (e.clipboardData.files.length > 0) { e.preventDefault(); insertFiles(e.clipboardData.files); } });
+document.querySelector(".skip").addEventListener("click", (e) => { e.preventDefault(); $("prompt").focus(); }); // the address stays the conversation's
+$("prompt").addEventListener("paste", (e) => {
+  const { files } = e.clipboardData;
+  if (files.length === 0 || (e.clipboardData.getData("text/plain") && [...files].every((f) => f.type.startsWith("image/")))) return; // spreadsheets add a picture to their text
+  e.preventDefault();
+  insertFiles(files);
+});
 document.addEventListener("dragover", (e) => { if (e.dataTransfer.types.includes("Files")) e.preventDefault(); });
 document.addEventListener("drop", (e) => { if (e.dataTransfer.files.length > 0) { e.preventDefault(); insertFiles(e.dataTransfer.files); } });
 const stop = () => { if (state.run) state.run.controller.abort(stopped()); };
-document.addEventListener("keydown", (e) => { if (e.key === "Escape" && !document.querySelector("dialog[open]")) stop(); });
+document.addEventListener("keydown", (e) => { if (e.key === "Escape" && !composes(e) && !document.querySelector("dialog[open]")) stop(); });
 $("stop").addEventListener("click", () => { stop(); $("prompt").focus(); });
 addEventListener("pagehide", () => { keepDraft(); if (state.run) state.run.keep(); });
 document.addEventListener("visibilitychange", () => { if (document.hidden && state.run) state.run.keep(); });
@@ -484,7 +527,7 @@ $("search").addEventListener("input", () => {
   }, soon);
 });
 $("title").addEventListener("change", () => changeConversation({ title: $("title").value.trim() }));
-$("title").addEventListener("keydown", (e) => { if (e.key === "Enter") $("prompt").focus(); });
+$("title").addEventListener("keydown", (e) => { if (e.key === "Enter" && !composes(e)) $("prompt").focus(); });
 $("export-json").addEventListener("click", () => download(fileName(".json"), "application/json", toJSON([state.c], [...state.messages.values()])));
 $("export-markdown").addEventListener("click", () => download(fileName(".md"), "text/markdown", toMarkdown(state.c, state.messages)));
 $("delete").addEventListener("click", deleteConversation);

@@ -29,9 +29,15 @@ export function find(word, conversations, messages) {
   return found;
 }
 
-/** Draws the conversations. found (see find) leaves out those in which nothing was found; null: all are shown. */
+/**
+ * Draws the conversations, where something of them has changed: a button that is put anew loses the focus, and a click that
+ * is under way. found (see find) leaves out those in which nothing was found; null: all are shown.
+ */
 export function drawList(list, conversations, { current, found, busy, open }) {
   const shown = conversations.filter((c) => !found || found.has(c.id));
+  const drawn = JSON.stringify([!!found, ...shown.map((c) => [c.id, c.title, c.id === current, c.id === busy, found && found.get(c.id)])]);
+  if (list.drawn === drawn) return;
+  list.drawn = drawn;
   list.replaceChildren(...shown.map((c) => {
     const go = button(c.title || "New conversation", () => open(c), { className: "open" });
     if (c.id === current) go.setAttribute("aria-current", "true");

@@ -8,6 +8,7 @@ import { colored, language } from "./highlight.js";
 import { formula, readable } from "./math.js";
 
 const maxDepth = 6; // nested quotes, lists and emphasis; deeper ones are drawn as text
+const longestAddress = 2000; // characters of a link's address
 
 const fence = /^ {0,3}(`{3,}|~{3,})([^`]*)$/;
 const heading = /^ {0,3}(#{1,6})(?:[ \t]+|$)/;
@@ -191,7 +192,13 @@ class Renderer {
     const h = document.createElement("h" + Math.min(6, m[1].length + 2));
     let { start, end } = lines[i];
     start += m[0].length;
-    while (end > start && " \t#".includes(this.source[end - 1])) end--;
+    const blank = (k) => " \t".includes(this.source[k]);
+    while (end > start && blank(end - 1)) end--;
+    // A closing mark has a space before it: that of "C#" is text.
+    let close = end;
+    while (close > start && this.source[close - 1] === "#") close--;
+    if (close === start || blank(close - 1)) end = close;
+    while (end > start && blank(end - 1)) end--;
     this.inline(h, this.piece([{ start, end }]));
     into.append(h);
     return i + 1;
@@ -341,12 +348,13 @@ class Renderer {
         const end = missing.has("`" + n) ? -1 : closingRun(text, k + n, to, n);
         if (end < 0) { missing.add("`" + n); k += n; } else k = wrap("code", k + n, end, end + n, k);
       } else if ("*_~".includes(c)) {
-        const mark = text.startsWith(c + c, k) ? c + c : c;
+        const mark = k + 1 < to && text[k + 1] === c ? c + c : c;
         const n = mark.length;
         const word = c === "_" && k > from && /\w/.test(text[k - 1]);
-        const end = mark === "~" || word || depth >= maxDepth || missing.has(mark) || /\s/.test(text[k + n] || " ") ? -1 : closing(text, k + n, to, mark);
+        const opens = mark !== "~" && !word && depth < maxDepth && !/\s/.test(text[k + n] || " ");
+        const end = opens && !missing.has(mark) ? closing(text, k + n, to, mark) : -1;
         if (end < 0) {
-          if (!/\s/.test(text[k + n] || " ")) missing.add(mark);
+          if (opens) missing.add(mark);
           k += n;
         } else k = wrap(mark === "~~" ? "del" : n === 2 ? "strong" : "em", k + n, end, end + n, k);
       } else if (c === "[") {
@@ -359,8 +367,11 @@ class Renderer {
         k = plain = link.end;
       } else if (c === "h" && (k === from || !/\w/.test(text[k - 1])) && /^https?:\/\//.test(text.slice(k, k + 8))) {
         let end = k;
-        while (end < to && !/[\s<>"'`()\[\]]/.test(text[end])) end++;
-        while (/[.,:;!?*_]/.test(text[end - 1])) end--;
+        for (let open = 0; end < to && !/[\s<>"'`\[\]]/.test(text[end]); end++) {
+          if (text[end] === "(") open++;
+          else if (text[end] === ")" && open-- === 0) break; // of what stands around the address
+        }
+        while (/[.,:;!?*_(]/.test(text[end - 1])) end--;
         flush(k);
         const a = anchor(text.slice(k, end));
         this.emit(a, p, k, end);
@@ -379,8 +390,8 @@ class Renderer {
   link(text, k, to) {
     const label = text.indexOf("](", k);
     if (label < 0 || label >= to || text.slice(k + 1, label).includes("[")) return null;
-    const end = text.indexOf(")", label);
-    if (end < 0 || end >= to) return null;
+    const end = closingParenthesis(text, label + 2, Math.min(to, label + longestAddress));
+    if (end < 0) return null;
     const url = text.slice(label + 2, end).trim();
     return /^https?:\/\/[^\s]+$/i.test(url) ? { label, url, end: end + 1 } : null;
   }
@@ -402,15 +413,33 @@ function anchor(url) {
   return a;
 }
 
+// closingParenthesis is the place of the one that ends an address: those within the address come in pairs.
+function closingParenthesis(text, from, to) {
+  for (let k = from, open = 0; k < to; k++) {
+    if (text[k] === "(") open++;
+    else if (text[k] === ")" && open-- === 0) return k;
+  }
+  return -1;
+}
+
 // closing finds the mark that ends an emphasis: after something that is not a space, and not part of a longer run.
 function closing(text, from, to, mark) {
   for (let k = text.indexOf(mark, from + 1); k >= 0 && k + mark.length <= to; k = text.indexOf(mark, k + 1)) {
     if (/\s/.test(text[k - 1]) || text[k - 1] === "\\") continue;
-    if (mark.length === 1 && (text[k - 1] === mark || text[k + 1] === mark)) continue;
-    if (mark[0] === "_" && /\w/.test(text[k + mark.length] || "")) continue;
-    return k;
+    if (mark.length === 1 && (text[k - 1] === mark || (k + 1 < to && text[k + 1] === mark))) continue;
+    if (mark[0] === "_" && k + mark.length < to && /\w/.test(text[k + mark.length])) continue;
+    // Of three the first one ends an emphasis within, where one is open: ***a***, **a *b***.
+    const three = mark.length === 2 && k + 3 <= to && text[k + 2] === mark[0] && text[k + 3] !== mark[0];
+    return three && count(text, from, k, mark[0]) % 2 === 1 ? k + 1 : k;
   }
   return -1;
+}
+
+// count is how often a character stands in text[from:to].
+function count(text, from, to, c) {
+  let n = 0;
+  for (let k = from; k < to; k++) if (text[k] === c) n++;
+  return n;
 }
 
 // closingRun finds a run of exactly n backticks.

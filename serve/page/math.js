@@ -20,6 +20,7 @@ const noSign = new Set(["left", "right", "big", "Big", "bigl", "bigr", "Bigl", "
 const raised = pair("0123456789+-=()niabcdefghjklmoprstuvwxyzT", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿⁱᵃᵇᶜᵈᵉᶠᵍʰʲᵏˡᵐᵒᵖʳˢᵗᵘᵛʷˣʸᶻᵀ");
 const lowered = pair("0123456789+-=()aehijklmnoprstuvx", "₀₁₂₃₄₅₆₇₈₉₊₋₌₍₎ₐₑₕᵢⱼₖₗₘₙₒₚᵣₛₜᵤᵥₓ");
 const deepest = 20; // groups within groups; deeper ones stay as they are
+const has = Object.hasOwn; // a name of every object, such as constructor, is none of a table's
 
 function pair(from, to) {
   const out = [...to];
@@ -86,12 +87,12 @@ class Reader {
     if (!m) {
       const c = this.tex[this.at++] ?? "";
       if (c === "\\") return "\n";
-      return c in spaces ? spaces[c] : c;
+      return has(spaces, c) ? spaces[c] : c;
     }
     const name = m[1];
     this.at += m[0].length;
-    if (name in symbols) return symbols[name] + (m[0].endsWith(" ") && /[A-Za-z]/.test(this.tex[this.at] || "") ? " " : "");
-    if (name in spaces) return spaces[name];
+    if (has(symbols, name)) return symbols[name] + (m[0].endsWith(" ") && /[A-Za-z]/.test(this.tex[this.at] || "") ? " " : "");
+    if (has(spaces, name)) return spaces[name];
     if (noSign.has(name)) { if (this.tex[this.at] === ".") this.at++; return ""; }
     if (name === "frac" || name === "dfrac" || name === "tfrac") {
       const above = this.argument(depth);
@@ -103,8 +104,8 @@ class Reader {
       return (root ? script(root, "", raised) : "") + "√" + whole(this.argument(depth));
     }
     if (name === "binom") { const n = this.argument(depth); return "C(" + n + ", " + this.argument(depth) + ")"; }
-    if (name === "mathbb") { const s = this.raw(); return blackboard[s] || s; }
-    if (name in over) return this.argument(depth) + over[name];
+    if (name === "mathbb") { const s = this.raw(); return has(blackboard, s) ? blackboard[s] : s; }
+    if (has(over, name)) return this.argument(depth) + over[name];
     if (plainArgument.has(name)) return name.startsWith("text") || name === "mbox" ? this.raw() : this.argument(depth);
     if (name === "begin" || name === "end") {
       const what = this.raw();

@@ -56,19 +56,21 @@ export class MessageView {
   /** A text that is another one when the message has to be drawn again. */
   static signature(m, how) {
     return [m.id, m.state, m.error, m.content.length, (m.reasoning || "").length, (m.calls || []).length, m.elsewhere, m.dropped,
-      how.siblings, how.at, how.last, how.busy, how.marks, how.context, m.figures && m.figures.tokens].join("|");
+      how.siblings, how.at, how.last, how.last && continues(m, how.settings), how.busy, how.marks, how.context, m.figures && m.figures.tokens].join("|");
   }
 
   draw(m, how) {
     this.how = how;
     const title = m.plain ? (m.role === "user" ? "Prompt" : "Continuation") : titles[m.role] || m.role;
     this.element.className = "message " + m.role + (m.plain ? " plain" : "");
+    const open = !!this.details && this.details.open;
     this.details = null;
     this.element.replaceChildren(el("h2", {}, m.role === "tool" ? `${title} of ${m.name || "a tool"}` : title));
     this.growing = null;
     this.body = el("div", { className: "body" + (how.marks && m.role === "assistant" ? " marked" : "") });
     this.element.append(this.body);
     this.text(m);
+    if (this.details) this.details.open = open; // what a reader has unfolded stays so
     if (m.calls) this.element.append(...m.calls.map((c) => this.call(c)));
     if (m.calls && how.last && !how.busy && ["done", "cut"].includes(m.state)) {
       this.element.append(el("form", { className: "results" },
@@ -141,7 +143,7 @@ export class MessageView {
     if (this.editing) return;
     const field = el("textarea", { value: m.content, rows: Math.min(12, m.content.split("\n").length + 1), "aria-label": "The message" });
     const close = () => { this.editing = false; this.element.querySelector(".editor").remove(); this.body.hidden = false; };
-    const cancel = () => { close(); left(); };
+    const cancel = () => { close(); left(); this.element.querySelector("[data-action=edit]")?.focus(); };
     const save = button(m.role === "user" ? "Send" : "Save", async () => {
       if (field.value.trim() === "" || field.value === m.content) return cancel();
       save.disabled = true; // until it is taken, which for a question is the end of its answer

@@ -18,7 +18,7 @@ export class Models {
   constructor(page) {
     this.page = page;
     this.pulling = null;
-    $("models-open").addEventListener("click", () => { $("models").showModal(); this.refresh(); });
+    $("models-open").addEventListener("click", () => { this.say(""); $("models").showModal(); this.refresh(); });
     $("pull-form").addEventListener("submit", (e) => { e.preventDefault(); this.pull($("pull-name").value.trim()); });
     $("pull-stop").addEventListener("click", () => { if (this.pulling) this.pulling.abort(); });
   }
@@ -74,13 +74,16 @@ export class Models {
     $("pull-progress").hidden = false;
     $("pull-progress").removeAttribute("value");
     try {
+      let status = "";
       for await (const line of lines("api/pull", { model: name }, { key: this.page.key(), signal: this.pulling.signal })) {
+        status = line.status;
         if (line.total) {
           $("pull-progress").max = line.total;
           $("pull-progress").value = line.completed || 0;
         }
         $("models-state").textContent = line.total ? `${line.status}: ${size(line.completed || 0)} of ${size(line.total)}` : line.status;
       }
+      if (status !== "success") throw new TypeError("the connection ended before the download did; it goes on where it was when it is pulled again");
       $("models-state").textContent = `${name} is here.`;
       $("pull-name").value = "";
       this.page.changed();

@@ -5,14 +5,19 @@ import { newID, path } from "./tree.js";
 
 const form = "spec.conversations", version = 1;
 
-/** All of some conversations as JSON. messages are those of all of them. */
+/** All of some conversations as JSON. Of the messages those of other conversations (one that was deleted) are left out. */
 export function toJSON(conversations, messages) {
   const kept = ({ who, elsewhere, ...m }) => m; // of this tab alone
-  return JSON.stringify({ form, version, conversations, messages: messages.map(kept) }, null, 1);
+  const ids = new Set(conversations.map((c) => c.id));
+  return JSON.stringify({ form, version, conversations, messages: messages.filter((m) => ids.has(m.conversation)).map(kept) }, null, 1);
 }
 
 const heads = { user: "You", assistant: "Assistant", tool: "Tool", system: "System" };
 const head = /^(\\*)## (You|Assistant|Tool|System)(?: \((.*)\))?$/;
+
+const isRole = (role) => Object.hasOwn(heads, role);
+const isText = (v) => typeof v === "string";
+const textOf = (v) => (isText(v) ? v : undefined);
 
 // A line of a text that looks like one of our headings has a backslash before it.
 const escapeLines = (text) => text.split("\n").map((l) => (head.test(l) ? "\\" + l : l)).join("\n");
@@ -40,6 +45,7 @@ function chain(title, settings, list) {
 }
 
 function fromMarkdown(text) {
+  if (!/(^|[^\r])\n/.test(text)) text = text.replaceAll("\r\n", "\n"); // of a file that Windows programs have written
   const lines = text.split("\n"), list = [], settings = {};
   let title = "", now = null;
   for (const l of lines) {
@@ -71,23 +77,21 @@ function text(content) {
 function fromMessages(value) {
   const settings = {};
   const list = value.messages.map((m) => {
-    if (!heads[m.role] && m.role !== "developer") throw new Error(`a message has the role ${m.role}`);
-    const out = { role: m.role, content: text(m.content) };
-    if (m.reasoning_content || m.reasoning) out.reasoning = m.reasoning_content || m.reasoning;
-    if (m.tool_calls) out.calls = m.tool_calls.map((c) => ({ id: c.id || newID(), name: c.function.name, arguments: typeof c.function.arguments === "string" ? c.function.arguments : JSON.stringify(c.function.arguments) }));
-    if (m.role === "tool") Object.assign(out, { call: m.tool_call_id, name: m.name });
+    const role = m.role === "developer" ? "system" : m.role; // OpenAI's newer name
+    if (!isRole(role)) throw new Error(`a message has the role ${role}`);
+    const out = { role, content: text(m.content) };
+    if (textOf(m.reasoning_content) || textOf(m.reasoning)) out.reasoning = textOf(m.reasoning_content) || m.reasoning;
+    if (m.tool_calls && m.tool_calls.length > 0) out.calls = m.tool_calls.map((c) => ({ id: c.id || newID(), name: c.function.name, arguments: typeof c.function.arguments === "string" ? c.function.arguments : JSON.stringify(c.function.arguments) }));
+    if (role === "tool") Object.assign(out, { call: textOf(m.tool_call_id), name: textOf(m.name) });
     return out;
   });
-  if (list.length && ["system", "developer"].includes(list[0].role)) settings.system = list.shift().content;
-  return chain(value.title || (list.find((m) => m.role === "user") || { content: "" }).content.trim().slice(0, 60), settings, list);
+  if (list.length && list[0].role === "system") settings.system = list.shift().content;
+  return chain(textOf(value.title) || (list.find((m) => m.role === "user") || { content: "" }).content.trim().slice(0, 60), settings, list);
 }
-
-const isText = (v) => typeof v === "string";
-const textOf = (v) => (isText(v) ? v : undefined);
 
 // clean is a message of a file with the fields that this page knows, each of its type.
 function clean(m) {
-  if (!heads[m.role] || !isText(m.content)) throw new Error("a message has no role or no text");
+  if (!isRole(m.role) || !isText(m.content)) throw new Error("a message has no role or no text");
   const runs = Array.isArray(m.runs) && m.runs.every(Number.isInteger) ? m.runs : [];
   return {
     created: Number(m.created) || 0, role: m.role, content: m.content, reasoning: textOf(m.reasoning), plain: m.plain === true || undefined,
@@ -102,14 +106,15 @@ function clean(m) {
 function fromOurs(value) {
   if (value.version !== version) throw new Error(`it has version ${value.version} of this form, and this page reads ${version}`);
   const ids = new Map(), fresh = (id) => { if (!ids.has(id)) ids.set(id, newID()); return ids.get(id); };
-  const known = new Set(value.conversations.map((c) => c.id));
+  const known = new Set(value.conversations.map((c) => c.id)), ours = new Set(value.messages.map((m) => m.id));
+  if (ours.size < value.messages.length) throw new Error("two messages have the same id, or none");
   const conversations = value.conversations.map((c) => ({
     id: fresh(c.id), leaf: c.leaf ? fresh(c.leaf) : null, title: textOf(c.title) || "", created: Number(c.created) || 0, updated: Date.now(),
     settings: Object.fromEntries([...settingNames, "model"].map((f) => [f, textOf((c.settings || {})[f])]).filter(([, v]) => v !== undefined)),
   }));
   const messages = value.messages.map((m) => {
     if (!known.has(m.conversation)) throw new Error("a message belongs to no conversation of the file");
-    return { ...clean(m), id: fresh(m.id), conversation: fresh(m.conversation), parent: m.parent ? fresh(m.parent) : null };
+    return { ...clean(m), id: fresh(m.id), conversation: fresh(m.conversation), parent: ours.has(m.parent) ? fresh(m.parent) : null };
   });
   return { conversations, messages };
 }

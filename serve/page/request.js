@@ -30,6 +30,7 @@ export function readSchema(text) {
 function sent(m) {
   if (m.role === "tool") return { role: "tool", tool_call_id: m.call, content: m.content };
   const out = { role: m.role, content: m.content };
+  if (m.role === "assistant" && m.reasoning) out.reasoning_content = m.reasoning; // the model's template says which of it counts
   if (m.calls && m.calls.length > 0) {
     out.tool_calls = m.calls.map((c) => ({ id: c.id, type: "function", function: { name: c.name, arguments: c.arguments } }));
   }
@@ -55,11 +56,12 @@ export function request(path, settings, { chatting, model, seed, speculation, go
   body.seed = seed; // always, so that an answer can go on, or be measured, as the same text
   if (settings.when_full) body.when_full = settings.when_full;
   const messages = path.filter((m, i) => m.role !== "assistant" || m.content !== "" || m.calls || (goOn && i === path.length - 1));
-  if (!chatting) return { path: "v1/completions", body: { ...body, prompt: messages.map((m) => m.content).join("") } };
+  const schema = readSchema(settings.schema);
+  if (!chatting) return { path: "v1/completions", body: { ...body, prompt: messages.map((m) => m.content).join(""), ...(schema !== null && { json_schema: schema }) } };
   body.messages = messages.map(sent);
   if ((settings.system || "").trim()) body.messages.unshift({ role: "system", content: settings.system });
   if (goOn) body.continue_final_message = true;
-  const tools = readTools(settings.tools), schema = readSchema(settings.schema);
+  const tools = readTools(settings.tools);
   if (tools && !goOn) {
     body.tools = tools;
     if (settings.tool_choice) body.tool_choice = settings.tool_choice;

@@ -98,14 +98,14 @@ export class Store {
     this.#tell();
   }
 
-  /** Changes some fields of a record and leaves the others as they are now, also where another tab changed them. */
+  /** Changes some fields of a record and leaves the others as they are now: in memory where it waits there, else in the store, also where another tab changed them. */
   async change(store, id, fields) {
     const waiting = this.pending[store].get(id);
     try {
       if (!this.db) throw this.error;
       await this.#run("readwrite", (t) => {
         const r = t.objectStore(store).get(id);
-        r.onsuccess = () => { const old = r.result || waiting; if (old) t.objectStore(store).put({ ...old, ...fields }); };
+        r.onsuccess = () => { const old = waiting || r.result; if (old) t.objectStore(store).put({ ...old, ...fields }); };
       });
       this.pending[store].delete(id);
       this.#tell();
@@ -118,15 +118,19 @@ export class Store {
   /** Writes what waits in memory, after what was deleted has made room. */
   async retry() {
     if (!this.db) return;
-    const records = Object.fromEntries(stores.map((s) => [s, [...this.pending[s].values()]]));
-    try { await this.#purge(Date.now()); } catch { /* the next line tells */ }
-    await this.put(records);
+    try {
+      const gone = new Set(await this.#purge(Date.now()));
+      for (const c of this.pending.conversations.values()) if (c.deleted) gone.add(c.id);
+      for (const m of this.pending.messages.values()) if (gone.has(m.conversation)) this.pending.messages.delete(m.id);
+    } catch { /* what follows tells */ }
+    await this.put(Object.fromEntries(stores.map((s) => [s, [...this.pending[s].values()]])));
   }
 
-  // #purge removes what was deleted before a time.
+  // #purge removes what was deleted before a time, and returns the ids of the conversations among it.
   #purge(before) {
-    return this.#run("readwrite", (t) => {
-      const gone = (r) => r.deleted && r.deleted <= before;
+    return this.#run("readwrite", (t, done) => {
+      const gone = (r) => r.deleted && r.deleted <= before, conversations = [];
+      done(conversations);
       const c = t.objectStore("conversations").openCursor();
       c.onsuccess = () => {
         const at = c.result;
@@ -134,6 +138,7 @@ export class Store {
         if (gone(at.value)) {
           const keys = t.objectStore("messages").index("conversation").getAllKeys(at.value.id);
           keys.onsuccess = () => keys.result.forEach((k) => t.objectStore("messages").delete(k));
+          conversations.push(at.value.id);
           at.delete();
         }
         at.continue();

@@ -3,14 +3,16 @@
 const prefix = "spec.conversation.";
 const channel = "BroadcastChannel" in globalThis ? new BroadcastChannel("spec") : null;
 
+/** The browser's locks, null where it has none: outside of secure contexts (https, localhost), and where the reader forbids pages to keep anything. */
+export const locks = navigator.locks ? await navigator.locks.query().then(() => navigator.locks, () => null) : null;
+
 /**
  * Does something while this tab alone may write into a conversation. False if another tab does.
- * Browsers have locks in secure contexts only (https, localhost). Elsewhere two tabs may answer at once; as messages are
- * only added, that makes two branches.
+ * Without locks two tabs may answer at once; as messages are only added, that makes two branches.
  */
 export async function alone(conversation, work) {
-  if (!navigator.locks) { await work(); return true; }
-  return navigator.locks.request(prefix + conversation, { ifAvailable: true }, async (lock) => {
+  if (!locks) { await work(); return true; }
+  return locks.request(prefix + conversation, { ifAvailable: true }, async (lock) => {
     if (!lock) return false;
     await work();
     return true;
@@ -19,8 +21,8 @@ export async function alone(conversation, work) {
 
 /** The conversations into which some tab writes. */
 export async function written() {
-  if (!navigator.locks) return new Set();
-  return new Set((await navigator.locks.query()).held.map((l) => l.name).filter((n) => n.startsWith(prefix)).map((n) => n.slice(prefix.length)));
+  if (!locks) return new Set();
+  return new Set((await locks.query()).held.map((l) => l.name).filter((n) => n.startsWith(prefix)).map((n) => n.slice(prefix.length)));
 }
 
 /** Tells the other tabs that a conversation has changed. */

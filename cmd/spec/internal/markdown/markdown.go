@@ -3,6 +3,7 @@ package markdown
 
 import (
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/specgo/spec/internal/lineedit"
@@ -78,17 +79,16 @@ func (w *Writer) line(b *strings.Builder) {
 	text := w.held
 	w.held = ""
 	if !w.inLine {
-		switch {
-		case w.toggle(text):
-			w.flush(b)
-			b.WriteString(faint + text + off + "\n")
-			return
-		case w.fence == "" && strings.HasPrefix(strings.TrimSpace(text), "|") && w.size < longestTable:
+		if w.fence == "" && strings.HasPrefix(strings.TrimSpace(text), "|") && w.size < longestTable {
 			w.table = append(w.table, text)
 			w.size += len(text)
 			return
 		}
-		w.flush(b)
+		w.flush(b) // before a block of code begins, whose rules are others
+		if w.toggle(text) {
+			b.WriteString(faint + text + off + "\n")
+			return
+		}
 		w.held = text
 		w.begin(b)
 		text, w.held = w.held, ""
@@ -99,17 +99,19 @@ func (w *Writer) line(b *strings.Builder) {
 	b.WriteByte('\n')
 }
 
-// toggle reports whether a line begins or ends a block of code.
+// toggle reports whether a line begins or ends a block of code. What ends one is at least as long as what began it, so
+// that a block can hold others; a line with backquotes behind its first ones is text.
 func (w *Writer) toggle(line string) bool {
 	text := strings.TrimSpace(line)
-	for _, mark := range []string{"```", "~~~"} {
-		rest, ok := strings.CutPrefix(text, mark)
+	for _, c := range []string{"`", "~"} {
+		rest := strings.TrimLeft(text, c)
+		mark := text[:len(text)-len(rest)]
 		switch {
-		case !ok:
-		case w.fence == "":
+		case len(mark) < 3:
+		case w.fence == "" && (c == "~" || !strings.Contains(rest, c)):
 			w.fence, w.lexer = mark, lexer{language: languageOf(strings.TrimSpace(rest))}
 			return true
-		case w.fence == mark && rest == "":
+		case w.fence != "" && rest == "" && strings.HasPrefix(mark, w.fence):
 			w.fence = ""
 			return true
 		}
@@ -124,7 +126,7 @@ func (w *Writer) inTable() bool {
 // part writes as much of an incomplete line as is decided.
 func (w *Writer) part(b *strings.Builder) {
 	if !w.inLine {
-		begin := strings.TrimLeft(w.held, " ")
+		begin := strings.TrimLeftFunc(w.held, unicode.IsSpace) // as lines are looked at
 		if begin == "" || strings.Trim(begin, "`~#-*|+0123456789.") == "" || strings.HasPrefix(begin, "|") ||
 			strings.HasPrefix(begin, "```") || strings.HasPrefix(begin, "~~~") {
 			return // it may be a mark, or belong to a table
@@ -235,10 +237,7 @@ func (w *Writer) flush(b *strings.Builder) {
 	var rows [][]string
 	var sizes []int
 	for _, line := range w.table {
-		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
-		for i := range cells {
-			cells[i] = strings.TrimSpace(cells[i])
-		}
+		cells := cellsOf(line)
 		for i, c := range cells {
 			if i == len(sizes) {
 				sizes = append(sizes, 0)
@@ -270,6 +269,21 @@ func (w *Writer) flush(b *strings.Builder) {
 		b.WriteByte('\n')
 	}
 	w.table, w.size = nil, 0
+}
+
+// cellsOf are the texts between the bars of a row. A bar behind a backslash is one of a text.
+func cellsOf(row string) (cells []string) {
+	row = strings.TrimPrefix(strings.TrimSpace(row), "|")
+	start := 0
+	for i := range len(row) + 1 {
+		last := i == len(row)
+		if last && start == i && i > 0 || !last && (row[i] != '|' || i > 0 && row[i-1] == '\\') {
+			continue
+		}
+		cells = append(cells, strings.ReplaceAll(strings.TrimSpace(row[start:i]), `\|`, "|"))
+		start = i + 1
+	}
+	return cells
 }
 
 func gap(i int, sizes []int) string {

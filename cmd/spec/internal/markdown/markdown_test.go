@@ -1,6 +1,7 @@
 package markdown
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -40,6 +41,47 @@ func TestWriter(t *testing.T) {
 	}
 }
 
+// A block of code ends at a mark as long as its first one, and code within a line is no block.
+func TestFences(t *testing.T) {
+	for _, text := range []string{"````md\n```go\n```\n````\n**b**", "```a```\n**b**", "~~~\n```\n~~~~\n**b**"} {
+		if got := attributes.Replace(show([]string{text})); !strings.Contains(got, "<><b>b") {
+			t.Errorf("%q becomes\n%q", text, got)
+		}
+	}
+	if got := attributes.Replace(show([]string{"````\n```\n**b**"})); strings.Contains(got, "<b>") {
+		t.Errorf("a shorter mark ends a block: %q", got)
+	}
+}
+
+// Bars behind a backslash are text, and empty cells are cells.
+func TestCells(t *testing.T) {
+	for _, c := range []struct {
+		row  string
+		want []string
+	}{
+		{"| a | b |", []string{"a", "b"}}, {"|a|b", []string{"a", "b"}}, {`| x \| y | z |`, []string{"x | y", "z"}},
+		{"||w|", []string{"", "w"}}, {"|a||", []string{"a", ""}}, {"|", []string{""}}, {`|a\|`, []string{"a|"}},
+	} {
+		if got := cellsOf(c.row); !slices.Equal(got, c.want) {
+			t.Errorf("%q: %q, want %q", c.row, got, c.want)
+		}
+	}
+	got := bare(show([]string{"| a | b |\n|---|---|\n| `x \\| y` | z |\n||w|\n"}))
+	if want := "a      b\n─────  ─\nx | y  z\n       w\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// A block of code that follows a table at once is none of the table's text, and the other way round.
+func TestTableBeforeCode(t *testing.T) {
+	got := attributes.Replace(show([]string{"| **a** |\n|---|\n| `b` |\n```go\nx := 1\n```\n"}))
+	for _, want := range []string{"<><b><><b>a", "<><c>b", "x := <n>1"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%q", want, got)
+		}
+	}
+}
+
 // bare is what is shown without attributes.
 func bare(text string) string {
 	for _, s := range []string{off, bold, faint, italic, code, keyword, quoted, number} {
@@ -54,6 +96,7 @@ func FuzzPieces(f *testing.F) {
 	f.Add(sample, 3)
 	f.Add("a\n|x\ny ``` **\n***b*** `` ` ``", 2)
 	f.Add("```go\n'\n\"\\\n/", 1)
+	f.Add("\t```go\nx\n\t```\n\t|a|\n|b|\n", 1)
 	f.Fuzz(func(t *testing.T, text string, n int) {
 		n = 1 + max(n, -n)%7
 		var pieces []string
