@@ -79,11 +79,11 @@ func NewWorker(ctx context.Context, o WorkerOptions) (*Worker, error) {
 	return w, w.q.announce(ctx, sum, o.Identity)
 }
 
-// errLost is the error of a connection that does not come back.
-var errLost = errors.New("the connection to the queue is closed")
+// errLost is the error of what does not come back.
+var errLost = errors.New("the connection is closed for good, or the queue's bucket of lanes is gone")
 
-// Run answers requests until ctx ends, or the connection is closed for good, which is an error. Those that are not
-// answered then go back to the queue.
+// Run answers requests until ctx ends; where the connection is closed for good, or the queue is gone, it ends with an
+// error. Those that are not answered then go back to the queue.
 func (w *Worker) Run(ctx context.Context) error {
 	whole := ctx
 	ctx, lost := context.WithCancel(ctx)
