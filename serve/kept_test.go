@@ -5,12 +5,15 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/specgo/spec"
 	"github.com/specgo/spec/engine"
@@ -161,6 +164,60 @@ type sent struct{ values []any }
 func (s *sent) event(_ string, v any) { s.values = append(s.values, v) }
 func (s *sent) raw(string)            {}
 func (s *sent) flush() error          { return nil }
+func (s *sent) started() bool         { return true }
+
+// A stream without events has comments, and what goes wrong then is told in the stream.
+func TestPings(t *testing.T) {
+	s := newTester(t, nil)
+	w := httptest.NewRecorder()
+	to := s.newLines(w, true)
+	to.ping(time.Millisecond)
+	for text := ""; !strings.HasPrefix(text, ":\n\n:\n\n"); {
+		to.mu.Lock()
+		text = w.Body.String()
+		to.mu.Unlock()
+	}
+	to.event("a", 1)
+	if err := to.flush(); err != nil || !to.started() {
+		t.Error(err)
+	}
+	n := w.Body.Len()
+	time.Sleep(5 * time.Millisecond)
+	if text := w.Body.String(); len(text) != n || !strings.HasSuffix(text, ":\n\nevent: a\ndata: 1\n\n") || w.Code != 200 ||
+		w.Header().Get("Content-Type") != "text/event-stream; charset=utf-8" {
+		t.Errorf("%d %q", w.Code, text)
+	}
+	for sse, every := range map[bool]time.Duration{false: time.Millisecond, true: 0} { // of JSON lines, and never
+		quiet := s.newLines(httptest.NewRecorder(), sse)
+		quiet.ping(every)
+		if time.Sleep(3 * time.Millisecond); quiet.started() {
+			t.Error("something was sent")
+		}
+	}
+	talk := `"messages":[{"role":"user","content":"a"}],"max_tokens":9`
+	for path, body := range map[string]string{"/v1/chat/completions": talk, "/v1/messages": talk,
+		"/v1/completions": `"prompt":"a"`, "/completion": `"prompt":"a"`, "/v1/responses": `"input":"a"`} {
+		ep := endpoints[slices.IndexFunc(endpoints, func(e *endpoint) bool { return e.path == path })]
+		body = `{"model":"go","stream":true,` + body + `}`
+		r, err := s.parse(t.Context(), ep.form, s.anyone, []byte(body), false)
+		if err != nil {
+			t.Fatal(path, err)
+		}
+		j, err := s.prepare(t.Context(), ep, r, false, &record{asked: s.now(), client: s.anyone})
+		if err != nil {
+			t.Fatal(path, err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		list := &sent{}
+		begun, err := s.stream(ctx, ep, j, list)
+		j.close()
+		last := fmt.Sprintf("%s", encode(list.values[max(0, len(list.values)-1)]))
+		if !begun || err == nil || !strings.Contains(last, "error") {
+			t.Errorf("%s: %v, %v: %s", path, begun, err, last)
+		}
+	}
+}
 
 // What the end of an answer releases is sent before the reason for its end: content, reasoning or a call.
 func TestTheEndReleasesWhatWasHeldBack(t *testing.T) {

@@ -79,6 +79,9 @@ type Options struct {
 	Verbose   bool      // answers of /v1/chat/completions have __verbose
 	WhenFull  spec.Full // of requests that do not say
 	AnyOrder  bool      // of keys of objects that follow a JSON Schema, likewise
+	// Ping is after how much time without an event a stream of server-sent events has a comment: proxies end connections
+	// on which nothing comes, as while a long prompt is read. 0: never.
+	Ping time.Duration
 	// Reasoning is "on" or "off" where a request says nothing of enable_thinking; "" and "auto": as the template has it.
 	Reasoning string
 }

@@ -167,7 +167,10 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request, ep *endpoint, 
 		}
 		return err
 	}
-	begun, err := s.stream(ctx, ep, j, s.newLines(w, ep.sse))
+	to := s.newLines(w, ep.sse)
+	to.ping(s.o.Ping)
+	defer to.stop()
+	begun, err := s.stream(ctx, ep, j, to)
 	if begun && err != nil {
 		log.failed(err) // it was told in the stream, if anybody listened
 		return nil

@@ -390,6 +390,10 @@ func (s *Server) stream(ctx context.Context, ep *endpoint, j *job, to sink) (beg
 	if errors.Is(err, context.Canceled) && s.base.Err() != nil {
 		err = unavailable("the server is shutting down")
 	}
+	if to.started() && !begun { // with what keeps the connection
+		begun = true
+		f.begin(to)
+	}
 	if begun {
 		f.fail(to, asError(err))
 		to.flush() // the client may be gone: err is what is told

@@ -2,6 +2,8 @@ package serve
 
 import (
 	"net/http"
+	"sync"
+	"time"
 )
 
 // sink is where an answer's stream goes: a connection, or a test's buffer.
@@ -9,6 +11,7 @@ type sink interface {
 	event(name string, v any) // one JSON value; name is of the event, "" for none
 	raw(text string)          // a line that is no JSON
 	flush() error             // to the client
+	started() bool            // something was sent; nothing is from now on but what is flushed
 }
 
 // lines writes a stream to a connection: server-sent events, or JSON lines (NDJSON, of Ollama).
@@ -17,15 +20,61 @@ type lines struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	sse     bool
-	buf     []byte
-	begun   bool
+	stop    func() // the pings
+
+	mu    sync.Mutex // of what follows
+	buf   []byte
+	begun bool
+	quiet bool // nothing was sent since the last look
 }
 
 func (s *Server) newLines(w http.ResponseWriter, sse bool) *lines {
-	return &lines{server: s, w: w, control: http.NewResponseController(w), sse: sse}
+	return &lines{server: s, w: w, control: http.NewResponseController(w), sse: sse, stop: func() {}}
+}
+
+// ping sends a comment, which clients skip, when nothing was sent for so long: proxies end connections on which nothing
+// comes, and a long prompt takes minutes. l.stop ends that. JSON lines have no comments.
+func (l *lines) ping(every time.Duration) {
+	if !l.sse || every <= 0 {
+		return
+	}
+	done, ended := make(chan struct{}), make(chan struct{})
+	l.stop = sync.OnceFunc(func() { close(done); <-ended })
+	go func() {
+		defer close(ended)
+		look := time.NewTicker(every)
+		defer look.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-look.C:
+			}
+			l.mu.Lock()
+			var err error
+			if l.quiet {
+				l.buf = append(l.buf, ":\n\n"...)
+				err = l.send()
+			}
+			l.quiet = true
+			l.mu.Unlock()
+			if err != nil { // the next flush finds out
+				return
+			}
+		}
+	}()
+}
+
+func (l *lines) started() bool {
+	l.stop()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.begun
 }
 
 func (l *lines) event(name string, v any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if !l.sse {
 		l.buf = append(append(l.buf, encode(v)...), '\n')
 		return
@@ -37,11 +86,21 @@ func (l *lines) event(name string, v any) {
 }
 
 func (l *lines) raw(text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.buf = append(append(append(l.buf, "data: "...), text...), "\n\n"...)
 }
 
 // flush sends what was written, within the time that a client may take.
 func (l *lines) flush() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.send()
+}
+
+// send is flush; the caller has the lock.
+func (l *lines) send() error {
+	l.quiet = false
 	if len(l.buf) == 0 {
 		return nil
 	}

@@ -110,6 +110,7 @@ type network struct {
 	sharePrefixes  bool
 	allowManage    bool
 	timeout        int // seconds
+	ping           int // seconds; -1: none
 	shutdown       int
 }
 
@@ -143,7 +144,7 @@ func newServing() *serving {
 		capacity: capacity{parallel: serve.DefaultParallel, queue: serve.DefaultQueue, encoderTokens: encoderTokens},
 		network: network{
 			port: -1, page: true,
-			limits: limits, timeout: int(limits.WriteTime / time.Second), shutdown: 30,
+			limits: limits, timeout: int(limits.WriteTime / time.Second), shutdown: 30, ping: 30,
 			certificate: new(atomic.Pointer[tls.Certificate]),
 		},
 		answers: answers{predict: -1, seed: -1, sampling: library.UsualSampling(),
@@ -254,7 +255,7 @@ func (s *serving) options(p *program, entries []serve.Entry) (serve.Options, err
 		Pooling:    s.pooling,
 		LogPrompts: s.logPrompts, Version: buildVersion(), Page: s.page, NoSlots: s.noSlots, Verbose: s.verbose,
 		SlotFiles: s.slotFiles, Ollama: s.ollama.on,
-		Reasoning: s.reasoning, AnyOrder: s.anyOrder,
+		Reasoning: s.reasoning, AnyOrder: s.anyOrder, Ping: seconds(max(0, s.ping)),
 		Build: []string{"commit", buildCommit()}, MetricsNames: s.metricsNames, Proc: ownProc(),
 	}
 	if s.whenFull == fullDrop {

@@ -80,6 +80,9 @@ func (s *network) rows() []flag {
 		bytesFlag("--max-body", &s.limits.BodyBytes, "most bytes of a request").or("16M"),
 		intFlag("-to, --timeout", &s.timeout, 1, 1<<20,
 			"seconds for a client to send its request, or to take a piece of an answer").or("30").env("LLAMA_ARG_TIMEOUT"),
+		intFlag("--sse-ping-interval", &s.ping, -1, 1<<20,
+			"seconds without an event after which a stream has a comment, which keeps proxies from ending it; -1: never").
+			or("30").env("LLAMA_ARG_SSE_PING_INTERVAL"),
 		intFlag("--shutdown-timeout", &s.shutdown, 0, 1<<20,
 			"seconds in which requests may finish after SIGTERM or Ctrl-C").or("30"),
 		intFlag("--max-connections", &s.limits.Connections, 1, 1<<20, "connections at once").or("1024"),
