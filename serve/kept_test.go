@@ -183,8 +183,8 @@ func TestPings(t *testing.T) {
 	}
 	n := w.Body.Len()
 	time.Sleep(5 * time.Millisecond)
-	if text := w.Body.String(); len(text) != n || !strings.HasSuffix(text, ":\n\nevent: a\ndata: 1\n\n") || w.Code != 200 ||
-		w.Header().Get("Content-Type") != "text/event-stream; charset=utf-8" {
+	if text := w.Body.String(); len(text) != n || !strings.HasSuffix(text, ":\n\nevent: a\ndata: 1\n\n") ||
+		w.Code != 200 || w.Header().Get("Content-Type") != "text/event-stream; charset=utf-8" {
 		t.Errorf("%d %q", w.Code, text)
 	}
 	for sse, every := range map[bool]time.Duration{false: time.Millisecond, true: 0} { // of JSON lines, and never
