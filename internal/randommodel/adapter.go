@@ -98,7 +98,8 @@ func (a Adapter) File(tb testing.TB, base []byte) []byte {
 }
 
 // Merge is a model's file, in float32, into which an adapter was merged, in float64: W + scale·alpha/r·B·A. What a
-// factor NAME.scale multiplies is divided by it, as the adapter's product is not multiplied.
+// factor NAME.scale multiplies is divided by it, as the adapter's product is not multiplied. Gemma 4's
+// ffn_gate_inp.scale is of the router's input, and none of those.
 func Merge(tb testing.TB, base, adapter []byte, scale float64) []byte {
 	tb.Helper()
 	f, low := open(tb, base), open(tb, adapter)
@@ -110,7 +111,8 @@ func Merge(tb testing.TB, base, adapter []byte, scale float64) []byte {
 		if a, ok := low.Tensor(t.Name + ".lora_a"); ok {
 			b, _ := low.Tensor(t.Name + ".lora_b")
 			factors := []float32{1}
-			if t, ok := f.Tensor(strings.TrimSuffix(t.Name, ".weight") + ".scale"); ok {
+			name := strings.TrimSuffix(t.Name, ".weight")
+			if t, ok := f.Tensor(name + ".scale"); ok && !strings.HasSuffix(name, ".ffn_gate_inp") {
 				factors = floats(tb, f, t)
 			}
 			merge(x, floats(tb, low, a), floats(tb, low, b), int(t.Dims[0]), int(a.Dims[1]), int(t.Dims[1]),
