@@ -73,11 +73,7 @@ func (f *file) inflateTernary() {
 				})
 			}
 			for n := range 5 {
-				to := 128*n + 64*c
-				if c == 2 { // halves of sub-blocks 5, 6 and 7
-					to = 5*128 + 64*n
-				}
-				f.ins("VMOVDQU", y(4+n), at("BX", to+half))
+				f.ins("VMOVDQU", y(4+n), at("BX", ternaryTo(c, n)+half))
 			}
 		}
 		f.ternaryDigits(768+half, func(n int) {
@@ -99,6 +95,14 @@ func (f *file) inflateTernary() {
 	f.ins("DECQ", "DI")
 	f.ins("JNZ", "super")
 	f.ret()
+}
+
+// ternaryTo is where the crumbs of digit n of the c-th four groups go.
+func ternaryTo(c, n int) int {
+	if c == 2 { // halves of sub-blocks 5, 6 and 7
+		return 5*128 + 64*n
+	}
+	return 128*n + 64*c
 }
 
 // ternaryDigits gives use the digits 0 … 4 of 32 bytes, as minus themselves in Y2.

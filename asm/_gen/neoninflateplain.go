@@ -55,11 +55,7 @@ func (f neonFile) inflateTernaryNEON() {
 			})
 		}
 		for n := range 5 {
-			to := 128*n + 64*c
-			if c == 2 { // halves of sub-blocks 5, 6 and 7
-				to = 5*128 + 64*n
-			}
-			f.ins("FMOVQ", q(4+n), at("R7", to))
+			f.ins("FMOVQ", q(4+n), at("R7", ternaryTo(c, n)))
 		}
 	}
 	f.ternaryDigits(768, func(n int) {

@@ -56,9 +56,7 @@ func neonQuantize(f neonFile) {
 		f.ins("VADD", v(12+h, "S4"), v(14+h, "S4"), v(12+h, "S4"))
 		f.ins("VADDV", v(12+h, "S4"), fmt.Sprintf("V%d", 12+h))
 		f.ins("FMOVS", q(12+h), fmt.Sprintf("R%d", 11+h))
-		f.ins("VUZP1", v(a+1, "H8"), v(a, "H8"), v(a, "H8"))
-		f.ins("VUZP1", v(a+3, "H8"), v(a+2, "H8"), v(a+2, "H8"))
-		f.ins("VUZP1", v(a+2, "B16"), v(a, "B16"), v(16+h, "B16"))
+		f.narrow(a, 16+h)
 	}
 	f.storeVectors("R1", 0, 16, 2)
 	f.ins("ADD", "R11", "R12", "R13")
@@ -84,11 +82,7 @@ func neonQuantize(f neonFile) {
 	f.ins("ADD", "R7<<1", "R6")
 	f.ins("SUB", "$1", "R5")
 	f.ins("CBNZ", "R5", "loop")
-	f.label("done")
-	f.args("blocks", "R11")
-	f.ins("SUB", "R5", "R11", "R11")
-	f.ins("MOVD", "R11", f.arg("done"))
-	f.done()
+	f.endBlocks()
 	f.label("zeros")
 	f.clear(10, 2)
 	f.clear(16, 2)
@@ -209,12 +203,8 @@ func (f neonFile) encodeQ4_0NEON() {
 		f.op("FMIN4", 26, i, i)
 		f.op("FCVTZS4", i, i)
 	}
-	for h := range 2 {
-		a := 4 * h
-		f.ins("VUZP1", v(a+1, "H8"), v(a, "H8"), v(a, "H8"))
-		f.ins("VUZP1", v(a+3, "H8"), v(a+2, "H8"), v(a+2, "H8"))
-		f.ins("VUZP1", v2(a+2), v2(a), v2(16+h))
-	}
+	f.narrow(0, 16)
+	f.narrow(4, 17)
 	f.ins("VSLI", "$4", v2(17), v2(16))
 	f.ins("ADD", "$2", "R0", "R6")
 	f.ins("FMOVQ", q(16), "(R6)")
@@ -222,6 +212,18 @@ func (f neonFile) encodeQ4_0NEON() {
 	f.ins("ADD", "$18", "R0")
 	f.ins("SUB", "$1", "R5")
 	f.ins("CBNZ", "R5", "loop")
+	f.endBlocks()
+}
+
+// narrow makes the bytes in register to of 16 numbers that fit them, in the lanes of registers a … a+3.
+func (f neonFile) narrow(a, to int) {
+	f.ins("VUZP1", v(a+1, "H8"), v(a, "H8"), v(a, "H8"))
+	f.ins("VUZP1", v(a+3, "H8"), v(a+2, "H8"), v(a+2, "H8"))
+	f.ins("VUZP1", v2(a+2), v2(a), v2(to))
+}
+
+// endBlocks returns how many blocks are done, of which R5 are left.
+func (f neonFile) endBlocks() {
 	f.label("done")
 	f.args("blocks", "R11")
 	f.ins("SUB", "R5", "R11", "R11")

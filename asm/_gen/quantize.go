@@ -22,20 +22,7 @@ func quantize(f *file) {
 	f.ins("VMOVDQU", order, y(13))
 	f.ins("VPXOR", x(12), x(12), x(12))
 	f.label("loop")
-	for i := range 4 {
-		f.ins("VMOVUPS", at("BX", 32*i), y(i))
-		f.ins("VPAND", y(14), y(i), y(4+i))
-	}
-	f.ins("VPMAXSD", y(5), y(4), y(4))
-	f.ins("VPMAXSD", y(7), y(6), y(6))
-	f.ins("VPMAXSD", y(6), y(4), y(4))
-	f.ins("VEXTRACTI128", "$1", y(4), x(5))
-	f.ins("VPMAXSD", x(5), x(4), x(4))
-	for _, swap := range []string{"$0x4E", "$0xB1"} {
-		f.ins("VPSHUFD", swap, x(4), x(5))
-		f.ins("VPMAXSD", x(5), x(4), x(4))
-	}
-	f.ins("VPMAXSD", x(4), x(15), x(15))
+	f.magnitudes(4, 5)
 	f.ins("VPCMPGTD", small, x(4), x(5)) // all ones unless the block is taken for zeros
 	f.ins("VMOVSS", c127, x(7))
 	f.ins("VDIVSS", x(7), x(4), x(6))
@@ -153,6 +140,25 @@ func quantize(f *file) {
 	f.ret()
 }
 
+// magnitudes reads the 32 numbers at BX into Y0 … Y3 and their magnitudes into Y4 … Y7, by the mask Y14. The greatest
+// goes into all lanes of X(to), and X15 is the greatest so far; tmp is overwritten.
+func (f *file) magnitudes(to, tmp int) {
+	for i := range 4 {
+		f.ins("VMOVUPS", at("BX", 32*i), y(i))
+		f.ins("VPAND", y(14), y(i), y(4+i))
+	}
+	f.ins("VPMAXSD", y(5), y(4), y(to))
+	f.ins("VPMAXSD", y(7), y(6), y(tmp))
+	f.ins("VPMAXSD", y(tmp), y(to), y(to))
+	f.ins("VEXTRACTI128", "$1", y(to), x(tmp))
+	f.ins("VPMAXSD", x(tmp), x(to), x(to))
+	for _, swap := range []string{"$0x4E", "$0xB1"} {
+		f.ins("VPSHUFD", swap, x(to), x(tmp))
+		f.ins("VPMAXSD", x(tmp), x(to), x(to))
+	}
+	f.ins("VPMAXSD", x(to), x(15), x(15))
+}
+
 // encodeQ4_0 writes the encoding of weights.
 //
 //	AX blocks left  BX x  CX the row  R8 … R11 which numbers are the greatest, then the first one's index
@@ -175,20 +181,7 @@ func (f *file) encodeQ4_0(abs string) {
 	}
 	f.ins("VPXOR", x(15), x(15), x(15))
 	f.label("loop")
-	for i := range 4 {
-		f.ins("VMOVUPS", at("BX", 32*i), y(i))
-		f.ins("VPAND", y(14), y(i), y(4+i))
-	}
-	f.ins("VPMAXSD", y(5), y(4), y(8))
-	f.ins("VPMAXSD", y(7), y(6), y(9))
-	f.ins("VPMAXSD", y(9), y(8), y(8))
-	f.ins("VEXTRACTI128", "$1", y(8), x(9))
-	f.ins("VPMAXSD", x(9), x(8), x(8))
-	for _, swap := range []string{"$0x4E", "$0xB1"} {
-		f.ins("VPSHUFD", swap, x(8), x(9))
-		f.ins("VPMAXSD", x(9), x(8), x(8))
-	}
-	f.ins("VPMAXSD", x(8), x(15), x(15))
+	f.magnitudes(8, 9)
 	f.ins("VPBROADCASTD", x(8), y(8))
 	for i := range 4 {
 		r := []string{"R8", "R9", "R10", "R11"}[i]

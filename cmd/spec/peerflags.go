@@ -25,21 +25,15 @@ var (
 		"--prio-batch", "--poll-batch", "-ctkd, --cache-type-k-draft, --spec-draft-type-k",
 		"-ctvd, --cache-type-v-draft, --spec-draft-type-v", "--draft-p-split, --spec-draft-p-split",
 		"-lv, --verbosity, --log-verbosity"}
-	ignoredBySwitch = map[string][]string{ // those whose value may be left out, with the values that they take
-		"-fa, --flash-attn": {"on", "off", "auto", "enabled", "disabled", "true", "false", "1", "0"},
-		"--log-colors":      {"on", "off", "auto"},
-	}
 )
 
 // ignoredRows are those of every command that opens a model.
 func ignoredRows() []flag {
-	list := append(ignored("", ignoredSwitches...), ignored("VALUE", ignoredValues...)...)
-	for _, n := range []string{"-fa, --flash-attn", "--log-colors"} {
-		f := ignored("VALUE", n)[0]
-		f.optional, f.values = true, ignoredBySwitch[n]
-		list = append(list, f)
-	}
-	return list
+	flash, colors := ignored("VALUE", "-fa, --flash-attn")[0], ignored("VALUE", "--log-colors")[0]
+	flash.optional, colors.optional = true, true
+	flash.values = []string{"on", "off", "auto", "enabled", "disabled", "true", "false", "1", "0"}
+	colors.values = []string{"on", "off", "auto"}
+	return slices.Concat(ignored("", ignoredSwitches...), ignored("VALUE", ignoredValues...), []flag{flash, colors})
 }
 
 // refusedFlags are flags of llama.cpp that ask for what is not done here, with the reason: where a similar name would
