@@ -30,7 +30,7 @@ func samplingFields(in forms) []field {
 	}
 	// exact is number where the options' own zero stands for another number: 0 is as near to it as a number can be.
 	exact := func(high float64, set func(r *request, x float32)) func(*request, value) *Error {
-		return number(0, high, func(r *request, x float32) { set(r, max(x, math.SmallestNonzeroFloat32)) })
+		return number(0, high, func(r *request, x float32) { set(r, max(x, sampling.Zero)) })
 	}
 	temperature := number(0, maxSampling, func(r *request, x float32) { r.sampling.Temperature = x })
 	topP := number(0, 1, func(r *request, x float32) { r.sampling.TopP, r.greedy = x, x == 0 })

@@ -15,6 +15,7 @@ import (
 	library "github.com/specgo/spec"
 	"github.com/specgo/spec/chat"
 	"github.com/specgo/spec/cmd/spec/internal/output"
+	"github.com/specgo/spec/engine/sampling"
 	"github.com/specgo/spec/internal/strictjson"
 	"github.com/specgo/spec/internal/terminal"
 )
@@ -270,7 +271,7 @@ type setting struct {
 func numberSetting(name string, at func(d *dialog) *float32, row func(p *float32, standard string) flag) setting {
 	return setting{name: name,
 		show: func(d *dialog) string {
-			if *at(d) == exactZero {
+			if *at(d) == sampling.Zero {
 				return "0"
 			}
 			return strconv.FormatFloat(float64(*at(d)), 'g', -1, 32)

@@ -11,17 +11,14 @@ import (
 	"github.com/specgo/spec/engine/sampling"
 )
 
-// exactZero stands for 0 where the zero of [engine.Sampling] stands for another number: the least one above it.
-const exactZero = math.SmallestNonzeroFloat32
-
-// exactFlag is a floatFlag of such a number.
+// exactFlag is a floatFlag of a number whose zero stands for another one in [engine.Sampling].
 func exactFlag(n string, p *float32, high float64, help string) flag {
 	f := floatFlag(n, p, 0, high, help)
 	read := f.set
 	f.set = func(v string) error {
 		err := read(v)
 		if err == nil {
-			*p = max(*p, exactZero)
+			*p = max(*p, sampling.Zero)
 		}
 		return err
 	}

@@ -65,6 +65,9 @@ type Options struct {
 	Seed uint64 // of the noise; the same seed gives the same tokens
 }
 
+// Zero stands for 0 in fields of [Options] whose zero is a default or off: the least number above it.
+const Zero = math.SmallestNonzeroFloat32
+
 // mostChange bounds penalties and finite biases. Logits are numbers of about -100 to 100; a bias beyond them forces or
 // bans a token already, and sums stay far from overflow.
 const mostChange = 1e6
