@@ -199,18 +199,10 @@ func (f *File) temporary() string { return "." + filepath.Base(f.path) + "-" }
 
 // sweep deletes what killed programs have left of the file beside it.
 func (f *File) sweep() {
-	dir := filepath.Dir(f.path)
-	list, _ := os.ReadDir(dir) // an error is that of the file, too
-	for _, e := range list {
-		digits, ok := strings.CutPrefix(e.Name(), f.temporary())
-		if !ok || digits == "" || strings.Trim(digits, "0123456789") != "" {
-			continue
-		}
-		name := filepath.Join(dir, e.Name())
-		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && !filelock.Held(name, info.ModTime()) {
-			_ = os.Remove(name)
-		}
-	}
+	filelock.Sweep(filepath.Dir(f.path), func(name string) bool {
+		digits, ok := strings.CutPrefix(name, f.temporary())
+		return ok && digits != "" && strings.Trim(digits, "0123456789") == ""
+	})
 }
 
 // Used is [Store].Used: these entries remain in the file.

@@ -4,6 +4,7 @@ package filelock
 
 import (
 	"os"
+	"path/filepath"
 	"time"
 )
 
@@ -30,4 +31,19 @@ func Held(name string, modified time.Time) bool {
 	}
 	defer f.Close()
 	return Locked(f)
+}
+
+// Sweep deletes what killed programs have left in a folder: files by whose names they are temporary, and that are not
+// held.
+func Sweep(dir string, temporary func(name string) bool) {
+	list, _ := os.ReadDir(dir) // an error is that of the file that comes next, too
+	for _, e := range list {
+		if !temporary(e.Name()) {
+			continue
+		}
+		name := filepath.Join(dir, e.Name())
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && !Held(name, info.ModTime()) {
+			_ = os.Remove(name)
+		}
+	}
 }

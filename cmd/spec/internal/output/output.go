@@ -110,20 +110,12 @@ func openDevice(ctx context.Context, path string) (*os.File, error) {
 
 // sweep deletes what killed programs have left of outputs to a path.
 func sweep(path string) {
-	dir := filepath.Dir(path)
-	list, _ := os.ReadDir(dir) // an error is that of the file, too
-	for _, e := range list {
-		rest, ok := strings.CutPrefix(e.Name(), filepath.Base(path)+".")
+	filelock.Sweep(filepath.Dir(path), func(name string) bool {
+		rest, ok := strings.CutPrefix(name, filepath.Base(path)+".")
 		number, part := strings.CutSuffix(rest, partSuffix)
 		process, i, two := strings.Cut(number, "-")
-		if !ok || !part || !two || !digits(process) || !digits(i) {
-			continue
-		}
-		name := filepath.Join(dir, e.Name())
-		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && !filelock.Held(name, info.ModTime()) {
-			_ = os.Remove(name)
-		}
-	}
+		return ok && part && two && digits(process) && digits(i)
+	})
 }
 
 func digits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
