@@ -101,26 +101,26 @@ func experiments() (list []experiment) {
 		{name: "length", pair: large, sets: []string{code}, tokens: 64,
 			settings: append(each(lengths, func(k int) compare.Setting { return setting("model", "constant", "greedy", k) }),
 				setting("model", "auto", "greedy", 0)),
-			quick: amount{prompts: 5, every: true}, full: amount{prompts: 30, every: true}},
+			quick: amount{prompts: 5, every: true}, full: amount{prompts: 15, every: true}},
 		{name: "drafters", pair: large, sets: allSets, tokens: 64,
 			settings: each(drafting, func(d string) compare.Setting { return setting(d, "auto", "greedy", 0) }),
 			quick:    amount{prompts: 3}, full: amount{prompts: 30, every: true}},
 		{name: "schedules", pair: large, sets: allSets, tokens: 64,
 			settings: each([]string{"constant", "heuristic", "dynamic", "oracle"},
 				func(s string) compare.Setting { return setting("model", s, "greedy", 0) }),
-			quick: amount{prompts: 4, every: true, sets: []string{code}}, full: amount{prompts: 30, every: true}},
+			quick: amount{prompts: 4, every: true, sets: []string{code}}, full: amount{prompts: 10, every: true}},
 		{name: "heads", pair: large, sets: []string{code}, tokens: 64,
 			settings: each(heads, func(d string) compare.Setting { return setting(d, "auto", "greedy", 0) }),
-			quick:    amount{prompts: 3}, full: amount{prompts: 20, every: true}},
+			quick:    amount{prompts: 3}, full: amount{prompts: 10, every: true}},
 		{name: "verifiers", pair: large, sets: []string{code}, tokens: 64, temps: []float32{0.4, 0.8, 1.2, 2},
 			settings: each([]string{"match", "rejection", "block"},
 				func(v string) compare.Setting { return setting("model", "auto", v, 0) }),
-			quick: amount{prompts: 3, temps: []float32{0.8}}, full: amount{prompts: 30, temps: []float32{0.8}}},
+			quick: amount{prompts: 3, temps: []float32{0.8}}, full: amount{prompts: 20, temps: []float32{0.8}}},
 		// as published: the draft is greedy, the target is sampled
 		{name: "assisted", pair: large, sets: []string{code}, tokens: 48, temps: assisted,
 			settings: []compare.Setting{drafted(setting("model", "heuristic", "match", 0), "greedy"),
 				setting("model", "heuristic", "match", 0)},
-			quick: amount{prompts: 2, temps: []float32{0.8}}, full: amount{prompts: 10}},
+			quick: amount{prompts: 2, temps: []float32{0.8}}, full: amount{prompts: 5}},
 		{name: "stairs", pair: large, sets: []string{code}, tokens: stairsTokens,
 			settings: append([]compare.Setting{setting("model", "heuristic", "greedy", 0)}, bothStairs()...),
 			quick:    amount{prompts: 1, repeats: 2}, full: amount{prompts: 1, repeats: 10}},
@@ -130,7 +130,7 @@ func experiments() (list []experiment) {
 		{name: "stairs-times", pair: large, sets: []string{paper}, tokens: paperTokens, inner: seriesRuns,
 			settings: []compare.Setting{setting("model", "heuristic", "greedy", 0), setting("model", "constant", "stairs", 6),
 				setting("model", "constant", "stairs-batch", 6)},
-			quick: one, full: amount{prompts: 1, repeats: 400 / seriesRuns}},
+			quick: one, full: amount{prompts: 1, repeats: 200 / seriesRuns}},
 		// every row from its first token on
 		{name: "stairs-paper", pair: large, sets: []string{paper}, tokens: paperTokens, inner: 5,
 			settings: []compare.Setting{setting("model", "constant", "stairs-faithful", 6)},
@@ -154,18 +154,18 @@ func experiments() (list []experiment) {
 		list = append(list, experiment{name: "weights-" + weightName(weights),
 			pair: pairKey{weights: weights, draft: usualDraft}, sets: []string{code}, tokens: 48, temps: []float32{0, 0.8},
 			settings: []compare.Setting{setting("model", "heuristic", "", 0)},
-			quick:    amount{prompts: 3, temps: greedy}, full: amount{prompts: 30}})
+			quick:    amount{prompts: 3, temps: greedy}, full: amount{prompts: 20}})
 	}
 	for _, weights := range []string{"f16", ""} {
 		list = append(list, experiment{name: "self-" + weightName(weights),
 			pair: pairKey{weights: weights, draft: usualDraft}, sets: []string{code}, tokens: 64, temps: []float32{0, 0.8},
 			settings: each(alone, func(d string) compare.Setting { return setting(d, "auto", "", 0) }),
-			quick:    amount{prompts: 2, temps: greedy, every: true}, full: amount{prompts: 10, every: true}})
+			quick:    amount{prompts: 2, temps: greedy, every: true}, full: amount{prompts: 8, every: true}})
 	}
 	for _, size := range sizes() {
 		list = append(list, experiment{name: size, pair: pairKey{draft: size}, sets: []string{code}, tokens: 48,
 			settings: []compare.Setting{setting("model", "constant", "greedy", 3), setting("model", "auto", "greedy", 0)},
-			quick:    amount{prompts: 2}, full: amount{prompts: 30}})
+			quick:    amount{prompts: 2}, full: amount{prompts: 20}})
 	}
 	return list
 }

@@ -45,7 +45,7 @@ func main() {
 func command(ctx context.Context, args []string) error {
 	f := flag.NewFlagSet("figures", flag.ContinueOnError)
 	quick := f.Bool("quick", false, "measure at most 10 minutes (the default)")
-	full := f.Bool("full", false, "measure at most 120 minutes: 30 prompts")
+	full := f.Bool("full", false, "measure at most 120 minutes: 30 prompts in the main tables")
 	sweeping := f.Bool("sweep", false, "measure the schedule auto against constant lengths, at most 75 minutes")
 	planning := f.Bool("plan", false, "print what the modes measure and how long it takes, and measure nothing")
 	render := f.Bool("render", false, "measure nothing")
