@@ -5,6 +5,7 @@ package asm
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -145,6 +146,63 @@ func BenchmarkStream(b *testing.B) {
 							best = min(best, time.Since(start))
 						}
 						b.ReportMetric(float64(len(memory))/best.Seconds()/1e9, "GB/s")
+					})
+				}
+			}
+		}
+	}
+}
+
+// BenchmarkAttentionStream is attention of one token over 16,384 positions that come from memory, of 16 layers with 8
+// heads of 64 numbers, page after page of a head as a thread of package tensor reads them, and beside it the same pages
+// merely read; the median pass counts.
+func BenchmarkAttentionStream(b *testing.B) {
+	const layers, heads, pages, dim = 16, 8, 64, 64
+	for t := range kvCount {
+		keys, values := KPageBytes(t, dim), VPageBytes(t, dim)
+		memory := alignedBytes(pages * layers * heads * (keys + values))
+		at := func(page, layer, head int) []byte {
+			return memory[((page*layers+layer)*heads+head)*(keys+values):][:keys+values]
+		}
+		for _, name := range Available()[1:] {
+			k, err := Select(name)
+			if err != nil {
+				b.Fatal(err)
+			}
+			for _, rows := range []int{0, 1, 4, 8} { // 0: read alone
+				for threads := 1; threads <= 2; threads++ {
+					b.Run(fmt.Sprintf("%s/%s/R%d/%dthread", t, name, rows, threads), func(b *testing.B) {
+						pass := func(heads []int) {
+							q, scores := make([]float32, dim*rows), make([]float32, Page*rows)
+							o, m, l := make([]float32, rows*dim), make([]float32, rows), make([]float32, rows)
+							for i := range layers * len(heads) * pages {
+								page, head, layer := i%pages, heads[i/pages%len(heads)], i/pages/len(heads)
+								now, next := at(page, layer, head), at((page+1)%pages, layer, head)
+								if rows == 0 {
+									k.ReadSum(now, 1<<10)
+									continue
+								}
+								k.Scores[t](scores, q, now, dim, rows, Page, 1, now[keys:])
+								k.ExpSums(scores, Page, Page, m, l)
+								k.Values[t](o, scores, now[keys:], dim, rows, 0, Page, next[:keys])
+							}
+						}
+						var took []float64
+						for b.Loop() {
+							var wait sync.WaitGroup
+							start := time.Now()
+							for i := range threads {
+								var own []int
+								for h := i * heads / threads; h < (i+1)*heads/threads; h++ {
+									own = append(own, h)
+								}
+								wait.Go(func() { pass(own) })
+							}
+							wait.Wait()
+							took = append(took, time.Since(start).Seconds())
+						}
+						slices.Sort(took)
+						b.ReportMetric(float64(len(memory))/took[len(took)/2]/1e9, "GB/s")
 					})
 				}
 			}
