@@ -657,3 +657,18 @@ func TestWorkerEndsWithItsConnection(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A body comes to a worker, and an answer back, as it is, also with characters that JSON may escape: the key of a
+// request is that of its bytes.
+func TestBodiesStayAsTheyAre(t *testing.T) {
+	q := queue(t, QueueOptions{}, 0)
+	w, _ := work(t, WorkerOptions{Queue: q, Tries: 1, Do: func(_ context.Context, r Request) (int, []byte) {
+		return 200, r.Body
+	}})
+	r := request(1)
+	r.Body = []byte(`{"text":"<|im_start|> a < b && c > d \u003c \u2028é` + "\u2028" + `","seed":1}`)
+	status, answer := submitter(t, q, nil).Do(t.Context(), r)
+	if status != 200 || string(answer) != string(r.Body) || w.counts.refused.Load() != 0 {
+		t.Errorf("%d %s, refused %d times", status, answer, w.counts.refused.Load())
+	}
+}
