@@ -426,7 +426,8 @@ func (s *Server) deltas(ctx context.Context, f form, j *job, to sink, begun *boo
 }
 
 // Do answers one request body without HTTP, as a line of a batch: path is that of an endpoint of OpenAI's API, the
-// answer is what it would send. It waits for its turn however long the queue is. A cancelled ctx gives status 499.
+// answer is what it would send. It waits for its turn however long the queue is. A cancelled ctx gives status 499. Of an
+// error of the server's own the log has the details.
 func (s *Server) Do(ctx context.Context, path string, body []byte) (status int, answer []byte) {
 	visit, _ := s.inside.enter(s.anyone, false) // which is never refused
 	defer visit.end()
@@ -440,6 +441,9 @@ func (s *Server) Do(ctx context.Context, path string, body []byte) (status int, 
 	if err != nil {
 		e := asError(err)
 		s.metrics.request(path, e.Status)
+		if e.internal() {
+			s.o.Log.Error("request", "path", clip(path), "status", e.Status, "error", err.Error())
+		}
 		return e.Status, encode(e.wire())
 	}
 	s.metrics.request(path, http.StatusOK)

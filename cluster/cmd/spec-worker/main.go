@@ -176,7 +176,7 @@ func (c *command) open(ctx context.Context, env func(string) string, log *slog.L
 	server, err := serve.New(serve.Options{
 		Models: []serve.Entry{{Name: m.Name(), Path: c.model, Bytes: m.Bytes(),
 			Load: func(context.Context) (*spec.Model, error) { return m, nil }}},
-		Sampling: spec.UsualSampling(), Parallel: c.parallel, Build: []string{"kernels", rt.SIMD()},
+		Sampling: spec.UsualSampling(), Parallel: c.parallel, Log: log, Build: []string{"kernels", rt.SIMD()},
 		Proc:  proc(),
 		Hosts: []string{"*"}, // of -metrics-listen, where nothing but metrics is: Prometheus may name it as it likes
 	})
