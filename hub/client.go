@@ -37,7 +37,7 @@ type Client struct {
 }
 
 const (
-	attempts  = 5       // without a byte of progress, before a download fails
+	attempts  = 5       // without a byte of progress, before a download, or a request about one, fails
 	listLimit = 8 << 20 // bytes of a repository's list of files
 	largest   = 1 << 42 // bytes of a file: more is no model
 )
@@ -172,6 +172,25 @@ func (c *Client) request(ctx context.Context, method string, parts ...string) (*
 	return req, nil
 }
 
+// ask sends a request without a body, again where the server says that it cannot answer now.
+func (c *Client) ask(h *http.Client, req *http.Request) (*http.Response, error) {
+	for failed := 1; ; failed++ {
+		resp, err := h.Do(req)
+		if err != nil || !later(resp.StatusCode) || failed == attempts {
+			return resp, err
+		}
+		resp.Body.Close()
+		if err := c.wait(req.Context(), time.Second<<min(failed, 5)); err != nil {
+			return nil, fmt.Errorf("%w: %w", failure(resp), err)
+		}
+	}
+}
+
+// later reports whether a status says that the same request may be answered later.
+func later(status int) bool {
+	return status >= 500 || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout
+}
+
 // failure is the error of a status that is not what was asked for.
 func failure(resp *http.Response) error {
 	switch resp.StatusCode {
@@ -189,7 +208,7 @@ func (c *Client) list(ctx context.Context, r Reference) (commit string, files []
 	if err != nil {
 		return "", nil, err
 	}
-	resp, err := c.client().Do(req)
+	resp, err := c.ask(c.client(), req)
 	if err != nil {
 		return "", nil, fmt.Errorf("%s: %w", r.Repo(), err)
 	}
@@ -244,7 +263,7 @@ func (c *Client) describe(ctx context.Context, r Reference, commit, file string)
 		}
 		return follow(req, via)
 	}
-	resp, err := h.Do(req)
+	resp, err := c.ask(h, req)
 	if err != nil {
 		return remote{}, err
 	}

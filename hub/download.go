@@ -133,8 +133,7 @@ func (c *Client) attempt(ctx context.Context, r Reference, commit, file string, 
 		}
 	case resp.StatusCode == http.StatusOK: // all of it, from the beginning
 		have = 0
-	case resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests ||
-		resp.StatusCode == http.StatusRequestTimeout:
+	case later(resp.StatusCode):
 		return have, failure(resp)
 	default:
 		return have, &finalError{failure(resp)}
