@@ -32,7 +32,7 @@ type Client struct {
 	HTTP     *http.Client                               // nil: one of http.DefaultTransport, with a timeout for headers
 	Progress func(file string, done, total int64)       // may be nil
 	Wait     func(context.Context, time.Duration) error // between attempts; nil waits
-	// without a byte, after which an attempt is given up; 0: a minute
+	// without a byte, after which an attempt, or the list of files, is given up; 0: a minute
 	Stall time.Duration
 }
 
@@ -204,6 +204,8 @@ func failure(resp *http.Response) error {
 
 // list returns the newest commit of a repository and its files.
 func (c *Client) list(ctx context.Context, r Reference) (commit string, files []string, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	req, err := c.request(ctx, http.MethodGet, "api", "models", r.Owner, r.Name, "revision", "main")
 	if err != nil {
 		return "", nil, err
@@ -216,7 +218,9 @@ func (c *Client) list(ctx context.Context, r Reference) (commit string, files []
 	if resp.StatusCode != http.StatusOK {
 		return "", nil, fmt.Errorf("%s: %w", r.Repo(), failure(resp))
 	}
-	text, err := io.ReadAll(io.LimitReader(resp.Body, listLimit+1))
+	body := c.watch(resp.Body, cancel)
+	defer body.timer.Stop()
+	text, err := io.ReadAll(io.LimitReader(body, listLimit+1))
 	if err != nil {
 		return "", nil, fmt.Errorf("%s: %w", r.Repo(), err)
 	}

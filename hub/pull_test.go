@@ -964,3 +964,18 @@ func TestAnswersThatComeLater(t *testing.T) {
 		}
 	}
 }
+
+// A list of files of which no more comes is given up, and is an error that says so.
+func TestStalledListIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &Client{Cache: Cache{t.TempDir()}, Endpoint: "http://hub.test"}
+		c.HTTP = &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			body := &steady{ctx: r.Context(), from: io.NopCloser(strings.NewReader(`{"sha":"`)), gap: time.Hour}
+			return &http.Response{StatusCode: 200, Header: http.Header{}, Body: body, Request: r}, nil
+		})}
+		if _, err := c.Pull(t.Context(), reference); err == nil ||
+			!strings.Contains(err.Error(), "owner/name: no byte came for 1m0s") {
+			t.Error(err)
+		}
+	})
+}
