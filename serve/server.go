@@ -431,7 +431,7 @@ func (s *Server) deltas(ctx context.Context, f form, j *job, to sink, begun *boo
 func (s *Server) Do(ctx context.Context, path string, body []byte) (status int, answer []byte) {
 	visit, _ := s.inside.enter(s.anyone, false) // which is never refused
 	defer visit.end()
-	ctx, cancel := s.joined(ctx)
+	ctx, cancel := s.joined(ctx, s.o.RequestTime)
 	defer cancel()
 	log := &record{asked: s.now(), client: s.anyone}
 	v, err := s.do(ctx, path, body, log)
@@ -479,13 +479,13 @@ func (s *Server) do(ctx context.Context, path string, body []byte, log *record) 
 	}
 }
 
-// joined is a context that also ends with the server, and by the time that a request may take.
-func (s *Server) joined(ctx context.Context) (context.Context, context.CancelFunc) {
+// joined is a context that also ends with the server, and by the time that a request may take, where that is not 0.
+func (s *Server) joined(ctx context.Context, most time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(s.base, cancel)
 	timeout := func() {}
-	if s.o.RequestTime > 0 {
-		ctx, timeout = context.WithTimeout(ctx, s.o.RequestTime)
+	if most > 0 {
+		ctx, timeout = context.WithTimeout(ctx, most)
 	}
 	return ctx, func() { stop(); timeout(); cancel() }
 }
