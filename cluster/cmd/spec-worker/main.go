@@ -62,6 +62,7 @@ func (c *command) parse(args []string, env func(string) string, stderr io.Writer
 	f := flag.NewFlagSet("spec-worker", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	c.queue.Define(f, env)
+	c.queue.DefineLanes(f)
 	f.StringVar(&c.model, "m", "", "`FILE` of the model, GGUF")
 	f.StringVar(&c.draft, "md", "", "`FILE` of a draft model or draft head")
 	f.StringVar(&c.weights, "weights", "", "convert the matrices to this `TYPE`; part of the identity")
