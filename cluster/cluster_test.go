@@ -672,3 +672,34 @@ func TestBodiesStayAsTheyAre(t *testing.T) {
 		t.Errorf("%d %s, refused %d times", status, answer, w.counts.refused.Load())
 	}
 }
+
+// A lane that can have no consumer, as where the server allows no more of them, keeps no other from being answered.
+func TestLaneWithoutAConsumerStopsNoOther(t *testing.T) {
+	nc := natstest.Connect(t, natstest.Start(t, 0))
+	js, err := jetstream.New(nc)
+	if err == nil {
+		_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "spec_work", Subjects: []string{"spec.work.>"},
+			Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew, DiscardNewPerSubject: true,
+			MaxMsgsPerSubject: 1, MaxConsumers: 1})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := OpenQueue(t.Context(), nc, QueueOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := idle(t, q)
+	one, other := lane{sumOf(t, "a"), "normal", "one"}, lane{sumOf(t, "a"), "normal", "other"}
+	if !w.follow(t.Context(), one.entry()) || w.follow(t.Context(), other.entry()) {
+		t.Fatal("the server allows another number of consumers")
+	}
+	submitter(t, q, func(o *SubmitOptions) { o.Tenant = "other" }) // which a worker hears of first
+	s := submitter(t, q, func(o *SubmitOptions) { o.Tenant = "one" })
+	work(t, WorkerOptions{Queue: q})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if status, answer := s.Do(ctx, request(1)); status != 200 {
+		t.Errorf("%d %s", status, answer)
+	}
+}
