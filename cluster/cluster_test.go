@@ -703,3 +703,18 @@ func TestLaneWithoutAConsumerStopsNoOther(t *testing.T) {
 		t.Errorf("%d %s", status, answer)
 	}
 }
+
+// A worker that is told to stop asks no lane for requests any more: where the queue is away each takes a second.
+func TestStoppedWorkerAsksNoLane(t *testing.T) {
+	q := queue(t, QueueOptions{}, 0)
+	w := idle(t, q)
+	l := lane{sumOf(t, "a"), "normal", "default"}
+	w.follow(t.Context(), l.entry())
+	put(t, q, l, request(1))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if list, _ := w.take(ctx, 1); len(list) > 0 {
+		t.Error("it takes a request")
+	}
+	next(t, w)
+}

@@ -221,6 +221,9 @@ func (w *Worker) take(ctx context.Context, n int) ([]jetstream.Msg, *source) {
 		begin := w.next[rank]
 		w.mu.Unlock()
 		for i := range list {
+			if ctx.Err() != nil { // each lane is a second where the queue is away
+				return nil, nil
+			}
 			at := (begin + i) % len(list)
 			batch, err := list[at].consumer.FetchNoWait(max(1, n/len(list)))
 			var taken []jetstream.Msg
