@@ -274,7 +274,8 @@ const (
 // where no answer is computed or was lately.
 func (s *Server) rest(worked time.Duration) time.Duration {
 	busy, waiting := s.queue.load()
-	lately := time.Since(time.Unix(0, s.answered.Load())) < restWindow
+	since := time.Since(time.Unix(0, s.answered.Load())) // below 0 where the clock was set back meanwhile
+	lately := since >= 0 && since < restWindow
 	if worked < leastWork || busy+waiting == 0 && !lately {
 		return 0
 	}
