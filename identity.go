@@ -21,7 +21,7 @@ type Identity struct {
 }
 
 // Identity identifies the model by the fingerprint of its target's file and by its options. Adapters count with the
-// scales of requests that do not choose.
+// scales of requests that do not choose; those of scale 0, too: requests choose them by their places.
 func (m *Model) Identity(file engine.Fingerprint) Identity {
 	target := m.parts.Target
 	id := Identity{Rules: engine.NumericRules, Context: m.context, Template: m.templateHash(),
@@ -30,10 +30,8 @@ func (m *Model) Identity(file engine.Fingerprint) Identity {
 			Types: target.WeightTypes(), KV: cmp.Or(m.session.KV, engine.DefaultKV), Rope: target.Config().RopeFactors,
 		}}
 	for _, a := range m.Adapters() {
-		if a.Scale != 0 {
-			id.Model.Adapters = append(id.Model.Adapters,
-				speculative.ReceiptAdapter{Adapter: a.Adapter.Fingerprint(), Scale: a.Scale})
-		}
+		id.Model.Adapters = append(id.Model.Adapters,
+			speculative.ReceiptAdapter{Adapter: a.Adapter.Fingerprint(), Scale: a.Scale})
 	}
 	return id
 }

@@ -42,3 +42,26 @@ func TestIdentityIsOfWhatChangesAnswers(t *testing.T) {
 		t.Error("the model's name is part of the sum")
 	}
 }
+
+// Adapters that requests alone use are part of the identity, in their order: a request names them by their places.
+func TestIdentityIsOfAdaptersThatRequestsChoose(t *testing.T) {
+	p, err := pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := targetAdapters(t, p.Target, 2)
+	var seen []string
+	for _, adapters := range [][]engine.ScaledAdapter{nil, list[:1], list[1:], {list[0], list[1]}, {list[1], list[0]}} {
+		p.Adapters = adapters
+		m, err := New(p, Options{Template: hermes})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		sum, err := m.Identity(engine.Fingerprint{Model: "m"}).Sum()
+		if err != nil || slices.Contains(seen, sum) {
+			t.Errorf("%d adapters: the identity of others; %v", len(adapters), err)
+		}
+		seen = append(seen, sum)
+	}
+}

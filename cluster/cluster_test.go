@@ -657,3 +657,64 @@ func TestWorkerEndsWithItsConnection(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A body comes to a worker, and an answer back, as it is, also with characters that JSON may escape: the key of a
+// request is that of its bytes.
+func TestBodiesStayAsTheyAre(t *testing.T) {
+	q := queue(t, QueueOptions{}, 0)
+	w, _ := work(t, WorkerOptions{Queue: q, Tries: 1, Do: func(_ context.Context, r Request) (int, []byte) {
+		return 200, r.Body
+	}})
+	r := request(1)
+	r.Body = []byte(`{"text":"<|im_start|> a < b && c > d \u003c \u2028é` + "\u2028" + `","seed":1}`)
+	status, answer := submitter(t, q, nil).Do(t.Context(), r)
+	if status != 200 || string(answer) != string(r.Body) || w.counts.refused.Load() != 0 {
+		t.Errorf("%d %s, refused %d times", status, answer, w.counts.refused.Load())
+	}
+}
+
+// A lane that can have no consumer, as where the server allows no more of them, keeps no other from being answered.
+func TestLaneWithoutAConsumerStopsNoOther(t *testing.T) {
+	nc := natstest.Connect(t, natstest.Start(t, 0))
+	js, err := jetstream.New(nc)
+	if err == nil {
+		_, err = js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "spec_work", Subjects: []string{"spec.work.>"},
+			Retention: jetstream.WorkQueuePolicy, Discard: jetstream.DiscardNew, DiscardNewPerSubject: true,
+			MaxMsgsPerSubject: 1, MaxConsumers: 1})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := OpenQueue(t.Context(), nc, QueueOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := idle(t, q)
+	one, other := lane{sumOf(t, "a"), "normal", "one"}, lane{sumOf(t, "a"), "normal", "other"}
+	if !w.follow(t.Context(), one.entry()) || w.follow(t.Context(), other.entry()) {
+		t.Fatal("the server allows another number of consumers")
+	}
+	submitter(t, q, func(o *SubmitOptions) { o.Tenant = "other" }) // which a worker hears of first
+	s := submitter(t, q, func(o *SubmitOptions) { o.Tenant = "one" })
+	work(t, WorkerOptions{Queue: q})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if status, answer := s.Do(ctx, request(1)); status != 200 {
+		t.Errorf("%d %s", status, answer)
+	}
+}
+
+// A worker that is told to stop asks no lane for requests any more: where the queue is away each takes a second.
+func TestStoppedWorkerAsksNoLane(t *testing.T) {
+	q := queue(t, QueueOptions{}, 0)
+	w := idle(t, q)
+	l := lane{sumOf(t, "a"), "normal", "default"}
+	w.follow(t.Context(), l.entry())
+	put(t, q, l, request(1))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if list, _ := w.take(ctx, 1); len(list) > 0 {
+		t.Error("it takes a request")
+	}
+	next(t, w)
+}

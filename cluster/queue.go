@@ -160,9 +160,19 @@ type job struct {
 	Body json.RawMessage `json:"body"`
 }
 
+// encode writes JSON with texts as they are: json.Marshal would escape < and others within a body, whose key is then
+// that of another one.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
 // message is a request in a lane.
 func (q *Queue) message(l lane, r Request) (*nats.Msg, error) {
-	data, err := json.Marshal(job{r.Path, r.Body})
+	data, err := encode(job{r.Path, r.Body})
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +200,7 @@ type Answer struct {
 
 // store stores the answer to a request. won is false where another one is there; that one stays.
 func (q *Queue) store(ctx context.Context, key string, a Answer) (won bool, err error) {
-	data, err := json.Marshal(a)
+	data, err := encode(a)
 	if err != nil {
 		return false, err
 	}
@@ -202,7 +212,7 @@ func (q *Queue) store(ctx context.Context, key string, a Answer) (won bool, err 
 		if _, err := q.large.Put(ctx, how, bytes.NewReader(a.Body)); err != nil {
 			return false, fmt.Errorf("object %s: %w", object, err)
 		}
-		if data, err = json.Marshal(Answer{Status: a.Status, Object: object}); err != nil {
+		if data, err = encode(Answer{Status: a.Status, Object: object}); err != nil {
 			return false, err
 		}
 	}

@@ -107,21 +107,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	defer all.Wait()
 	all.Go(func() {
-		for {
-			select {
-			case e, ok := <-watch.Updates():
-				if !ok {
-					lost()
-					return
-				}
-				if e != nil && e.Operation() == jetstream.KeyValuePut {
-					w.follow(ctx, e.Key())
-					wake()
-				}
-			case <-ctx.Done():
-				return
-			}
-		}
+		w.followAll(ctx, watch.Updates(), wake)
+		lost()
 	})
 	pause := time.NewTimer(0)
 	for wait := shortestPause; ; {
@@ -163,38 +150,66 @@ func unless(ctx context.Context, err error) error {
 // How long a worker waits until it looks for requests again, where it is not woken.
 const shortestPause, longestPause = 2 * time.Millisecond, 250 * time.Millisecond
 
-// follow makes a lane one that requests are taken from.
-func (w *Worker) follow(ctx context.Context, entry string) {
+// longestLanePause is how long a worker waits at most until it tries again to follow a lane.
+const longestLanePause = 10 * time.Second
+
+// followAll follows the lanes that the bucket tells of, until it tells no more, or ctx ends. One that cannot be followed
+// now is tried again later; the others do not wait for it.
+func (w *Worker) followAll(ctx context.Context, told <-chan jetstream.KeyValueEntry, wake func()) {
+	var left []string
+	retry, pause := time.NewTimer(0), shortestPause
+	defer retry.Stop()
+	for {
+		select {
+		case e, ok := <-told:
+			if !ok {
+				return
+			}
+			if e != nil && e.Operation() == jetstream.KeyValuePut && !slices.Contains(left, e.Key()) {
+				left, pause = append(left, e.Key()), shortestPause
+				retry.Reset(0)
+			}
+		case <-retry.C:
+			left = slices.DeleteFunc(left, func(entry string) bool { return w.follow(ctx, entry) })
+			if wake(); len(left) > 0 {
+				retry.Reset(pause)
+				pause = min(2*pause, longestLanePause)
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// follow makes a lane one that requests are taken from. It reports false where that has to be tried again.
+func (w *Worker) follow(ctx context.Context, entry string) bool {
 	words := strings.Split(entry, ".")
 	l := lane{w.identity, words[2], words[3]}
 	rank := slices.Index(Priorities, l.priority)
 	if rank < 0 || !word.MatchString(l.tenant) {
 		w.o.Log.Warn("a lane that is none", "entry", entry)
-		return
+		return true
 	}
 	name := strings.Join([]string{subjectWord(w.identity), l.priority, l.tenant}, "_")
-	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
-		c, err := w.q.work.CreateConsumer(ctx, jetstream.ConsumerConfig{
-			Durable: name, FilterSubject: w.q.workSubject(l, "*"), AckPolicy: jetstream.AckExplicitPolicy,
-			AckWait: w.q.o.Lease, MaxAckPending: w.q.o.InFlight, MaxDeliver: -1,
-		})
-		if errors.Is(err, jetstream.ErrConsumerExists) { // with other limits, which somebody has set
-			c, err = w.q.work.Consumer(ctx, name)
-		}
-		if err == nil {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			if !slices.ContainsFunc(w.lanes[rank], func(s *source) bool { return s.lane == l }) {
-				w.lanes[rank] = append(w.lanes[rank], &source{l, c, c.CachedInfo().Config.AckWait})
-			}
-			return
-		}
-		if ctx.Err() != nil {
-			return
-		}
-		w.o.Log.Warn("no consumer", "lane", entry, "error", err)
-		time.Sleep(pause)
+	c, err := w.q.work.CreateConsumer(ctx, jetstream.ConsumerConfig{
+		Durable: name, FilterSubject: w.q.workSubject(l, "*"), AckPolicy: jetstream.AckExplicitPolicy,
+		AckWait: w.q.o.Lease, MaxAckPending: w.q.o.InFlight, MaxDeliver: -1,
+	})
+	if errors.Is(err, jetstream.ErrConsumerExists) { // with other limits, which somebody has set
+		c, err = w.q.work.Consumer(ctx, name)
 	}
+	if err != nil {
+		if ctx.Err() == nil {
+			w.o.Log.Warn("no consumer", "lane", entry, "error", err)
+		}
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !slices.ContainsFunc(w.lanes[rank], func(s *source) bool { return s.lane == l }) {
+		w.lanes[rank] = append(w.lanes[rank], &source{l, c, c.CachedInfo().Config.AckWait})
+	}
+	return true
 }
 
 // take is the next requests, n at most: of the highest priority that has any. Its tenants take turns, and none has more
@@ -206,6 +221,9 @@ func (w *Worker) take(ctx context.Context, n int) ([]jetstream.Msg, *source) {
 		begin := w.next[rank]
 		w.mu.Unlock()
 		for i := range list {
+			if ctx.Err() != nil { // each lane is a second where the queue is away
+				return nil, nil
+			}
 			at := (begin + i) % len(list)
 			batch, err := list[at].consumer.FetchNoWait(max(1, n/len(list)))
 			var taken []jetstream.Msg

@@ -32,12 +32,12 @@ type Client struct {
 	HTTP     *http.Client                               // nil: one of http.DefaultTransport, with a timeout for headers
 	Progress func(file string, done, total int64)       // may be nil
 	Wait     func(context.Context, time.Duration) error // between attempts; nil waits
-	// without a byte, after which an attempt is given up; 0: a minute
+	// without a byte, after which an attempt, or the list of files, is given up; 0: a minute
 	Stall time.Duration
 }
 
 const (
-	attempts  = 5       // without a byte of progress, before a download fails
+	attempts  = 5       // without a byte of progress, before a download, or a request about one, fails
 	listLimit = 8 << 20 // bytes of a repository's list of files
 	largest   = 1 << 42 // bytes of a file: more is no model
 )
@@ -172,6 +172,25 @@ func (c *Client) request(ctx context.Context, method string, parts ...string) (*
 	return req, nil
 }
 
+// ask sends a request without a body, again where the server says that it cannot answer now.
+func (c *Client) ask(h *http.Client, req *http.Request) (*http.Response, error) {
+	for failed := 1; ; failed++ {
+		resp, err := h.Do(req)
+		if err != nil || !later(resp.StatusCode) || failed == attempts {
+			return resp, err
+		}
+		resp.Body.Close()
+		if err := c.wait(req.Context(), time.Second<<min(failed, 5)); err != nil {
+			return nil, fmt.Errorf("%w: %w", failure(resp), err)
+		}
+	}
+}
+
+// later reports whether a status says that the same request may be answered later.
+func later(status int) bool {
+	return status >= 500 || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout
+}
+
 // failure is the error of a status that is not what was asked for.
 func failure(resp *http.Response) error {
 	switch resp.StatusCode {
@@ -185,11 +204,13 @@ func failure(resp *http.Response) error {
 
 // list returns the newest commit of a repository and its files.
 func (c *Client) list(ctx context.Context, r Reference) (commit string, files []string, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	req, err := c.request(ctx, http.MethodGet, "api", "models", r.Owner, r.Name, "revision", "main")
 	if err != nil {
 		return "", nil, err
 	}
-	resp, err := c.client().Do(req)
+	resp, err := c.ask(c.client(), req)
 	if err != nil {
 		return "", nil, fmt.Errorf("%s: %w", r.Repo(), err)
 	}
@@ -197,7 +218,9 @@ func (c *Client) list(ctx context.Context, r Reference) (commit string, files []
 	if resp.StatusCode != http.StatusOK {
 		return "", nil, fmt.Errorf("%s: %w", r.Repo(), failure(resp))
 	}
-	text, err := io.ReadAll(io.LimitReader(resp.Body, listLimit+1))
+	body := c.watch(resp.Body, cancel)
+	defer body.timer.Stop()
+	text, err := io.ReadAll(io.LimitReader(body, listLimit+1))
 	if err != nil {
 		return "", nil, fmt.Errorf("%s: %w", r.Repo(), err)
 	}
@@ -244,7 +267,7 @@ func (c *Client) describe(ctx context.Context, r Reference, commit, file string)
 		}
 		return follow(req, via)
 	}
-	resp, err := h.Do(req)
+	resp, err := c.ask(h, req)
 	if err != nil {
 		return remote{}, err
 	}

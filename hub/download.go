@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha1" // of git's own names, no signature
 	"crypto/sha256"
@@ -11,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/specgo/spec/internal/filelock"
@@ -104,7 +106,6 @@ func (c *Client) attempt(ctx context.Context, r Reference, commit, file string, 
 	if have == what.size {
 		return have, nil
 	}
-	whole := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	req, err := c.request(ctx, http.MethodGet, r.Owner, r.Name, "resolve", commit, file)
@@ -133,8 +134,7 @@ func (c *Client) attempt(ctx context.Context, r Reference, commit, file string, 
 		}
 	case resp.StatusCode == http.StatusOK: // all of it, from the beginning
 		have = 0
-	case resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests ||
-		resp.StatusCode == http.StatusRequestTimeout:
+	case later(resp.StatusCode):
 		return have, failure(resp)
 	default:
 		return have, &finalError{failure(resp)}
@@ -145,16 +145,11 @@ func (c *Client) attempt(ctx context.Context, r Reference, commit, file string, 
 	if _, err := part.Seek(have, io.SeekStart); err != nil {
 		return have, &finalError{err}
 	}
-	stall := c.Stall
-	if stall == 0 {
-		stall = time.Minute
-	}
-	watch := time.AfterFunc(stall, cancel)
-	defer watch.Stop()
+	body := c.watch(resp.Body, cancel)
+	defer body.timer.Stop()
 	buf := make([]byte, 1<<17)
 	for {
-		n, err := resp.Body.Read(buf)
-		watch.Reset(stall)
+		n, err := body.Read(buf)
 		if have+int64(n) > what.size {
 			return have, &finalError{fmt.Errorf("%w: more than the %d bytes it said", ErrServer, what.size)}
 		}
@@ -172,12 +167,37 @@ func (c *Client) attempt(ctx context.Context, r Reference, commit, file string, 
 			return have, io.ErrUnexpectedEOF
 		case errors.Is(err, io.EOF):
 			return have, nil
-		case err != nil && ctx.Err() != nil && whole.Err() == nil: // the watch has ended it
-			return have, fmt.Errorf("no byte came for %v", stall)
 		case err != nil:
 			return have, err
 		}
 	}
+}
+
+// watched is the body of an answer that is given up when no byte of it has come for the time of Client.Stall.
+type watched struct {
+	body  io.Reader
+	stall time.Duration
+	timer *time.Timer // to be stopped
+	late  atomic.Bool
+}
+
+// watch watches a body; end ends its reading.
+func (c *Client) watch(body io.Reader, end func()) *watched {
+	w := &watched{body: body, stall: cmp.Or(c.Stall, time.Minute)}
+	w.timer = time.AfterFunc(w.stall, func() {
+		w.late.Store(true)
+		end()
+	})
+	return w
+}
+
+func (w *watched) Read(b []byte) (int, error) {
+	n, err := w.body.Read(b)
+	w.timer.Reset(w.stall)
+	if err != nil && !errors.Is(err, io.EOF) && w.late.Load() {
+		err = fmt.Errorf("no byte came for %v", w.stall)
+	}
+	return n, err
 }
 
 // verify compares the content with its tag, by whose length its kind is known (tagName).

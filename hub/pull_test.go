@@ -933,3 +933,49 @@ func TestDefaultTransportOfAnotherKind(t *testing.T) {
 		t.Errorf("%d requests, %v", asked, err)
 	}
 }
+
+// A Hub that cannot say now which files there are, or what they are, is asked again, as it is for the files.
+func TestAnswersThatComeLater(t *testing.T) {
+	const list, file = "/api/models/owner/name/revision/main", "/owner/name/resolve/" + commitA + "/m-Q4_K_M.gguf"
+	for status, want := range map[int]struct {
+		calls int
+		says  string
+	}{503: {attempts, "503"}, 429: {attempts, "429"}, 404: {1, "not found"}} {
+		for _, path := range []string{list, file} {
+			for _, fails := range []int{attempts, attempts - 1} {
+				h, c := newHub(t)
+				calls := 0
+				c.HTTP = &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+					if r.URL.Path == path && (path == list || r.Method == http.MethodHead) {
+						if calls++; calls <= fails {
+							return &http.Response{StatusCode: status, Status: strconv.Itoa(status), Header: http.Header{},
+								Body: http.NoBody, Request: r}, nil
+						}
+					}
+					return http.DefaultTransport.RoundTrip(r)
+				})}
+				paths, err := c.Pull(t.Context(), reference)
+				if fails < want.calls {
+					check(t, c, paths, h.files["m-Q4_K_M.gguf"])
+				} else if err == nil || calls != want.calls || !strings.Contains(err.Error(), want.says) {
+					t.Errorf("%s, %d: %d calls, %v", path, status, calls, err)
+				}
+			}
+		}
+	}
+}
+
+// A list of files of which no more comes is given up, and is an error that says so.
+func TestStalledListIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &Client{Cache: Cache{t.TempDir()}, Endpoint: "http://hub.test"}
+		c.HTTP = &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			body := &steady{ctx: r.Context(), from: io.NopCloser(strings.NewReader(`{"sha":"`)), gap: time.Hour}
+			return &http.Response{StatusCode: 200, Header: http.Header{}, Body: body, Request: r}, nil
+		})}
+		if _, err := c.Pull(t.Context(), reference); err == nil ||
+			!strings.Contains(err.Error(), "owner/name: no byte came for 1m0s") {
+			t.Error(err)
+		}
+	})
+}

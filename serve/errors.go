@@ -28,6 +28,11 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Message }
 
+// internal reports whether the error is the server's own, whose text is for its log alone.
+func (e *Error) internal() bool {
+	return e.Status >= http.StatusInternalServerError && e.Status != http.StatusServiceUnavailable
+}
+
 // Unwrap returns Cause.
 func (e *Error) Unwrap() error { return e.Cause }
 

@@ -52,8 +52,9 @@ func braces(labels []string) string {
 	return "{" + strings.Join(list, ",") + "}"
 }
 
-// label quotes a label's value.
+// label quotes a label's value. Prometheus takes nothing of a text that is not UTF-8, which a file's name may be.
 func label(v string) string {
+	v = strings.ToValidUTF8(v, "\uFFFD")
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(v) + `"`
 }
 

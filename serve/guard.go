@@ -425,8 +425,7 @@ func (s *Server) logged(r *http.Request, log *record, begun time.Time) {
 	attrs = append(attrs, log.stats...)
 	if log.err != nil {
 		// An error of the request may quote it: of those only the field is logged.
-		if e := asError(log.err); e.Status >= http.StatusInternalServerError &&
-			e.Status != http.StatusServiceUnavailable {
+		if e := asError(log.err); e.internal() {
 			attrs = append(attrs, slog.String("error", log.err.Error()))
 		} else {
 			attrs = append(

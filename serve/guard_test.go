@@ -411,6 +411,23 @@ func TestPanic(t *testing.T) {
 	}
 }
 
+// What an answer of Do is not told of an error of the server's own the log has.
+func TestErrorsOfDoAreLogged(t *testing.T) {
+	var mu sync.Mutex
+	var b bytes.Buffer
+	s := newTester(t, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&locked{&mu, &b}, nil)) })
+	s.post("/v1/completions", small, 200)
+	hookOf(s.models.resident()[0]).set(func() { panic("zanzibar") })
+	status, answer := s.Do(t.Context(), "/v1/completions", []byte(small))
+	mu.Lock()
+	defer mu.Unlock()
+	_, line, _ := strings.Cut(b.String(), "msg=request path=/v1/completions status=500 error=")
+	line, _, _ = strings.Cut(line, "\n")
+	if status != 500 || bytes.Contains(answer, []byte("zanzibar")) || !strings.Contains(line, "zanzibar") {
+		t.Errorf("%d %s\n%s", status, answer, b.String())
+	}
+}
+
 // Drain tells balancers; Close ends what is under way; nothing is left running.
 func TestLife(t *testing.T) {
 	before := runtime.NumGoroutine()

@@ -57,6 +57,9 @@ func TestHistogramsAddUpAndLabelsAreQuoted(t *testing.T) {
 	if got := label("a\\b\"c\nd\\\\"); got != `"a\\b\"c\nd\\\\"` {
 		t.Error(got)
 	}
+	if got := label("caf\xe9"); got != "\"caf\uFFFD\"" { // else Prometheus takes none of the metrics
+		t.Errorf("%q", got)
+	}
 }
 
 // Metrics are read while requests change them.

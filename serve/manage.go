@@ -47,7 +47,11 @@ func (s *Server) mayManage(who *client) *Error {
 // manageRoutes are the endpoints that change which models there are.
 func (s *Server) manageRoutes(mux *http.ServeMux) {
 	handle := func(method, path string, form forms, f func(context.Context, *request, *statusLines) error) {
-		mux.HandleFunc(method+" "+path, s.withBody(ollamaError, func(
+		most := s.o.RequestTime
+		if form == formOllamaPull {
+			most = 0 // a download ends by itself where no more comes
+		}
+		mux.HandleFunc(method+" "+path, s.withBodyFor(most, ollamaError, func(
 			w http.ResponseWriter, r *http.Request, body []byte, log *record,
 		) error {
 			if e := s.mayManage(log.client); e != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // fakeStore is a store whose models are the embedded pair, of names that it is asked for.
@@ -15,6 +16,7 @@ type fakeStore struct {
 	has   []Entry
 	err   error // of everything
 	late  error // of a download, behind its progress
+	bound bool  // a download had a time by which it would have ended
 }
 
 func (f *fakeStore) did(what ...string) error {
@@ -24,7 +26,9 @@ func (f *fakeStore) did(what ...string) error {
 
 func (f *fakeStore) List() ([]Entry, error) { return f.has, f.err }
 
-func (f *fakeStore) Pull(_ context.Context, name string, progress func(file string, done, total int64)) (Entry, error) {
+func (f *fakeStore) Pull(ctx context.Context, name string, progress func(file string, done, total int64)) (
+	Entry, error) {
+	_, f.bound = ctx.Deadline()
 	err := f.did("pull", name)
 	if err == nil {
 		for _, done := range []int64{1, 2, 3, 10} {
@@ -260,5 +264,14 @@ func TestParametersOfAModel(t *testing.T) {
 		if text := s.post("/apply-template", body, 200); strings.Contains(text, "Be brief.") != want {
 			t.Errorf("%s: %s", body, text)
 		}
+	}
+}
+
+// A download may take longer than requests: it ends by itself where no more of it comes.
+func TestDownloadsHaveNoRequestTime(t *testing.T) {
+	s, f := managed(t, func(o *Options) { o.AllowManage, o.RequestTime = true, time.Hour })
+	s.post("/api/pull", `{"model":"new"}`, 200)
+	if f.bound || len(f.asked) != 1 {
+		t.Errorf("%q, with a time: %v", f.asked, f.bound)
 	}
 }

@@ -37,7 +37,7 @@ type Options struct {
 	MaxTokens int // most tokens of an answer; 0 is no bound but the context
 
 	Limits      Limits        // of connections, bodies and what clients take
-	RequestTime time.Duration // for a request in all; 0 is no bound
+	RequestTime time.Duration // for a request in all, but one for a download of a model; 0 is no bound
 	// tokens that wait for a slow client before its request is cancelled; 0 is DefaultStreamBuffer
 	StreamBuffer int
 

@@ -109,7 +109,7 @@ func TestContextsOfRequestsEnd(t *testing.T) {
 	} {
 		s := newTester(t, x.change)
 		client, cancel := context.WithCancel(t.Context())
-		ctx, done := s.joined(client)
+		ctx, done := s.joined(client, s.o.RequestTime)
 		if ctx.Err() != nil && x.want == context.Canceled {
 			t.Errorf("%s: %v at the beginning", name, ctx.Err())
 		}

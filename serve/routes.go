@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"net/http"
+	"time"
 )
 
 // routes are the endpoints. A request that has come this far is allowed to.
@@ -102,6 +103,13 @@ func (s *Server) routes() *http.ServeMux {
 func (s *Server) withBody(
 	shape func(*Error) any, f func(http.ResponseWriter, *http.Request, []byte, *record) error,
 ) http.HandlerFunc {
+	return s.withBodyFor(s.o.RequestTime, shape, f)
+}
+
+// withBodyFor is withBody of a request that may take so long; 0: there is no bound.
+func (s *Server) withBodyFor(
+	most time.Duration, shape func(*Error) any, f func(http.ResponseWriter, *http.Request, []byte, *record) error,
+) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		log := recordOf(r.Context())
 		visit, full := s.inside.enter(log.client, true)
@@ -110,7 +118,7 @@ func (s *Server) withBody(
 			return
 		}
 		defer visit.end()
-		ctx, cancel := s.joined(r.Context())
+		ctx, cancel := s.joined(r.Context(), most)
 		defer cancel()
 		r = r.WithContext(ctx)
 		var err error

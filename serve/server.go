@@ -274,7 +274,8 @@ const (
 // where no answer is computed or was lately.
 func (s *Server) rest(worked time.Duration) time.Duration {
 	busy, waiting := s.queue.load()
-	lately := time.Since(time.Unix(0, s.answered.Load())) < restWindow
+	since := time.Since(time.Unix(0, s.answered.Load())) // below 0 where the clock was set back meanwhile
+	lately := since >= 0 && since < restWindow
 	if worked < leastWork || busy+waiting == 0 && !lately {
 		return 0
 	}
@@ -426,11 +427,12 @@ func (s *Server) deltas(ctx context.Context, f form, j *job, to sink, begun *boo
 }
 
 // Do answers one request body without HTTP, as a line of a batch: path is that of an endpoint of OpenAI's API, the
-// answer is what it would send. It waits for its turn however long the queue is. A cancelled ctx gives status 499.
+// answer is what it would send. It waits for its turn however long the queue is. A cancelled ctx gives status 499. Of an
+// error of the server's own the log has the details.
 func (s *Server) Do(ctx context.Context, path string, body []byte) (status int, answer []byte) {
 	visit, _ := s.inside.enter(s.anyone, false) // which is never refused
 	defer visit.end()
-	ctx, cancel := s.joined(ctx)
+	ctx, cancel := s.joined(ctx, s.o.RequestTime)
 	defer cancel()
 	log := &record{asked: s.now(), client: s.anyone}
 	v, err := s.do(ctx, path, body, log)
@@ -440,6 +442,9 @@ func (s *Server) Do(ctx context.Context, path string, body []byte) (status int, 
 	if err != nil {
 		e := asError(err)
 		s.metrics.request(path, e.Status)
+		if e.internal() {
+			s.o.Log.Error("request", "path", clip(path), "status", e.Status, "error", err.Error())
+		}
 		return e.Status, encode(e.wire())
 	}
 	s.metrics.request(path, http.StatusOK)
@@ -475,13 +480,13 @@ func (s *Server) do(ctx context.Context, path string, body []byte, log *record) 
 	}
 }
 
-// joined is a context that also ends with the server, and by the time that a request may take.
-func (s *Server) joined(ctx context.Context) (context.Context, context.CancelFunc) {
+// joined is a context that also ends with the server, and by the time that a request may take, where that is not 0.
+func (s *Server) joined(ctx context.Context, most time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(s.base, cancel)
 	timeout := func() {}
-	if s.o.RequestTime > 0 {
-		ctx, timeout = context.WithTimeout(ctx, s.o.RequestTime)
+	if most > 0 {
+		ctx, timeout = context.WithTimeout(ctx, most)
 	}
 	return ctx, func() { stop(); timeout(); cancel() }
 }

@@ -23,6 +23,7 @@ func TestTurnsRestWhileAnswersAreComputed(t *testing.T) {
 		{"an answer is computed", long, 0, long + rest, false},
 		{"an answer ended just now", long, restWindow / 2, long + rest, false},
 		{"no answer for long", long, 2 * restWindow, long, false},
+		{"the clock was set back", long, -time.Hour, long, false},
 		{"short work", leastWork - 1, 0, leastWork - 1, false},
 		{"endless work", endless, 0, endless + min(endless*restFactor/time.Duration(runtime.GOMAXPROCS(0)), mostRest), false},
 		{"lines of a batch", long, 0, long, true},

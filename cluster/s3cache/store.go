@@ -21,6 +21,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -126,10 +127,7 @@ func (s *Store) do(ctx context.Context, method string, key promptcache.Key, body
 	s.o.Credentials.sign(r, s.o.Region, hex.EncodeToString(sum[:]), s.now())
 	a, err := s.client.Do(r)
 	if err != nil {
-		if e := (*url.Error)(nil); errors.As(err, &e) && e.Timeout() && whole.Err() == nil {
-			s.silent.Store(s.now().Add(s.o.Timeout).UnixNano())
-		}
-		return fmt.Errorf("bucket %s: %w", s.o.Bucket, err)
+		return s.failed(whole, err)
 	}
 	defer a.Body.Close()
 	switch a.StatusCode {
@@ -137,13 +135,25 @@ func (s *Store) do(ctx context.Context, method string, key promptcache.Key, body
 		if read == nil {
 			return nil
 		}
-		return read(a)
+		if err := read(a); err != nil {
+			return s.failed(whole, err)
+		}
+		return nil
 	case http.StatusNotFound:
 		return fmt.Errorf("bucket %s: %s: %w", s.o.Bucket, key, promptcache.ErrMissing)
 	}
 	reason, _ := io.ReadAll(io.LimitReader(a.Body, mostReason)) // the status is reason enough
 	return fmt.Errorf("bucket %s: %s %s: %s: %s", s.o.Bucket, method, key, a.Status,
 		strings.Join(strings.Fields(strings.ToValidUTF8(string(reason), "?")), " "))
+}
+
+// failed is the error of a request. A server that was too late, where ctx has not ended by itself, is not asked for a
+// while.
+func (s *Store) failed(ctx context.Context, err error) error {
+	if e := (net.Error)(nil); errors.As(err, &e) && e.Timeout() && ctx.Err() == nil {
+		s.silent.Store(s.now().Add(s.o.Timeout).UnixNano())
+	}
+	return fmt.Errorf("bucket %s: %w", s.o.Bucket, err)
 }
 
 // Has is that of [promptcache.Store].

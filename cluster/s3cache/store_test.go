@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/specgo/spec/engine"
@@ -273,6 +274,28 @@ func TestSilentServersAreNotAsked(t *testing.T) {
 	at, fails = at.Add(DefaultTimeout), nil
 	if !store.Has(t.Context(), key) || asked != 2 {
 		t.Errorf("asked %d times after the time of a request", asked)
+	}
+}
+
+// A server that stops in the middle of an entry is one that does not answer.
+func TestServersThatStopAreNotAsked(t *testing.T) {
+	asked := 0
+	store, _ := open(t, func(o *Options) {
+		o.Transport = transport(func(r *http.Request) (*http.Response, error) {
+			asked++
+			body := io.NopCloser(iotest.ErrReader(context.DeadlineExceeded))
+			return &http.Response{StatusCode: http.StatusOK, Body: body}, nil
+		})
+	})
+	at := time.Now()
+	store.now = func() time.Time { return at }
+	for range 3 {
+		if _, err := store.Get(t.Context(), promptcache.Key{7}); err == nil {
+			t.Error("an entry that has not come")
+		}
+	}
+	if asked != 1 {
+		t.Errorf("it is asked %d times", asked)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/internal/batch"
@@ -90,6 +91,10 @@ func (b *batching) load(ctx context.Context, p *program, rt *engine.Runtime) (*s
 	if err != nil {
 		return nil, err
 	}
+	// Answers say of the server's own errors that its log has the details.
+	level := new(slog.LevelVar)
+	level.Set(slog.LevelError + 1) // what is wrong with this model is the command's own error
+	o.Log = slog.New(slog.NewTextHandler(p.stderr, &slog.HandlerOptions{Level: level}))
 	server, err := serve.New(o)
 	if err != nil {
 		return nil, err
@@ -98,6 +103,7 @@ func (b *batching) load(ctx context.Context, p *program, rt *engine.Runtime) (*s
 		server.Close()
 		return nil, b.loadError(err)
 	}
+	level.Set(slog.LevelError)
 	return server, nil
 }
 

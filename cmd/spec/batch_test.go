@@ -135,3 +135,16 @@ func TestBatchOfModelsOfAFolder(t *testing.T) {
 		t.Errorf("%s, %v", text, err)
 	}
 }
+
+// Where an answer says that the server's log has the details, they are on standard error.
+func TestBatchTellsWhatTheServersLogHas(t *testing.T) {
+	dir, _ := modelFolder(t)
+	write(t, filepath.Join(dir, "z.gguf"), "not a model")
+	in, out := filepath.Join(t.TempDir(), "in.jsonl"), filepath.Join(t.TempDir(), "out.jsonl")
+	write(t, in, `{"custom_id":"a","url":"/v1/completions","body":{"model":"z","prompt":"func","max_tokens":2}}`)
+	_, errs, code := spec(t, "", "batch", "--models-dir", dir, "-i", in, "-o", out, "-t", "1")
+	if code != exitFailed || !strings.Contains(errs, "z could not be loaded") ||
+		!strings.Contains(errs, `msg="model not loaded" model=z error=`) {
+		t.Errorf("exit %d, %s", code, errs)
+	}
+}

@@ -80,7 +80,7 @@ func download(ctx context.Context, p *program, name string) ([]string, error) {
 		return nil, err
 	}
 	if offline(p) {
-		return nil, fmt.Errorf("HF_HUB_OFFLINE is set: %s is not downloaded", shown(name))
+		return nil, noDownload(name)
 	}
 	c, done, err := hubClient(p, r)
 	if err != nil {
@@ -94,6 +94,11 @@ func download(ctx context.Context, p *program, name string) ([]string, error) {
 // offline reports whether Hugging Face's variable forbids connections.
 func offline(p *program) bool {
 	return slices.Contains([]string{"1", "ON", "YES", "TRUE"}, strings.ToUpper(p.env("HF_HUB_OFFLINE")))
+}
+
+// noDownload is the error of a download that the variable forbids.
+func noDownload(name string) error {
+	return fmt.Errorf("HF_HUB_OFFLINE is set: %s is not downloaded", shown(name))
 }
 
 // unreached adds to the error of a Hub to which there is no connection what to do instead.

@@ -95,6 +95,9 @@ func (c *converse) pick(ctx context.Context, p *program) error {
 		none = fmt.Sprintf("none of the %d models here fits into %s of memory (spec run NAME reads one from disk in every "+
 			"pass)", len(all), size(c.room()))
 	}
+	if offline(p) {
+		return fmt.Errorf("%s, and HF_HUB_OFFLINE is set; spec run FILE runs a GGUF file", none)
+	}
 	if !terminal.Is(p.stdin) {
 		return fmt.Errorf("%s; spec run FILE runs a GGUF file, spec run %s downloads a small model and runs it", none,
 			smallModels[0])

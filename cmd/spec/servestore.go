@@ -52,6 +52,10 @@ func (x *store) answer(m modeldir.Model, err error) (serve.Entry, error) {
 // Pull downloads a model of the Hugging Face Hub into the folder.
 func (x *store) Pull(ctx context.Context, name string, progress func(file string, done, total int64)) (
 	serve.Entry, error) {
+	if offline(x.p) {
+		return serve.Entry{}, &serve.Error{Status: http.StatusForbidden, Type: "permission_error", Code: "offline",
+			Message: noDownload(name).Error()}
+	}
 	return x.answer(x.s.folder.Pull(ctx, hub.Client{
 		Endpoint: x.p.env("HF_ENDPOINT"), Token: x.p.env("HF_TOKEN"), Progress: progress,
 	}, name))

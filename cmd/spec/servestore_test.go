@@ -1,11 +1,16 @@
 package main
 
 import (
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/specgo/spec/internal/modeldir"
+	"github.com/specgo/spec/serve"
 )
 
 // A server whose folder of models is empty gets one by /api/pull, makes others of it, answers by them as they were
@@ -98,5 +103,20 @@ func TestServeManagesModels(t *testing.T) {
 		return list
 	}(); err != nil || !slices.Equal(names, []string{".hub"}) {
 		t.Errorf("left behind: %q, %v", names, err)
+	}
+}
+
+// Where HF_HUB_OFFLINE forbids downloads, no client of a server has one made, and none is offered.
+func TestNothingIsDownloadedOffline(t *testing.T) {
+	p := &program{stdin: strings.NewReader(""), stderr: io.Discard,
+		env: environment("HF_HUB_OFFLINE=1 HF_ENDPOINT=http://127.0.0.1:1 HF_HUB_CACHE=" + t.TempDir())}
+	x := &store{s: &serving{servedModels: servedModels{folder: modeldir.New(t.TempDir())}}, p: p}
+	var e *serve.Error
+	if _, err := x.Pull(t.Context(), "hf.co/go/pair-GGUF", nil); !errors.As(err, &e) || e.Status != 403 ||
+		!strings.Contains(e.Message, "HF_HUB_OFFLINE") {
+		t.Errorf("%v", err)
+	}
+	if err := newConverse().pick(t.Context(), p); err == nil || !strings.Contains(err.Error(), "HF_HUB_OFFLINE") {
+		t.Errorf("%v", err)
 	}
 }

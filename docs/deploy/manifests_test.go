@@ -99,6 +99,9 @@ func TestManifests(t *testing.T) {
 					*o.Spec.Completions != 4 {
 					t.Error("the job's completions are not its shards")
 				}
+				if o.Spec.BackoffLimitPerIndex != nil && o.Spec.Template.Spec.RestartPolicy != corev1.RestartPolicyNever {
+					t.Error("Kubernetes refuses backoffLimitPerIndex with a restartPolicy other than Never")
+				}
 			case *autoscalingv2.HorizontalPodAutoscaler:
 				if len(o.Spec.Metrics) != 1 || o.Spec.Metrics[0].Pods == nil {
 					t.Error("the autoscaler has no metric of pods")

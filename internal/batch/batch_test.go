@@ -511,3 +511,26 @@ func TestParallel(t *testing.T) {
 		t.Errorf("%d answers", n)
 	}
 }
+
+// An answer may be as long as those of the largest requests are, longer than any request: what is written is read
+// again, and what would not be is not written.
+func TestLongAnswers(t *testing.T) {
+	if vectors := 2048 * 4096 * len("-0.012345679,"); vectors > longestAnswer {
+		t.Errorf("%d vectors of %d numbers are not read again", 2048, 4096)
+	}
+	dir := t.TempDir()
+	name := filepath.Join(dir, "out.jsonl")
+	out, err := openOutput(name, filepath.Join(dir, "in.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.most = 300
+	err = out.write("a", 200, []byte(`{"n": 1}`))
+	long := out.write("b", 200, fmt.Appendf(nil, "%q", strings.Repeat("x", 300)))
+	if err = errors.Join(err, out.close()); err != nil || long == nil || !strings.Contains(long.Error(), "at most 300") {
+		t.Errorf("%v, %v", err, long)
+	}
+	if text := read(t, name); strings.Count(text, "\n") != 1 || strings.Contains(text, "xxx") {
+		t.Errorf("%q", text)
+	}
+}

@@ -18,8 +18,9 @@ import (
 var Paths = []string{"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings"}
 
 const (
-	longestLine = 64 << 20 // bytes of a request
-	longestID   = 512      // bytes of a custom_id, which are kept in memory
+	longestLine   = 64 << 20 // bytes of a request
+	longestAnswer = 1 << 30  // bytes of an answer: 2,048 vectors of 4,096 numbers are a tenth of that
+	longestID     = 512      // bytes of a custom_id, which are kept in memory
 )
 
 // input is a file of requests. Only where they are is kept in memory.
@@ -64,7 +65,7 @@ func (in *input) scan() error {
 	seen := map[string]int{}
 	r := bufio.NewReaderSize(in.file, 1<<20)
 	for offset, number := int64(0), 1; ; number++ {
-		text, err := readLine(r)
+		text, err := readLine(r, longestLine)
 		if err != nil && err != io.EOF {
 			return fmt.Errorf("%s: line %d: %w", in.name, number, err)
 		}
@@ -88,11 +89,11 @@ func (in *input) scan() error {
 }
 
 // readLine reads a line with its end, of bounded length. The last one may lack its end; then err is io.EOF.
-func readLine(r *bufio.Reader) (text []byte, err error) {
+func readLine(r *bufio.Reader, most int) (text []byte, err error) {
 	for {
 		part, err := r.ReadSlice('\n')
-		if len(text)+len(part) > longestLine {
-			return nil, fmt.Errorf("longer than %d bytes", longestLine)
+		if len(text)+len(part) > most {
+			return nil, fmt.Errorf("longer than %d bytes", most)
 		}
 		text = append(text, part...)
 		if err != bufio.ErrBufferFull {

@@ -24,6 +24,7 @@ type output struct {
 	line   bytes.Buffer
 	broken bool // a line may be there in part
 	end    int64
+	most   int // bytes of a line, as it is read again
 }
 
 // openOutput opens or makes a file of answers, and cuts a last line that was not written to its end.
@@ -32,7 +33,7 @@ func openOutput(name, input string) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &output{file: f, to: f, name: name, done: map[string]bool{}}
+	out := &output{file: f, to: f, name: name, done: map[string]bool{}, most: longestAnswer}
 	if err := out.open(input); err != nil {
 		f.Close()
 		return nil, err
@@ -56,7 +57,7 @@ func (out *output) open(input string) (err error) {
 	}
 	r := bufio.NewReaderSize(out.file, 1<<20)
 	for number := 1; ; number++ {
-		text, err := readLine(r)
+		text, err := readLine(r, out.most)
 		if err == io.EOF {
 			if !torn(text) {
 				return fmt.Errorf("%s: line %d: %w: no answer, and no beginning of one", out.name, number, ErrOutput)
@@ -113,6 +114,9 @@ func (out *output) write(id string, status int, answer []byte) error {
 	if err := e.Encode(answered{ID: "batch_req_" + name, CustomID: id,
 		Response: &response{status, "req_" + name, answer}}); err != nil {
 		return fmt.Errorf("answer to %q: %w", id, err)
+	}
+	if n := out.line.Len(); n > out.most {
+		return fmt.Errorf("answer to %q: %d bytes, at most %d", id, n, out.most)
 	}
 	if _, err := out.to.Write(out.line.Bytes()); err != nil {
 		out.broken = true

@@ -89,6 +89,8 @@ func TestFileIsSubmitted(t *testing.T) {
 	refused("priority", "-priority", "first", "-identity", sum(t, q, "two"))
 	refused("-window", "-window", "0")
 	refused("is not a flag", "more")
+	refused("-lease", "-lease", "1m") // which are of workers: they make the lanes
+	refused("-in-flight", "-in-flight", "5")
 	output = filepath.Join(dir, "two.jsonl")
 	if r, err := submit(clock, "-identity", sum(t, q, "two")[:8]); err != nil || r.Done != 20 || r.Failed != 0 {
 		t.Errorf("%+v, %v", r, err)

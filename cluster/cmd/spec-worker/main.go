@@ -62,6 +62,7 @@ func (c *command) parse(args []string, env func(string) string, stderr io.Writer
 	f := flag.NewFlagSet("spec-worker", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	c.queue.Define(f, env)
+	c.queue.DefineLanes(f)
 	f.StringVar(&c.model, "m", "", "`FILE` of the model, GGUF")
 	f.StringVar(&c.draft, "md", "", "`FILE` of a draft model or draft head")
 	f.StringVar(&c.weights, "weights", "", "convert the matrices to this `TYPE`; part of the identity")
@@ -176,7 +177,7 @@ func (c *command) open(ctx context.Context, env func(string) string, log *slog.L
 	server, err := serve.New(serve.Options{
 		Models: []serve.Entry{{Name: m.Name(), Path: c.model, Bytes: m.Bytes(),
 			Load: func(context.Context) (*spec.Model, error) { return m, nil }}},
-		Sampling: spec.UsualSampling(), Parallel: c.parallel, Build: []string{"kernels", rt.SIMD()},
+		Sampling: spec.UsualSampling(), Parallel: c.parallel, Log: log, Build: []string{"kernels", rt.SIMD()},
 		Proc:  proc(),
 		Hosts: []string{"*"}, // of -metrics-listen, where nothing but metrics is: Prometheus may name it as it likes
 	})

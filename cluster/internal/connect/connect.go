@@ -24,7 +24,7 @@ type Flags struct {
 	queue      cluster.QueueOptions
 }
 
-// Define defines the flags.
+// Define defines the flags of all commands.
 func (c *Flags) Define(f *flag.FlagSet, env func(string) string) {
 	c.standard = cmp.Or(env("NATS_URL"), nats.DefaultURL)
 	f.StringVar(&c.url, "nats", "", "`URL` of NATS servers, separated by commas; else NATS_URL, or "+nats.DefaultURL)
@@ -32,6 +32,10 @@ func (c *Flags) Define(f *flag.FlagSet, env func(string) string) {
 	f.StringVar(&c.queue.Name, "queue", "spec", "`NAME` of the queue")
 	f.IntVar(&c.queue.Replicas, "replicas", 1, "servers that hold each stream, where this makes the queue")
 	f.DurationVar(&c.queue.Keep, "keep", 7*24*time.Hour, "how long answers are kept, likewise")
+}
+
+// DefineLanes defines the flags by which a worker makes a lane that it is the first to see.
+func (c *Flags) DefineLanes(f *flag.FlagSet) {
 	f.DurationVar(&c.queue.Lease, "lease", 30*time.Second,
 		"how long a worker that is not heard of keeps a request, where this makes a lane")
 	f.IntVar(&c.queue.InFlight, "in-flight", 1000,
