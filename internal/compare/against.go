@@ -269,7 +269,7 @@ var againstColumns = []terminal.Column{
 func (r *Against) parts() (list []part) {
 	for i := range r.Rows {
 		row := &r.Rows[i]
-		if row.Who == "plain" {
+		if row.Who == r.Rows[0].Who { // plain decoding, with its kernels where they were chosen
 			list = append(list, part{fmt.Sprintf("%s: %d prompts, at most %d tokens each, in turn", terminal.Line(row.Prompts,
 				40), row.NPrompts, r.Tokens), terminal.Table{Columns: againstColumns}})
 		}

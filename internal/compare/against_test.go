@@ -93,3 +93,23 @@ func TestStreamedComputesThePromptAnew(t *testing.T) {
 		t.Errorf("%q", texts)
 	}
 }
+
+// Where a kernel set was chosen, the rows of plain decoding name it: each begins a table all the same.
+func TestAgainstOnAKernelSet(t *testing.T) {
+	plain := Setting{Drafter: Plain, Kernels: "avx2"}.String()
+	r := &Against{Tokens: 8}
+	for _, set := range []string{"first", "second"} {
+		for _, who := range []string{plain, "http://x"} {
+			r.Rows = append(r.Rows, AgainstRow{Prompts: set, Who: who, NPrompts: 7})
+		}
+	}
+	var b strings.Builder
+	if err := r.Table(&b, 200); err != nil {
+		t.Fatal(err)
+	}
+	for text, n := range map[string]int{"first: 7 prompts": 1, "second: 7 prompts": 1, "plain on avx2": 2, "http://x": 2} {
+		if strings.Count(b.String(), text) != n {
+			t.Errorf("%q is not %d times in\n%s", text, n, &b)
+		}
+	}
+}
