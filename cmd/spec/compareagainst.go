@@ -119,6 +119,8 @@ func (c *comparison) check() error {
 		return usagef("--against: one kernel set at a time")
 	case c.preset != "":
 		return usagef("--preset and --against exclude each other")
+	case c.seeds > 1:
+		return usagef("--seeds: with --against each prompt is continued with one seed (-s)")
 	}
 	return nil
 }

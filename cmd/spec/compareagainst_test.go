@@ -84,6 +84,7 @@ func TestCompareAgainstServers(t *testing.T) {
 		"--schedule oracle":   {"--against", same, "--schedule", "oracle"},
 		"exclude":             {"--against", same, "--preset", "stairs"},
 		"one temperature":     {"--against", same, "--temp", "0,1"},
+		"--seeds":             {"--against", same, "--temp", "1", "--seeds", "2"},
 	} {
 		if _, errs, code := spec(t, "", append([]string{"compare"}, bad...)...); code != exitUsage ||
 			!strings.Contains(errs, says) {
