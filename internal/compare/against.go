@@ -101,8 +101,9 @@ func RunAgainst(ctx context.Context, lab Lab, plan Plan, peers []*endpoint.Endpo
 	for _, p := range peers {
 		all = append(all, &writer{name: p.URL(), peer: p, runs: map[[2]int][]written{},
 			write: func(ctx context.Context, prompt Prompt) (endpoint.Answer, []int32, error) {
+				o := plan.Sampling
 				a, err := p.Complete(ctx, endpoint.Request{Prompt: prompt.Text, Tokens: plan.Tokens,
-					Temperature: base.Temperature, Seed: plan.Sampling.Seed})
+					Temperature: base.Temperature, Seed: o.Seed, TopK: o.TopK, TopP: o.TopP, MinP: o.MinP})
 				return a, nil, err
 			}})
 	}
