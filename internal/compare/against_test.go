@@ -168,3 +168,28 @@ func TestServersAreAskedForFilters(t *testing.T) {
 		t.Errorf("what is not set is sent: %v", asked)
 	}
 }
+
+// The first run is told of prompts that no warm-up had: a server may keep that one's. A text of no token has no first
+// one.
+func TestFirstTokenOfTheFirstRun(t *testing.T) {
+	for warmup, want := range []int{1, 0} {
+		r, _ := againstOne(t, Plan{Tokens: 2, Repeats: 2, Warmup: warmup})
+		for _, row := range r.Rows {
+			if row.FirstCold.N != want || row.First.N != 1 || row.First.Value <= 0 {
+				t.Errorf("%d warm-ups: %+v", warmup, row)
+			}
+		}
+	}
+	set := Set{Name: "s", Prompts: []Prompt{{ID: "a", Text: "a"}, {ID: "b", Text: "b"}}}
+	w := &writer{name: "plain", runs: map[[2]int][]written{
+		{0, 0}: {{endpoint.Answer{First: 3, Tokens: 1, Text: "x"}, 0}}, {0, 1}: {{endpoint.Answer{}, 0}}}}
+	row, ok := w.row(0, set, w, nil, nil)
+	if !ok || row.First != (Estimate{3, 3, 3, 1}) || row.FirstCold != row.First || row.NPrompts != 2 || row.Rate.N != 0 {
+		t.Errorf("%+v", row)
+	}
+	var b strings.Builder
+	if err := (&Against{Rows: []AgainstRow{row}}).Table(&b, 200); err != nil ||
+		!strings.Contains(strings.Join(strings.Fields(b.String()), " "), "plain - - - - 3000.0 3000.0 1") {
+		t.Errorf("%v\n%s", err, &b)
+	}
+}
