@@ -511,18 +511,3 @@ func TestParallel(t *testing.T) {
 		t.Errorf("%d answers", n)
 	}
 }
-
-// The tokens that were not computed are counted at every endpoint: each form of an answer has its own names.
-func TestCount(t *testing.T) {
-	var r Report
-	for _, answer := range []string{
-		`{"usage":{"prompt_tokens":10,"completion_tokens":5,"prompt_tokens_details":{"cached_tokens":4}}}`,
-		`{"usage":{"input_tokens":20,"output_tokens":7,"input_tokens_details":{"cached_tokens":8}}}`,
-		`{"usage":{"prompt_tokens":3,"total_tokens":3}}`,
-	} {
-		r.count(200, []byte(answer))
-	}
-	if want := (Report{Done: 3, PromptTokens: 33, CachedTokens: 12, CompletionTokens: 12}); r != want {
-		t.Errorf("%+v, want %+v", r, want)
-	}
-}
