@@ -221,7 +221,9 @@ func (x *subject) start(text []int32) error {
 	if err != nil {
 		return err
 	}
-	o.DraftMax = max(DraftLongest, x.setting.DraftMax)
+	if o.DraftMax == 0 {
+		o.DraftMax = DraftLongest
+	}
 	if x.setting.Schedule == oracle {
 		o.DraftMax = max(o.DraftMax, x.plan.Tokens)
 	}

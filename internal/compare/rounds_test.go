@@ -154,3 +154,31 @@ func TestFixedTextBoundsDrafts(t *testing.T) {
 		t.Errorf("%d tokens drafted, %v", drafted, err)
 	}
 }
+
+// A length that was chosen bounds the drafts of every schedule that has one, also of those that grow.
+func TestDraftMaxBoundsDrafts(t *testing.T) {
+	const most = 2
+	var settings []Setting
+	for _, s := range settingsOn("") {
+		s.DraftMax = most
+		settings = append(settings, s)
+	}
+	pair := testPair(t, "")
+	b, err := NewBench(pair, settings, Plan{Tokens: 64, Mode: FixedText})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const prompt = "a b c d a b c d"
+	ids, err := pair.continuation(t.Context(), Prompt{Text: prompt, Then: strings.Repeat(" a b c d", 4)}, b.base, Plan{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = rounds(t.Context(), []*Bench{b}, round{prompt: prompt, then: ids, record: func(s Setting, r *Timed) {
+		if s.Drafter != Plain && slices.Max(r.Lengths) != most {
+			t.Errorf("%s drafted %v tokens", s, r.Lengths)
+		}
+	}})
+	if err != nil {
+		t.Error(err)
+	}
+}
