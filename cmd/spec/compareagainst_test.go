@@ -91,6 +91,12 @@ func TestCompareAgainstServers(t *testing.T) {
 			t.Errorf("%q: exit %d, %s", bad, code, errs)
 		}
 	}
+	for _, alone := range []string{"--against-model x", "--against-field a=1", "--against-timeout 5"} {
+		if _, errs, code := spec(t, "", append([]string{"compare"}, strings.Fields(alone)...)...); code != exitUsage ||
+			!strings.Contains(errs, "go with --against") {
+			t.Errorf("%s: exit %d, %s", alone, code, errs)
+		}
+	}
 	if _, errs, code := spec(t, "", "compare", "--against", "http://127.0.0.1:1"); code != exitFailed ||
 		!strings.Contains(errs, "127.0.0.1:1") {
 		t.Errorf("nobody listens: exit %d, %s", code, errs)

@@ -130,7 +130,8 @@ func TestPlanFleet(t *testing.T) {
 		}
 	}
 	for flags, want := range map[string]string{
-		"--fleet -p x": "-p", "--fleet -md x": "-md", "--load 3": "--fleet", "--fleet --load 3": "--first-token",
+		"--fleet -p x": "-p", "--fleet -md x": "-md", "--load 3": "--fleet", "--prompt-tokens 9": "--fleet", "-np 2": "-np",
+		"--fleet --load 3":        "--first-token",
 		"--fleet --answer-time 3": "--load", "--fleet -m x --figures x": "-m",
 		"--fleet -o md": "md",
 	} {
