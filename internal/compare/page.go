@@ -505,7 +505,7 @@ func (r *Report) acceptance() charts.Section {
 func (r *Report) draftLengths() charts.Section {
 	s := charts.Section{
 		Title: "Tokens drafted, round by round",
-		Text: "The mean over the prompts that had such a round, where there are at least 5; the band is between the " +
+		Text: "The mean over the texts that had such a round, where there are at least 5; the band is between the " +
 			"quartiles of the oracle's drafts. A good schedule follows the oracle, which drafts what will be accepted, " +
 			"as far as drafting costs little.",
 	}
@@ -529,7 +529,7 @@ func (r *Report) draftLengths() charts.Section {
 						break
 					}
 					p := charts.Point{X: float64(at.Round), Y: at.Mean, Tip: fmt.Sprintf("%s, round %d: %.1f tokens over %d "+
-						"prompts, quartiles %.1f to %.1f", row.Schedule, at.Round, at.Mean, at.Texts, at.Low, at.High)}
+						"texts, quartiles %.1f to %.1f", row.Schedule, at.Round, at.Mean, at.Texts, at.Low, at.High)}
 					if row.Schedule == oracle {
 						p.Low, p.High = at.Low, at.High
 					}

@@ -132,3 +132,17 @@ func TestTheSchedulesOwnLengthIsNotSwept(t *testing.T) {
 		t.Errorf("%+v", s.Figures)
 	}
 }
+
+// With several seeds a prompt has several texts, and rounds are counted by text.
+func TestDraftLengthsAreOfTexts(t *testing.T) {
+	r := &Report{}
+	for _, schedule := range []string{"auto", oracle} {
+		r.Rows = append(r.Rows, Row{Prompts: "code", NPrompts: 2,
+			Setting: Setting{Drafter: "model", Schedule: schedule, Verify: "match", Temperature: 1},
+			Lengths: []LengthRound{{Round: 1, Texts: 6, Mean: 4, Low: 3, High: 5}}})
+	}
+	s := r.draftLengths()
+	if len(s.Figures) != 1 || !strings.Contains(s.Figures[0].SVG, "over 6 texts") || strings.Contains(s.Text, "prompts") {
+		t.Errorf("%+v", s)
+	}
+}
