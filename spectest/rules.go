@@ -89,6 +89,10 @@ func (r *Rule) check() error {
 		return fmt.Errorf("%d of contains, json_schema, called, similar and judged, want 1", n)
 	case r.Called != nil && r.Called.Name == "":
 		return errors.New("called.name: missing")
+	case r.Similar != nil && r.Similar.To == "":
+		return errors.New("similar.to: missing")
+	case r.Similar != nil && r.Similar.AtLeast == 0:
+		return errors.New("similar.at_least: missing, or 0, which texts of any kind have")
 	case r.Similar != nil && !(r.Similar.AtLeast > -1 && r.Similar.AtLeast <= 1):
 		return fmt.Errorf("similar.at_least: %v, want more than -1 and at most 1", r.Similar.AtLeast)
 	case r.Judged != nil && !slices.Contains(r.Judged.Choices, r.Judged.Want):

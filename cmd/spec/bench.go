@@ -64,7 +64,7 @@ type benchmark struct {
 	shape, typ string
 	layers     int // of the shape; 0: all
 	quick      bool
-	own        []string // flags that were given, of those that quick has values for
+	own        []string // flags that were given, of those whose defaults --quick or a short context changes
 	machine    bool     // without a model: limits
 	limits     bench.Limits
 	text       string // file whose tokens are taken instead of random ones
@@ -145,7 +145,6 @@ func (b *benchmark) check() (err error) {
 	if b.quick {
 		b.hurry()
 	}
-	b.own = nil // seen
 	if b.o.KV, err = b.cache.kvType(); err == nil && b.machine {
 		b.limits, err = b.checkLimits()
 	}
@@ -182,6 +181,9 @@ func (b *benchmark) hurry() {
 // fit into it, or batches that do not fit into memory.
 func (b *benchmark) fit(m *engine.Model) error {
 	c := m.Config()
+	if !slices.Contains(b.own, "-p") && (c.Layers == 0 || c.EncoderLayers == 0) {
+		b.o.Prefill = within(b.o.Prefill, c.Context)
+	}
 	if c.Layers == 0 { // an encoder, which decodes nothing
 		for _, n := range b.o.Prefill {
 			if n > c.Context {
@@ -190,10 +192,11 @@ func (b *benchmark) fit(m *engine.Model) error {
 		}
 		return nil
 	}
-	if most := c.Context - b.o.Decode; !b.deep && most > 0 {
-		for i, n := range b.o.Contexts {
-			b.o.Contexts[i] = min(n, most)
-		}
+	if !b.deep {
+		b.o.Contexts = within(b.o.Contexts, max(0, c.Context-b.o.Decode))
+	}
+	if !slices.Contains(b.own, "--sample") {
+		b.o.Sampled = max(1, min(b.o.Sampled, c.Context-bench.BatchPrompt))
 	}
 	over := func(flag string, n int) error {
 		return fmt.Errorf("%s %d: the model has a context of %d tokens", flag, n, c.Context)
@@ -228,6 +231,15 @@ func (b *benchmark) fit(m *engine.Model) error {
 		}
 	}
 	return nil
+}
+
+// within brings numbers down to the most that fits, and leaves out what is then there twice.
+func within(list []int, most int) []int {
+	list = slices.Clone(list)
+	for i, n := range list {
+		list[i] = min(n, most)
+	}
+	return slices.Compact(list)
 }
 
 // report is what "spec bench --json" prints.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/internal/synth"
 )
@@ -94,6 +95,40 @@ func TestBenchTable(t *testing.T) {
 	text = benched(t, func(b *benchmark) { b.o.Contexts, b.o.Decode, b.o.Verify = []int{5000}, 1, nil })
 	if !strings.Contains(text, " 1023 ") {
 		t.Errorf("no context of 1023 in\n%s", text)
+	}
+}
+
+// What nobody asked for is brought down to a short context; what somebody did is refused.
+func TestBenchShortContext(t *testing.T) {
+	f, err := synth.Random(synth.Shape{Name: "tiny", Architecture: "llama", Context: 100, Vocab: 300, HiddenSize: 64,
+		Layers: 2, Heads: 2, KVHeads: 1, FeedForward: 128, Tied: true, RopeBase: 10000}, "q8_0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Close()
+	m, err := engine.New(t.Context(), rt, f, f.Size(), engine.Options{Name: "tiny"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	b := newBenchmark()
+	if err := b.fit(m); err != nil || !slices.Equal(b.o.Prefill, []int{16, 100}) ||
+		!slices.Equal(b.o.Contexts, []int{0, 68}) || b.o.Sampled != 92 {
+		t.Errorf("%v: -p %v -d %v --sample %d", err, b.o.Prefill, b.o.Contexts, b.o.Sampled)
+	}
+	b = options[*benchmark](t, "bench", "-n", "100")
+	if err := b.fit(m); err != nil || !slices.Equal(b.o.Contexts, []int{0}) {
+		t.Errorf("%v: -d %v", err, b.o.Contexts)
+	}
+	for _, flags := range []string{"-p 128", "--sample 100", "-d 2048"} {
+		b := options[*benchmark](t, append([]string{"bench"}, strings.Fields(flags)...)...)
+		if err := b.fit(m); err == nil || !strings.HasPrefix(err.Error(), flags) {
+			t.Errorf("%s: %v", flags, err)
+		}
 	}
 }
 

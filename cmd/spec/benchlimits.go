@@ -36,6 +36,17 @@ func (b *benchmark) checkLimits() (l bench.Limits, err error) {
 			return l, usagef("%s and --limits exclude each other: that measures the machine without a model", of.flag)
 		}
 	}
+	for _, name := range b.own {
+		if name != "-r" {
+			return l, usagef("%s and --limits exclude each other: that measures the machine without a model", name)
+		}
+	}
+	switch {
+	case len(b.kernels) > 0:
+		return l, usagef("--kernels and --limits exclude each other: SPEC_SIMD chooses the kernels whose work is measured")
+	case b.o.DraftVocab > 0:
+		return l, usagef("--draft-vocab and --limits exclude each other: that measures the machine without a model")
+	}
 	if b.quick {
 		l.Types = quickTypes
 	}

@@ -79,7 +79,8 @@ func TestLimitsTypes(t *testing.T) {
 		t.Errorf("types %v", list)
 	}
 	for args, says := range map[string]string{"-m x": "-m and", "--shape llama-1b": "--shape and", "-f x": "-f and",
-		"--weights q8_0": "--weights and", "--type q4_k_m": "q4_k_m"} {
+		"--weights q8_0": "--weights and", "--type q4_k_m": "q4_k_m", "--kernels scalar": "SPEC_SIMD",
+		"--verify 2": "--verify and", "-p 9": "-p and", "--draft-vocab 9": "--draft-vocab and"} {
 		if _, errs, code := spec(t, "", strings.Fields("bench --limits "+args)...); code != exitUsage ||
 			!strings.Contains(errs, says) {
 			t.Errorf("%s: exit %d, %q", args, code, errs)

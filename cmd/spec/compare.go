@@ -351,6 +351,7 @@ func draftNumber(drafter string) (int, bool) {
 // given replaces the parts of m that flags name.
 func (c *comparison) given(m compare.Matrix) compare.Matrix {
 	g := c.matrix
+	g.Weights = slices.Clone(g.Weights) // the command has their names
 	for i := range g.Weights {
 		if g.Weights[i] == asInFile {
 			g.Weights[i] = ""

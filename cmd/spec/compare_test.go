@@ -328,6 +328,13 @@ func TestComparisonCommand(t *testing.T) {
 	if plain != "spec compare -n 64 -r 3 --warmup 1" {
 		t.Error(plain)
 	}
+	weights := options[*comparison](t, "compare", "--weights", "file,q4_0")
+	if list := weights.given(compare.Matrix{}).Weights; !slices.Equal(list, []string{"", "q4_0"}) {
+		t.Errorf("weights %q", list)
+	}
+	if got := weights.command(compare.Plan{}); !strings.HasSuffix(got, " --weights file,q4_0") {
+		t.Error(got)
+	}
 	if _, errs, code := spec(t, "", "compare", "--draft-vocab-from", "a"); code != exitUsage ||
 		!strings.Contains(errs, "--draft-vocab-from needs --draft-vocab N") {
 		t.Errorf("exit %d: %s", code, errs)

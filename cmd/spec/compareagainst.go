@@ -106,6 +106,9 @@ func (c *comparison) check() error {
 	case c.fixedText && len(c.matrix.Verifiers) > 0:
 		return usagef("--verify: with --fixed-text a draft's tokens are kept where they are the text's")
 	case len(c.against.urls) == 0:
+		if a := c.against; a.model != "" || len(a.fields) > 0 || a.time > 0 {
+			return usagef("--against-model, --against-field and --against-timeout go with --against")
+		}
 		return nil
 	case c.page != "":
 		return usagef("--html: there is no page of a comparison with servers; -o md and -o csv have all figures")
@@ -119,6 +122,8 @@ func (c *comparison) check() error {
 		return usagef("--against: one kernel set at a time")
 	case c.preset != "":
 		return usagef("--preset and --against exclude each other")
+	case c.seeds > 1:
+		return usagef("--seeds: with --against each prompt is continued with one seed (-s)")
 	}
 	return nil
 }

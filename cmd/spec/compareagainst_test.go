@@ -84,10 +84,17 @@ func TestCompareAgainstServers(t *testing.T) {
 		"--schedule oracle":   {"--against", same, "--schedule", "oracle"},
 		"exclude":             {"--against", same, "--preset", "stairs"},
 		"one temperature":     {"--against", same, "--temp", "0,1"},
+		"--seeds":             {"--against", same, "--temp", "1", "--seeds", "2"},
 	} {
 		if _, errs, code := spec(t, "", append([]string{"compare"}, bad...)...); code != exitUsage ||
 			!strings.Contains(errs, says) {
 			t.Errorf("%q: exit %d, %s", bad, code, errs)
+		}
+	}
+	for _, alone := range []string{"--against-model x", "--against-field a=1", "--against-timeout 5"} {
+		if _, errs, code := spec(t, "", append([]string{"compare"}, strings.Fields(alone)...)...); code != exitUsage ||
+			!strings.Contains(errs, "go with --against") {
+			t.Errorf("%s: exit %d, %s", alone, code, errs)
 		}
 	}
 	if _, errs, code := spec(t, "", "compare", "--against", "http://127.0.0.1:1"); code != exitFailed ||

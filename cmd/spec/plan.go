@@ -240,6 +240,11 @@ func (x *planning) texts(ctx context.Context, p *program) ([]string, results.Fil
 // planAcceptances are acceptance rates for which the formula is tabulated besides the measured one.
 var planAcceptances = []float64{0.5, 0.6, 0.7, 0.8, 0.9}
 
+// isListed reports whether the table has a row of a draft length: behind 8 of every second one, and of the best.
+func isListed(length, best int) bool {
+	return length <= 8 || length >= plan.Longest || length%2 == 0 || length == best
+}
+
 func printPlan(w io.Writer, c plan.Config, r plan.Prediction, width int) error {
 	const ms = 1e3
 	draft := "draft model"
@@ -269,7 +274,7 @@ func printPlan(w io.Writer, c plan.Config, r plan.Prediction, width int) error {
 		table.Columns = append(table.Columns, terminal.Column{Head: fmt.Sprintf("at %.1f", a), Drop: 1 + i})
 	}
 	for _, l := range r.Lengths {
-		if k := l.Length; k > 8 && k < plan.Longest && k%2 == 1 {
+		if !isListed(l.Length, r.Best) {
 			continue
 		}
 		mark := " "

@@ -70,6 +70,21 @@ func TestPlanResults(t *testing.T) {
 	}
 }
 
+// The row of the best length, which has the mark, is among those that are listed.
+func TestBestLengthIsListed(t *testing.T) {
+	for best := range plan.Longest + 1 {
+		var listed []int
+		for k := range plan.Longest {
+			if isListed(k+1, best) {
+				listed = append(listed, k+1)
+			}
+		}
+		if best > 0 && !slices.Contains(listed, best) || len(listed) < 12 || len(listed) > 13 {
+			t.Errorf("the best is %d: %v", best, listed)
+		}
+	}
+}
+
 // A fleet is planned from what bench has written, with the same outcome each time, or from what is measured.
 func TestPlanFleet(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "figures.json")
@@ -115,7 +130,8 @@ func TestPlanFleet(t *testing.T) {
 		}
 	}
 	for flags, want := range map[string]string{
-		"--fleet -p x": "-p", "--fleet -md x": "-md", "--load 3": "--fleet", "--fleet --load 3": "--first-token",
+		"--fleet -p x": "-p", "--fleet -md x": "-md", "--load 3": "--fleet", "--prompt-tokens 9": "--fleet", "-np 2": "-np",
+		"--fleet --load 3":        "--first-token",
 		"--fleet --answer-time 3": "--load", "--fleet -m x --figures x": "-m",
 		"--fleet -o md": "md",
 	} {

@@ -58,11 +58,14 @@ const (
 )
 
 func (x *planning) checkFleet() error {
-	z := &x.fleet
+	z, usual := &x.fleet, newSizing()
 	bounded := z.first > 0 || z.last > 0
 	switch {
 	case !z.on && (z.figures != "" || z.load > 0 || bounded || z.price > 0):
 		return usagef("--figures, --load, --first-token, --answer-time and --core-price go with --fleet")
+	case !z.on && (z.capacity.parallel > 0 || z.prompt != usual.prompt || z.answer != usual.answer ||
+		z.spread != usual.spread):
+		return usagef("--prompt-tokens, --answer-tokens, --spread and -np go with --fleet")
 	case !z.on:
 		return nil
 	case x.results.format == "md":

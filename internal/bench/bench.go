@@ -88,6 +88,11 @@ func Run(ctx context.Context, m *engine.Model, o Options, report func(Row)) (row
 		if len(r.memory) > 0 {
 			bandwidth = median(r.memory)
 		}
+		for _, row := range more { // what it is compared with may come behind a row
+			if row.Kind == "decode" && row.Context == 0 {
+				r.decode = row.PassSeconds
+			}
+		}
 		for _, row := range more {
 			r.finish(&row, bandwidth)
 			rows = append(rows, row)
@@ -128,9 +133,6 @@ func Run(ctx context.Context, m *engine.Model, o Options, report func(Row)) (row
 // finish computes what follows from the times.
 func (r *runner) finish(row *Row, bandwidth float64) {
 	row.TokensPerSecond = float64(row.Tokens) / row.PassSeconds
-	if row.Kind == "decode" && row.Context == 0 {
-		r.decode = row.PassSeconds
-	}
 	switch {
 	case r.decode == 0:
 	case row.Kind == "decode" || row.Kind == "verify" || row.Kind == "draft":

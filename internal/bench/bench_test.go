@@ -144,3 +144,15 @@ func TestTexts(t *testing.T) {
 		t.Errorf("a text of 41 tokens: %v", err)
 	}
 }
+
+// All depths are compared with decoding at an empty context, in whatever order they are asked for.
+func TestDepthsInAnyOrder(t *testing.T) {
+	rows, _, err := Run(context.Background(), model(t), Options{Contexts: []int{20, 0}, Decode: 2}, func(Row) {})
+	if err != nil || len(rows) != 2 {
+		t.Fatalf("%v: %+v", err, rows)
+	}
+	if deep, empty := rows[0], rows[1]; empty.RatioToDecode != 1 ||
+		deep.RatioToDecode != deep.PassSeconds/empty.PassSeconds {
+		t.Errorf("%+v, %+v", deep, empty)
+	}
+}

@@ -36,8 +36,9 @@ type AgainstRow struct {
 	Who     string `json:"who"`    // a setting of this program, or a URL
 	Model   string `json:"asked"`  // the model that a server was asked for
 	Server  string `json:"server"` // what it calls itself
-	// how long until the first token (a server's first piece of text), in seconds, prompt and way included; FirstCold of
-	// the first run of each prompt, when no cache has it from a run before
+	// how long until the first token (a server's first piece of text), in seconds, prompt and way included, of texts that
+	// have one; FirstCold of the first run of each prompt, when no cache has it from a run before: without the prompt that
+	// a warm-up wrote
 	First     Estimate `json:"first_token_seconds"`
 	FirstCold Estimate `json:"first_token_first_run_seconds"`
 	Rate      Estimate `json:"tokens_per_second"` // after the first token
@@ -70,6 +71,7 @@ type writer struct {
 	write func(context.Context, Prompt) (endpoint.Answer, []int32, error)
 	peer  *endpoint.Endpoint   // nil: this program
 	runs  map[[2]int][]written // by set and prompt
+	warm  bool                 // a warm-up wrote the first prompt
 }
 
 // written is a run. Rates are of this run and of plain decoding in the same turn.
@@ -96,13 +98,14 @@ func RunAgainst(ctx context.Context, lab Lab, plan Plan, peers []*endpoint.Endpo
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, &writer{name: s.String(), write: x.streamed, runs: map[[2]int][]written{}})
+		all = append(all, &writer{name: s.String(), write: x.streamed, runs: map[[2]int][]written{}, warm: plan.Warmup > 0})
 	}
 	for _, p := range peers {
-		all = append(all, &writer{name: p.URL(), peer: p, runs: map[[2]int][]written{},
+		all = append(all, &writer{name: p.URL(), peer: p, runs: map[[2]int][]written{}, warm: plan.Warmup > 0,
 			write: func(ctx context.Context, prompt Prompt) (endpoint.Answer, []int32, error) {
+				o := plan.Sampling
 				a, err := p.Complete(ctx, endpoint.Request{Prompt: prompt.Text, Tokens: plan.Tokens,
-					Temperature: base.Temperature, Seed: plan.Sampling.Seed})
+					Temperature: base.Temperature, Seed: o.Seed, TopK: o.TopK, TopP: o.TopP, MinP: o.MinP})
 				return a, nil, err
 			}})
 	}
@@ -204,7 +207,9 @@ func (w *writer) row(set int, s Set, plain *writer, ids map[[2]int][]int32, tok 
 		var first, rate, ratio []float64
 		for i := range runs {
 			r := &runs[i]
-			first = append(first, r.First)
+			if r.First > 0 { // an empty text has no first token
+				first = append(first, r.First)
+			}
 			if v := r.Rate(); v > 0 && r.plain > 0 {
 				rate, ratio = append(rate, v), append(ratio, v/r.plain)
 			}
@@ -220,7 +225,12 @@ func (w *writer) row(set int, s Set, plain *writer, ids map[[2]int][]int32, tok 
 		}
 		row.NPrompts, row.NRuns, row.NTokens = row.NPrompts+1, row.NRuns+len(runs), row.NTokens+runs[0].Tokens
 		x.First, x.Rate = Median(first), Median(rate)
-		firsts, colds = append(firsts, x.First), append(colds, runs[0].First)
+		if len(first) > 0 {
+			firsts = append(firsts, x.First)
+		}
+		if runs[0].First > 0 && !(w.warm && set == 0 && j == 0) {
+			colds = append(colds, runs[0].First)
+		}
 		if len(rate) > 0 {
 			rates, ratios = append(rates, x.Rate), append(ratios, Median(ratio))
 		}
@@ -269,7 +279,7 @@ var againstColumns = []terminal.Column{
 func (r *Against) parts() (list []part) {
 	for i := range r.Rows {
 		row := &r.Rows[i]
-		if row.Who == "plain" {
+		if row.Who == r.Rows[0].Who { // plain decoding, with its kernels where they were chosen
 			list = append(list, part{fmt.Sprintf("%s: %d prompts, at most %d tokens each, in turn", terminal.Line(row.Prompts,
 				40), row.NPrompts, r.Tokens), terminal.Table{Columns: againstColumns}})
 		}
@@ -282,21 +292,30 @@ func (r *Against) parts() (list []part) {
 		if !row.Counted {
 			tokens += " pieces"
 		}
-		t.Rows = append(t.Rows, []string{terminal.Line(row.Who, 60), fmt.Sprintf("%.1f", row.Rate.Value),
-			fmt.Sprintf("%.1f-%.1f", row.Rate.Low, row.Rate.High),
-			fmt.Sprintf("%.2f%s", row.Ratio.Value, row.Ratio.Flag()),
-			fmt.Sprintf("%.2f-%.2f", row.Ratio.Low, row.Ratio.High), fmt.Sprintf("%.1f", 1e3*row.First.Value),
-			fmt.Sprintf("%.1f", 1e3*row.FirstCold.Value), tokens, same})
+		t.Rows = append(t.Rows, []string{terminal.Line(row.Who, 60),
+			measured(row.Rate, "%.1f", row.Rate.Value), measured(row.Rate, "%.1f-%.1f", row.Rate.Low, row.Rate.High),
+			measured(row.Ratio, "%.2f%s", row.Ratio.Value, row.Ratio.Flag()),
+			measured(row.Ratio, "%.2f-%.2f", row.Ratio.Low, row.Ratio.High),
+			measured(row.First, "%.1f", 1e3*row.First.Value), measured(row.FirstCold, "%.1f", 1e3*row.FirstCold.Value),
+			tokens, same})
 	}
 	return list
+}
+
+// measured writes figures of an estimate; "-" where nothing was measured.
+func measured(e Estimate, format string, figures ...any) string {
+	if e.N == 0 {
+		return "-"
+	}
+	return fmt.Sprintf(format, figures...)
 }
 
 // notes are the remarks after the tables.
 func (r *Against) notes() []string {
 	return []string{"Medians over the prompts, with their 95 % intervals. tok/s: after the first token, as a client " +
 		"sees them; of a server with what HTTP takes. First token: this program computes each prompt anew; a server may " +
-		"have it from a run before, but in the first run. † fewer than 5 prompts; ‡ the interval is wider than a " +
-		"quarter of the value."}
+		"have it from a run before, but in the first run, of which the prompt of a warm-up is left out. † fewer than 5 " +
+		"prompts; ‡ the interval is wider than a quarter of the value."}
 }
 
 // CSV writes a line for each row, with what is common to them.

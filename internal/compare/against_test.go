@@ -1,6 +1,11 @@
 package compare
 
 import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -91,5 +96,100 @@ func TestStreamedComputesThePromptAnew(t *testing.T) {
 	}
 	if texts[0] != texts[1] || texts[0] == "" {
 		t.Errorf("%q", texts)
+	}
+}
+
+// Where a kernel set was chosen, the rows of plain decoding name it: each begins a table all the same.
+func TestAgainstOnAKernelSet(t *testing.T) {
+	plain := Setting{Drafter: Plain, Kernels: "avx2"}.String()
+	r := &Against{Tokens: 8}
+	for _, set := range []string{"first", "second"} {
+		for _, who := range []string{plain, "http://x"} {
+			r.Rows = append(r.Rows, AgainstRow{Prompts: set, Who: who, NPrompts: 7})
+		}
+	}
+	var b strings.Builder
+	if err := r.Table(&b, 200); err != nil {
+		t.Fatal(err)
+	}
+	for text, n := range map[string]int{"first: 7 prompts": 1, "second: 7 prompts": 1, "plain on avx2": 2, "http://x": 2} {
+		if strings.Count(b.String(), text) != n {
+			t.Errorf("%q is not %d times in\n%s", text, n, &b)
+		}
+	}
+}
+
+// againstOne runs plain decoding, a setting and a server on one prompt, and returns what the server was asked.
+func againstOne(t *testing.T, plan Plan) (*Against, []map[string]any) {
+	t.Helper()
+	asked := make(chan map[string]any, 9)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body map[string]any
+		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+			t.Error(err)
+		}
+		asked <- body
+		io.WriteString(w, "data: {\"choices\":[{\"text\":\"x\"}]}\n\ndata: [DONE]\n\n")
+	}))
+	defer server.Close()
+	e, err := endpoint.Open(t.Context(), server.URL, endpoint.Options{Model: "m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan.Sets = []Set{{Name: "s", Prompts: []Prompt{{ID: "a", Text: "x :="}}}}
+	plan.Settings = []Setting{{Drafter: "ngram", Schedule: "constant", Verify: "match", Temperature: 0.5}}
+	lab := Lab{Open: func(context.Context, string, string) (*Pair, error) { return testPair(t, ""), nil }}
+	r, err := RunAgainst(t.Context(), lab, plan, []*endpoint.Endpoint{e})
+	if err != nil || len(r.Rows) != 3 {
+		t.Fatalf("%v: %+v", err, r)
+	}
+	close(asked)
+	var list []map[string]any
+	for body := range asked {
+		list = append(list, body)
+	}
+	return r, list
+}
+
+// Servers are asked for the filters that this program chooses tokens with.
+func TestServersAreAskedForFilters(t *testing.T) {
+	_, asked := againstOne(t, Plan{Tokens: 2, Repeats: 1,
+		Sampling: engine.Sampling{TopK: 5, TopP: 0.5, MinP: 0.25, Seed: 7}})
+	if len(asked) != 1 {
+		t.Fatalf("asked %d times", len(asked))
+	}
+	for name, want := range map[string]float64{"top_k": 5, "top_p": 0.5, "min_p": 0.25, "temperature": 0.5, "seed": 7} {
+		if asked[0][name] != want {
+			t.Errorf("%s: %v, want %v", name, asked[0][name], want)
+		}
+	}
+	if _, asked = againstOne(t, Plan{Tokens: 2, Repeats: 1}); len(asked) != 1 || asked[0]["top_k"] != nil ||
+		asked[0]["top_p"] != nil || asked[0]["min_p"] != nil {
+		t.Errorf("what is not set is sent: %v", asked)
+	}
+}
+
+// The first run is told of prompts that no warm-up had: a server may keep that one's. A text of no token has no first
+// one.
+func TestFirstTokenOfTheFirstRun(t *testing.T) {
+	for warmup, want := range []int{1, 0} {
+		r, _ := againstOne(t, Plan{Tokens: 2, Repeats: 2, Warmup: warmup})
+		for _, row := range r.Rows {
+			if row.FirstCold.N != want || row.First.N != 1 || row.First.Value <= 0 {
+				t.Errorf("%d warm-ups: %+v", warmup, row)
+			}
+		}
+	}
+	set := Set{Name: "s", Prompts: []Prompt{{ID: "a", Text: "a"}, {ID: "b", Text: "b"}}}
+	w := &writer{name: "plain", runs: map[[2]int][]written{
+		{0, 0}: {{endpoint.Answer{First: 3, Tokens: 1, Text: "x"}, 0}}, {0, 1}: {{endpoint.Answer{}, 0}}}}
+	row, ok := w.row(0, set, w, nil, nil)
+	if !ok || row.First != (Estimate{3, 3, 3, 1}) || row.FirstCold != row.First || row.NPrompts != 2 || row.Rate.N != 0 {
+		t.Errorf("%+v", row)
+	}
+	var b strings.Builder
+	if err := (&Against{Rows: []AgainstRow{row}}).Table(&b, 200); err != nil ||
+		!strings.Contains(strings.Join(strings.Fields(b.String()), " "), "plain - - - - 3000.0 3000.0 1") {
+		t.Errorf("%v\n%s", err, &b)
 	}
 }

@@ -2,6 +2,7 @@ package compare
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/specgo/spec/bpe"
@@ -16,7 +17,7 @@ type fixedText subject
 func (f *fixedText) Start(speculative.Setup) error { return nil }
 func (f *fixedText) NeedsProbs() bool              { return false }
 
-// Verify follows the text down the draft. Behind its end any token does: the run is over.
+// Verify follows the text down the draft. Behind its end, where the decoder's limit is, any token does.
 func (f *fixedText) Verify(v *speculative.Verification) {
 	at, node := len(v.Sequence), -1
 	for ; at+1 < len(f.fixed); at++ {
@@ -69,7 +70,11 @@ func (p *Pair) continuation(ctx context.Context, prompt Prompt, base Setting, pl
 			return all[len(ids):], nil
 		}
 	}
-	return p.Tokenizer.Encode(prompt.Then, bpe.EncodeOptions{}), nil
+	then := p.Tokenizer.Encode(prompt.Then, bpe.EncodeOptions{})
+	if len(then) == 0 {
+		return nil, fmt.Errorf("prompt %s: its text has no tokens", prompt.ID)
+	}
+	return then, nil
 }
 
 // ends are the tokens that end a text.

@@ -221,7 +221,9 @@ func (x *subject) start(text []int32) error {
 	if err != nil {
 		return err
 	}
-	o.DraftMax = max(DraftLongest, x.setting.DraftMax)
+	if o.DraftMax == 0 {
+		o.DraftMax = DraftLongest
+	}
 	if x.setting.Schedule == oracle {
 		o.DraftMax = max(o.DraftMax, x.plan.Tokens)
 	}
@@ -258,6 +260,9 @@ func (x *subject) run(ctx context.Context, input, prompt, plain []int32) (*Timed
 	if input != nil {
 		x.decoder.Encode(input)
 	}
+	if x.fixed != nil { // drafts end where the text does, as they do at the most tokens of other texts
+		x.decoder.Limit(len(x.fixed) - len(prompt))
+	}
 	sampling := x.plan.Sampling
 	sampling.Temperature = x.setting.Temperature
 	x.now = &Timed{IDs: make([]int32, 0, x.plan.Tokens), Lengths: make([]int, 0, x.plan.Tokens)}
@@ -269,10 +274,6 @@ func (x *subject) run(ctx context.Context, input, prompt, plain []int32) (*Timed
 		x.now.IDs = append(x.now.IDs, token.ID)
 		if x.each != nil {
 			x.each(token.Text)
-		}
-		if len(prompt)+len(x.now.IDs) == len(x.fixed) {
-			text.WriteString(token.Text)
-			break // the text may be shorter than Plan.Tokens
 		}
 		text.WriteString(token.Text)
 	}

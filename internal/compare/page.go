@@ -244,11 +244,12 @@ func (r *Report) rows(g group) (list []*Row) {
 // swept reports whether the row is one of several that differ in draft length only.
 func (r *Report) isSwept(row *Row) bool { return len(r.sweep(row)) > 2 }
 
-// sweep lists the rows that differ from this one in draft length only, this one included.
+// sweep lists the rows that differ from this one in draft length only, this one included. The schedule's own length is
+// none of them: it has no place on an axis of lengths.
 func (r *Report) sweep(row *Row) (list []*Row) {
 	for _, x := range r.rows(row.of()) {
 		if x.Drafter == row.Drafter && x.Schedule == row.Schedule && x.Verify == row.Verify &&
-			x.Confidence == row.Confidence {
+			x.Confidence == row.Confidence && (x.DraftMax > 0) == (row.DraftMax > 0) {
 			list = append(list, x)
 		}
 	}
@@ -389,6 +390,7 @@ func (r *Report) byTemperature() charts.Section {
 		var temperatures []float32
 		type line struct{ drafter, schedule, verify string }
 		var lines []line
+		drawn := map[line]*Row{} // the first row of each: its curve is of that draft length and confidence
 		for i := range r.Rows {
 			row := &r.Rows[i]
 			if row.Prompts != g.prompts || row.Weights != g.weights || row.Kernels != g.kernels || row.Drafter == Plain ||
@@ -398,8 +400,8 @@ func (r *Report) byTemperature() charts.Section {
 			if !slices.Contains(temperatures, row.Temperature) {
 				temperatures = append(temperatures, row.Temperature)
 			}
-			if n := (line{row.Drafter, row.Schedule, row.Verify}); row.Temperature > 0 && !slices.Contains(lines, n) {
-				lines = append(lines, n)
+			if n := (line{row.Drafter, row.Schedule, row.Verify}); row.Temperature > 0 && drawn[n] == nil {
+				lines, drawn[n] = append(lines, n), row
 			}
 		}
 		if len(temperatures) < 3 {
@@ -412,9 +414,9 @@ func (r *Report) byTemperature() charts.Section {
 			kinds[n.verify] = true
 		}
 		for _, n := range lines {
-			name := n.drafter
+			name, own := n.drafter, drawn[n]
 			if len(kinds) > 1 { // hues tell verifiers apart, so each schedule has a chart of its own
-				name += ", " + n.schedule
+				name += ", " + own.Limits()
 			}
 			l := byDrafter[name]
 			if l == nil {
@@ -425,12 +427,13 @@ func (r *Report) byTemperature() charts.Section {
 			}
 			c := charts.Curve{Name: n.verify, Color: verifierHues[n.verify]}
 			if len(kinds) == 1 {
-				c = charts.Curve{Name: n.schedule, Color: scheduleHues[n.schedule]}
+				c = charts.Curve{Name: own.Limits(), Color: scheduleHues[n.schedule]}
 			}
 			for i := range r.Rows {
 				row := &r.Rows[i]
 				fits := row.Prompts == g.prompts && row.Weights == g.weights && row.Kernels == g.kernels &&
-					row.Drafter == n.drafter && row.Schedule == n.schedule && row.DraftMax == 0 && row.Confidence == 0
+					row.Drafter == n.drafter && row.Schedule == n.schedule && row.DraftMax == own.DraftMax &&
+					row.Confidence == own.Confidence
 				if fits && (row.Verify == n.verify || row.Temperature == 0 && row.Verify == "greedy") {
 					c.Points = append(c.Points, charts.Point{
 						X: float64(row.Temperature), Y: row.Estimate.Value, Low: row.Estimate.Low, High: row.Estimate.High})
@@ -502,7 +505,7 @@ func (r *Report) acceptance() charts.Section {
 func (r *Report) draftLengths() charts.Section {
 	s := charts.Section{
 		Title: "Tokens drafted, round by round",
-		Text: "The mean over the prompts that had such a round, where there are at least 5; the band is between the " +
+		Text: "The mean over the texts that had such a round, where there are at least 5; the band is between the " +
 			"quartiles of the oracle's drafts. A good schedule follows the oracle, which drafts what will be accepted, " +
 			"as far as drafting costs little.",
 	}
@@ -526,7 +529,7 @@ func (r *Report) draftLengths() charts.Section {
 						break
 					}
 					p := charts.Point{X: float64(at.Round), Y: at.Mean, Tip: fmt.Sprintf("%s, round %d: %.1f tokens over %d "+
-						"prompts, quartiles %.1f to %.1f", row.Schedule, at.Round, at.Mean, at.Texts, at.Low, at.High)}
+						"texts, quartiles %.1f to %.1f", row.Schedule, at.Round, at.Mean, at.Texts, at.Low, at.High)}
 					if row.Schedule == oracle {
 						p.Low, p.High = at.Low, at.High
 					}

@@ -92,3 +92,57 @@ func TestPageDoesNotContradictItself(t *testing.T) {
 		}
 	}
 }
+
+// The chart by temperature is of the length that was chosen, not of the schedule's own alone.
+func TestTemperaturesOfAChosenLength(t *testing.T) {
+	r := &Report{}
+	for i, temperature := range []float32{0, 0.5, 1} {
+		s := Setting{Drafter: "model", Schedule: "constant", Verify: defaultVerifier(temperature), DraftMax: 4,
+			Temperature: temperature}
+		r.Rows = append(r.Rows, Row{Prompts: "code", Setting: s.plain()}, Row{Prompts: "code", Setting: s,
+			Speedups: Speedups{Estimate: Estimate{Value: 2.5 - 0.5*float64(i), N: 9}}})
+	}
+	s := r.byTemperature()
+	if len(s.Figures) != 1 {
+		t.Fatalf("%d figures", len(s.Figures))
+	}
+	for _, want := range []string{"constant 4: 2.50x at 0<", "constant 4: 2.00x at 0.5<", "constant 4: 1.50x at 1<"} {
+		if !strings.Contains(s.Figures[0].SVG, want) {
+			t.Errorf("no %q in\n%s", want, s.Figures[0].SVG)
+		}
+	}
+}
+
+// The schedule's own length, by which --draft-max 0 goes, is no draft of 0 tokens: it is among the bars.
+func TestTheSchedulesOwnLengthIsNotSwept(t *testing.T) {
+	r := &Report{}
+	for _, length := range []int{0, 2, 4, 8} {
+		s := Setting{Drafter: "model", Schedule: "constant", Verify: "greedy", DraftMax: length}
+		r.Rows = append(r.Rows, Row{Prompts: "code", Setting: s,
+			Speedups: Speedups{Estimate: Estimate{Value: 1.5, N: 9}, Formula: 2}})
+	}
+	for i := range r.Rows {
+		if row := &r.Rows[i]; r.isSwept(row) != (row.DraftMax > 0) {
+			t.Errorf("%s: swept %v", row.Setting, r.isSwept(row))
+		}
+	}
+	s := r.byLength()
+	if len(s.Figures) != 1 || strings.Contains(s.Figures[0].SVG, "x at 0<") ||
+		!strings.Contains(s.Figures[0].SVG, "1.50x at 2<") || !strings.Contains(s.Figures[0].SVG, "1.50x at 8<") {
+		t.Errorf("%+v", s.Figures)
+	}
+}
+
+// With several seeds a prompt has several texts, and rounds are counted by text.
+func TestDraftLengthsAreOfTexts(t *testing.T) {
+	r := &Report{}
+	for _, schedule := range []string{"auto", oracle} {
+		r.Rows = append(r.Rows, Row{Prompts: "code", NPrompts: 2,
+			Setting: Setting{Drafter: "model", Schedule: schedule, Verify: "match", Temperature: 1},
+			Lengths: []LengthRound{{Round: 1, Texts: 6, Mean: 4, Low: 3, High: 5}}})
+	}
+	s := r.draftLengths()
+	if len(s.Figures) != 1 || !strings.Contains(s.Figures[0].SVG, "over 6 texts") || strings.Contains(s.Text, "prompts") {
+		t.Errorf("%+v", s)
+	}
+}

@@ -130,3 +130,55 @@ func TestFixedText(t *testing.T) {
 		t.Errorf("%v: %v, plain decoding's is %v", err, ids, plain)
 	}
 }
+
+// Drafts end where a fixed text does: what would come behind it is neither right nor wrong.
+func TestFixedTextBoundsDrafts(t *testing.T) {
+	pair := testPair(t, "")
+	b, err := NewBench(pair, settingsOn(""), Plan{Tokens: 64, Mode: FixedText})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const prompt = "a b c d a b c d a b c d a b c d"
+	ids, err := pair.continuation(t.Context(), Prompt{Text: prompt, Then: " a b c d a b c d"}, b.base, b.plain.plan)
+	if err != nil || len(ids) < 3 {
+		t.Fatalf("%v: %v", err, ids)
+	}
+	drafted := 0
+	err = rounds(t.Context(), []*Bench{b}, round{prompt: prompt, then: ids[:3], record: func(s Setting, r *Timed) {
+		drafted += r.Stats.Drafted
+		if !slices.Equal(r.IDs, ids[:3]) || r.Rejected > 0 || r.Stats.Accepted != r.Stats.Drafted {
+			t.Errorf("%s wrote %v, %d of %d accepted, %d rejected", s, r.IDs, r.Stats.Accepted, r.Stats.Drafted, r.Rejected)
+		}
+	}})
+	if err != nil || drafted == 0 {
+		t.Errorf("%d tokens drafted, %v", drafted, err)
+	}
+}
+
+// A length that was chosen bounds the drafts of every schedule that has one, also of those that grow.
+func TestDraftMaxBoundsDrafts(t *testing.T) {
+	const most = 2
+	var settings []Setting
+	for _, s := range settingsOn("") {
+		s.DraftMax = most
+		settings = append(settings, s)
+	}
+	pair := testPair(t, "")
+	b, err := NewBench(pair, settings, Plan{Tokens: 64, Mode: FixedText})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const prompt = "a b c d a b c d"
+	ids, err := pair.continuation(t.Context(), Prompt{Text: prompt, Then: strings.Repeat(" a b c d", 4)}, b.base, Plan{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = rounds(t.Context(), []*Bench{b}, round{prompt: prompt, then: ids, record: func(s Setting, r *Timed) {
+		if s.Drafter != Plain && slices.Max(r.Lengths) != most {
+			t.Errorf("%s drafted %v tokens", s, r.Lengths)
+		}
+	}})
+	if err != nil {
+		t.Error(err)
+	}
+}

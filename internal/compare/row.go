@@ -3,6 +3,7 @@ package compare
 import (
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -251,13 +252,14 @@ func (c *cell) median() float64 {
 
 // total is one repeat over a set.
 type total struct {
-	target, draft, drafted, accepted, rejected, rounds, tokens int
-	drafting, verifying                                        float64
-	draftedAt, acceptedAt                                      []int
+	texts, target, draft, drafted, accepted, rejected, rounds, tokens int
+	drafting, verifying                                               float64
+	draftedAt, acceptedAt                                             []int
 }
 
 func (t *total) add(r Timed) {
 	s := r.Stats
+	t.texts++
 	t.target += s.TargetPasses
 	t.draft += s.DraftPasses
 	t.drafted += s.Drafted
@@ -309,7 +311,13 @@ func (d *Drafting) byPosition() string {
 	return strings.Join(list, " ")
 }
 
+// counts are of the repeats that have most texts: one that was interrupted has fewer.
 func (row *Row) counts(totals map[int]*total) {
+	most := 0
+	for _, t := range totals {
+		most = max(most, t.texts)
+	}
+	maps.DeleteFunc(totals, func(_ int, t *total) bool { return t.texts < most })
 	middle := func(f func(*total) float64) float64 {
 		var list []float64
 		for _, t := range totals {

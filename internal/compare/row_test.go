@@ -3,6 +3,8 @@ package compare
 import (
 	"encoding/json"
 	"testing"
+
+	"github.com/specgo/spec/speculative"
 )
 
 // The names and the order of a row's fields in JSON stay as they are, whatever parts a row is made of.
@@ -18,5 +20,27 @@ func TestRowJSON(t *testing.T) {
 	got, err := json.Marshal(Row{})
 	if err != nil || string(got) != want {
 		t.Errorf("%v\n%s\nwant\n%s", err, got, want)
+	}
+}
+
+// A repeat that was interrupted does not count beside a whole one: its passes are those of fewer prompts.
+func TestInterruptedRepeat(t *testing.T) {
+	s := Setting{Drafter: "model", Schedule: "auto", Verify: "greedy"}
+	set := Set{Name: "code", Prompts: []Prompt{{ID: "a", Text: "x"}, {ID: "b", Text: "y"}}}
+	x := &experiment{plan: Plan{Sets: []Set{set}, Settings: []Setting{s}, Repeats: 2}, cells: map[key]*cell{}}
+	for _, run := range []struct{ prompt, repeat, passes int }{{0, 0, 10}, {1, 0, 30}, {0, 1, 10}} {
+		for _, of := range []Setting{s.plain(), s} {
+			x.record(key{of, 0, run.prompt, 0}, run.repeat, &Timed{IDs: make([]int32, 64), Seconds: 2, Before: 0.0625,
+				After: 0.0625, Stats: speculative.Stats{Rounds: run.passes, TargetPasses: run.passes}})
+		}
+	}
+	rows := x.report().Rows
+	if len(rows) != 2 {
+		t.Fatalf("%d rows", len(rows))
+	}
+	for _, row := range rows {
+		if row.TargetPasses != 40 || row.NTokens != 128 || row.NRuns != 3 {
+			t.Errorf("%s: %d passes of %d tokens, %d runs", row.Setting, row.TargetPasses, row.NTokens, row.NRuns)
+		}
 	}
 }

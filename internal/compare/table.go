@@ -3,6 +3,7 @@ package compare
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -76,9 +77,13 @@ func writeTables(w io.Writer, parts []part, notes []string, width int) error {
 			b.WriteString("\n")
 		}
 		b.WriteString(terminal.Wrap(p.title, width))
-		var text string
-		text, dropped = p.table.String(width)
+		text, heads := p.table.String(width)
 		b.WriteString(text)
+		for _, h := range heads {
+			if !slices.Contains(dropped, h) {
+				dropped = append(dropped, h)
+			}
+		}
 	}
 	if len(dropped) > 0 {
 		b.WriteString("\n" + terminal.Wrap("Columns left out at this width: "+strings.Join(dropped, ", ")+".", width))

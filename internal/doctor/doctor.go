@@ -278,12 +278,17 @@ func (x *examination) group(dir string) (list []Finding) {
 			list = append(list, x.quota(dir, quota/period))
 		}
 	}
-	most, err := strconv.ParseInt(read(x.root, path.Join(dir, "memory.max")), 10, 64)
-	if err != nil {
+	most, err1 := strconv.ParseInt(read(x.root, path.Join(dir, "memory.max")), 10, 64) // "max": no limit
+	high, err2 := strconv.ParseInt(read(x.root, path.Join(dir, "memory.high")), 10, 64)
+	slowed := err2 == nil && (err1 != nil || high < most)
+	if err1 != nil && !slowed {
 		return list
 	}
-	f := Finding{"memory of the control group", Good, gibibytes(most), ""}
-	if high, err := strconv.ParseInt(read(x.root, path.Join(dir, "memory.high")), 10, 64); err == nil && high < most {
+	f := Finding{"memory of the control group", Good, "no limit", ""}
+	if err1 == nil {
+		f.Found = gibibytes(most)
+	}
+	if slowed {
 		f.State, f.Found = Warning, f.Found+", slowed down from "+gibibytes(high)+" on"
 		f.Advice = "raise memory.high to memory.max: a process above it is held back at every allocation"
 	}

@@ -78,6 +78,8 @@ func TestWhatToChange(t *testing.T) {
 		}, nil, "processors of the control group", "-t 3"},
 		"memory held back": {map[string]string{"sys/fs/cgroup/a/memory.max": "2147483648",
 			"sys/fs/cgroup/a/memory.high": "1073741824"}, nil, "memory of the control group", "memory.high"},
+		"memory held back without a limit": {map[string]string{"sys/fs/cgroup/a/memory.max": "max",
+			"sys/fs/cgroup/a/memory.high": "1073741824"}, nil, "memory of the control group", "memory.high"},
 		"two nodes": {map[string]string{"sys/devices/system/node/node1/cpulist": "32-63"}, nil, "memory nodes",
 			"--numa"},
 		"others":               {map[string]string{"proc/loadavg": "17.00 1 1 1/1 1"}, nil, "load", "other programs"},

@@ -49,6 +49,10 @@ type Request struct {
 	Tokens      int // most of the answer
 	Temperature float32
 	Seed        uint64
+
+	// filters of the choice of a token; 0: not sent, the server has its own
+	TopK       int
+	TopP, MinP float32
 }
 
 // Answer is a streamed answer. Times are in seconds from when the request was begun.
@@ -182,6 +186,14 @@ func cause(ctx context.Context, err error) error {
 func (e *Endpoint) Complete(ctx context.Context, r Request) (a Answer, err error) {
 	fields := map[string]any{"model": e.Model, "prompt": r.Prompt, "max_tokens": r.Tokens, "temperature": r.Temperature,
 		"seed": r.Seed, "stream": true, "stream_options": map[string]bool{"include_usage": true}}
+	if r.TopK != 0 {
+		fields["top_k"] = r.TopK
+	}
+	for name, value := range map[string]float32{"top_p": r.TopP, "min_p": r.MinP} {
+		if value != 0 {
+			fields[name] = value
+		}
+	}
 	for name, value := range e.o.Fields {
 		fields[name] = value
 	}

@@ -477,8 +477,11 @@ func (p *Prediction) advise() {
 		if p.Self {
 			use += " (--drafter self)"
 		}
-		p.Advice = fmt.Sprintf(use+": predicted speedup %.2fx with --schedule auto%s, %.2fx with --schedule constant "+
-			"--draft-max %d", max(p.Auto, 1), most, p.BestGain, max(p.Best, 1))
+		constant := "; no constant length is faster than plain decoding"
+		if p.Best > 0 {
+			constant = fmt.Sprintf(", %.2fx with --schedule constant --draft-max %d", p.BestGain, p.Best)
+		}
+		p.Advice = fmt.Sprintf("%s: predicted speedup %.2fx with --schedule auto%s%s", use, max(p.Auto, 1), most, constant)
 	default:
 		p.Advice = "do not use it: no speedup is predicted on such texts (--schedule auto turns drafting off by itself)"
 	}

@@ -251,6 +251,12 @@ func TestAdvice(t *testing.T) {
 	if !strings.HasPrefix(p.Advice, "use it") || p.Warning != "" {
 		t.Errorf("%q, %q", p.Advice, p.Warning)
 	}
+	// Where only drafts that end early pay, no constant length is advised.
+	p = Prediction{SizeRatio: 30, BestGain: 1, Auto: 1.2}
+	if p.advise(); !strings.Contains(p.Advice, "1.20x with --schedule auto;") ||
+		strings.Contains(p.Advice, "--draft-max") {
+		t.Error(p.Advice)
+	}
 	p = Prediction{SizeRatio: 3, BestGain: 1, Auto: 1.01}
 	p.advise()
 	if !strings.HasPrefix(p.Advice, "do not") || p.Warning == "" {

@@ -182,6 +182,9 @@ func run(dir string, verbose int, only string, anyOrder bool) error {
 	if err := lines.Err(); err != nil {
 		return err
 	}
+	if schemas == 0 {
+		return fmt.Errorf("-only %q: there is no such schema", only)
+	}
 	slices.Sort(times)
 	fmt.Printf("%d schemas: %d compile (%.1f %%), %d with every value judged rightly (%.1f %%); of %d values %d valid "+
 		"ones are refused (%d of them are allowed with their keys in another order), %d invalid ones accepted; "+

@@ -83,7 +83,7 @@ var claimList = []claim{
 	{"C3", "Best batch 7 (T5-large), 6 (T5-3B); up to a factor of 2 between sizes", "2 to 11 rows", bestBatch, partly,
 		"depends on acceptance and costs; the spread is smaller"},
 	{"C4", "T5-large: stairs 17 % faster, assisted 6 %",
-		"the paper's prompt, plain / heuristic / stairs with 7 rows, up to 1,000 runs", stairsGain, partly,
+		"the paper's prompt, plain / heuristic / stairs with 7 rows; the table above says how many runs", stairsGain, partly,
 		"other models; with common prefixes computed once it gains more than the paper's; with rows as one batch, or " +
 			"computed anew, 7 rows cost more than they gain on two CPU cores"},
 	{"C5", "T5-3B: assisted 22 %, stairs 10 %", "the same", stairsGain, partly, "as C4; the models know no German"},

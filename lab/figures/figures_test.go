@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -446,5 +447,61 @@ func TestGrouped(t *testing.T) {
 func TestFileName(t *testing.T) {
 	if got := fileName("AMD EPYC (family 26, model 2)"); got != "amd-epyc-family-26-model-2" {
 		t.Error(got)
+	}
+}
+
+// What is counted is told of as many prompts as were counted, in tables and below charts.
+func TestNumbersOfPrompts(t *testing.T) {
+	r := &results{header: testHeader}
+	rng := rand.New(rand.NewPCG(3, 4))
+	for _, name := range []string{"counts", "temperatures"} {
+		for _, k := range experimentOf(name).keys(amount{prompts: 7}, "avx2/1", true) {
+			r.cells = append(r.cells, madeCell(rng, k, 0))
+		}
+	}
+	all := newReport([]*results{r})
+	told := map[string]string{"counts": all.counts(), "lookahead, table": all.lookahead()}
+	for _, p := range all.pictures() {
+		text := regexp.MustCompile("<[^>]*>").ReplaceAllString(p.svg, " ")
+		told[p.name] = strings.Join(strings.Fields(text), " ")
+	}
+	for name, want := range map[string]string{"counts": "7 prompts of each kind",
+		"lookahead, table": "all 7 prompts, code", "acceptance": "7 prompts of each kind", "lookahead": "7 prompts of each kind", "temperatures": "7 code prompts"} {
+		if !strings.Contains(told[name], want) {
+			t.Errorf("%s: no %q in\n%s", name, want, told[name])
+		}
+	}
+}
+
+// A prediction that was disturbed each time is in no table, as other times are not.
+func TestDisturbedPrediction(t *testing.T) {
+	c := cell{key: key{Experiment: "plan", Column: "avx2/1"}, Plan: &plan.Prediction{Auto: 2.25}}
+	for disturbed, want := range map[string]bool{"": true, "others took 50 % of the CPUs and the host 0 %": false} {
+		c.Disturbed = disturbed
+		table := newReport([]*results{{header: testHeader, cells: []cell{c}}}).plan()
+		if strings.Contains(table, "2.25") != want {
+			t.Errorf("disturbed %q: %s", disturbed, table)
+		}
+	}
+}
+
+// A session that was killed has no bandwidth behind it, and takes none of the next session's.
+func TestMemoryOfAKilledSession(t *testing.T) {
+	r := &results{header: testHeader, cells: []cell{{key: key{Experiment: "length", Column: "avx2/1"}}},
+		memory: []memory{{"avx2/1", "before", 48, ""}, {"avx2/2", "after", 99, ""}, {"avx2/1", "before", 60, ""},
+			{"avx2/1", "after", 50, ""}}}
+	if table := newReport([]*results{r}).machines(); !strings.Contains(table, "| 48, 60-50 |") {
+		t.Error(table)
+	}
+}
+
+// A drafter of which no run counts has no bar of its time.
+func TestTimeWithoutASteadyRun(t *testing.T) {
+	one := run{Setting: settingName("model", "auto", "greedy", 0), Tokens: 64, Seconds: 2, Before: 0.02, After: 0.05,
+		Rounds: 20, Target: 20}
+	r := &results{header: testHeader, cells: []cell{
+		{key: key{Experiment: "drafters", Column: "avx2/1", Set: code, Prompt: "a"}, Runs: []run{one}}}}
+	if chart := newReport([]*results{r}).timeChart(); chart != "" {
+		t.Error(chart)
 	}
 }

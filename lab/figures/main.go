@@ -44,7 +44,7 @@ func main() {
 
 func command(ctx context.Context, args []string) error {
 	f := flag.NewFlagSet("figures", flag.ContinueOnError)
-	quick := f.Bool("quick", false, "measure at most 10 minutes (the default)")
+	quick := f.Bool("quick", false, "measure few prompts, to the end: about 10 minutes, as -plan says (the default)")
 	full := f.Bool("full", false, "measure at most 120 minutes: 30 prompts in the main tables")
 	sweeping := f.Bool("sweep", false, "measure the schedule auto against constant lengths, at most 75 minutes")
 	planning := f.Bool("plan", false, "print what the modes measure and how long it takes, and measure nothing")

@@ -276,7 +276,7 @@ func (r *report) plan() string {
 	n := 0
 	for _, v := range r.with("plan") {
 		for _, c := range v.cells {
-			if c.Plan == nil || c.Column != v.column {
+			if c.Plan == nil || c.Column != v.column || c.Disturbed != "" {
 				continue
 			}
 			predicted, measured := []string{r.name(v) + ": predicted"}, []string{"measured"}

@@ -40,21 +40,24 @@ func (r *report) pictures() (list []picture) {
 		"the weights: the time of plain decoding's pass, shared by the tokens that a pass yields. More tokens in a pass: "+
 		"what verification takes beyond that. 100 %: plain decoding with the same kernels, measured around each run: "+
 		"the milliseconds of two kernel sets depend on what the memory gave meanwhile.")
-	add("acceptance", "Accepted drafts by position", r.acceptanceChart(), "Share of the rounds in which the draft "+
-		"model's 1st, 2nd, ... token was accepted, of those that drafted it; greedy, drafts of 10 tokens, 30 prompts of "+
+	chart, n := r.acceptanceChart()
+	add("acceptance", "Accepted drafts by position", chart, "Share of the rounds in which the draft "+
+		"model's 1st, 2nd, ... token was accepted, of those that drafted it; greedy, drafts of 10 tokens, "+prompts(n)+" of "+
 		"each kind. Median over the prompts; band: its 95 % interval. The same on every machine.")
-	chart, n := r.draftersChart()
+	chart, n = r.draftersChart()
 	add("drafters", "Speedup by drafter and kind of prompt", chart, pair, fmt.Sprintf("Greedy, schedule auto, up to %s "+
 		"of each kind, 64 tokens after each. Median over the prompts; whiskers: its 95 %% interval.", prompts(n)))
 	chart, n = r.schedulesChart()
 	add("schedules", "Speedup by schedule", chart, pair, fmt.Sprintf("Greedy, draft model, %s of code, 64 tokens after "+
 		"each. The oracle knows which token will be rejected and ends the draft before it.", prompts(n)))
-	add("lookahead", "Tokens that an oracle drafts, round by round", r.lookaheadChart(),
-		"Greedy, 30 prompts of each kind, 96 tokens after each. Mean over the prompts that have such a round, at least 5. "+
-			"The same on every machine.")
-	add("temperatures", "Tokens in a pass of the target by temperature", r.temperaturesChart(),
-		"Drafts of 5 tokens, 30 code prompts, 64 tokens after each. Median over the prompts; band: its 95 % interval. The "+
-			"same on every machine.")
+	chart, n = r.lookaheadChart()
+	add("lookahead", "Tokens that an oracle drafts, round by round", chart,
+		"Greedy, "+prompts(n)+" of each kind, 96 tokens after each. Mean over the prompts that have such a round, at "+
+			"least 5. The same on every machine.")
+	chart, n = r.temperaturesChart()
+	add("temperatures", "Tokens in a pass of the target by temperature", chart,
+		fmt.Sprintf("Drafts of 5 tokens, %d code prompts, 64 tokens after each. Median over the prompts; band: its 95 %% "+
+			"interval. The same on every machine.", n))
 	add("stairs", "Stairs: speedup by batch size", r.stairsChart(), "One code prompt, 32 tokens, greedy. Median over "+
 		"the runs; band: its 95 % interval. A batch of B rows verifies drafts of B - 1 tokens.")
 	add("sizes", "Speedup by size of the draft model", r.sizesChart(), "Code prompts, greedy, schedule auto. All "+
@@ -116,7 +119,8 @@ func (r *report) timeChart() string {
 		X:     "time of a token, plain decoding with the same kernels: 100 %",
 		Parts: []string{"reading the weights", "more tokens in a pass", "drafting", "other"}}
 	for _, v := range r.with("drafters") {
-		for i, d := range drafting {
+		begun := false
+		for _, d := range drafting {
 			x, ok := v.row("drafters", code, 0, settingName(d, "auto", "greedy", 0))
 			if !ok {
 				continue
@@ -131,7 +135,11 @@ func (r *report) timeChart() string {
 				reading += one * float64(r.Target)
 				drafting, verifying, seconds = drafting+r.Drafting, verifying+r.Verifying, seconds+r.Seconds
 			}
-			if i == 0 {
+			if plain == 0 { // no run counts
+				continue
+			}
+			if !begun {
+				begun = true
 				s.Bars = append(s.Bars, charts.Stack{Name: "plain, " + shortName(v), Values: []float64{100}})
 			}
 			reading = min(reading, verifying)
@@ -152,10 +160,10 @@ func shortName(v view) string {
 }
 
 // acceptanceChart has a curve for each kind of prompt.
-func (r *report) acceptanceChart() string {
+func (r *report) acceptanceChart() (svg string, n int) {
 	v, ok := r.first("counts")
 	if !ok {
-		return ""
+		return "", 0
 	}
 	l := charts.Lines{X: "position in the draft", Y: "accepted", YUnit: " %", Label: "Acceptance by position in the draft"}
 	for i, set := range allSets {
@@ -163,6 +171,7 @@ func (r *report) acceptanceChart() string {
 		if !ok {
 			continue
 		}
+		n = max(n, len(x.runs))
 		curve := charts.Curve{Name: setNames[set], Color: viewHues[i]}
 		for at := range byPosition {
 			var shares []float64
@@ -178,7 +187,7 @@ func (r *report) acceptanceChart() string {
 		}
 		l.Curves = append(l.Curves, curve)
 	}
-	return l.SVG()
+	return l.SVG(), n
 }
 
 // draftersChart are bars in groups of kinds of prompts.
@@ -226,10 +235,10 @@ func (r *report) schedulesChart() (svg string, n int) {
 }
 
 // lookaheadChart is the oracle's draft length by round.
-func (r *report) lookaheadChart() string {
+func (r *report) lookaheadChart() (svg string, n int) {
 	v, ok := r.first("counts")
 	if !ok {
-		return ""
+		return "", 0
 	}
 	l := charts.Lines{X: "round", Y: "tokens drafted", Label: "The oracle's draft lengths by round"}
 	for i, set := range allSets {
@@ -237,35 +246,37 @@ func (r *report) lookaheadChart() string {
 		if !ok {
 			continue
 		}
+		n = max(n, len(x.runs))
 		curve := charts.Curve{Name: setNames[set], Color: viewHues[i]}
 		for at := 0; ; at++ {
-			sum, n := 0.0, 0
+			sum, texts := 0.0, 0
 			for _, r := range x.runs {
 				if at < len(r.Lengths) {
-					sum, n = sum+float64(r.Lengths[at]), n+1
+					sum, texts = sum+float64(r.Lengths[at]), texts+1
 				}
 			}
-			if n < fewest {
+			if texts < fewest {
 				break
 			}
-			curve.Points = append(curve.Points, charts.Point{X: float64(at + 1), Y: sum / float64(n)})
+			curve.Points = append(curve.Points, charts.Point{X: float64(at + 1), Y: sum / float64(texts)})
 		}
 		l.Curves = append(l.Curves, curve)
 	}
-	return l.SVG()
+	return l.SVG(), n
 }
 
 // temperaturesChart has a curve for each verifier.
-func (r *report) temperaturesChart() string {
+func (r *report) temperaturesChart() (svg string, n int) {
 	v, ok := r.first("temperatures")
 	if !ok {
-		return ""
+		return "", 0
 	}
 	l := charts.Lines{X: "temperature", Y: "tokens in a pass", Wide: true, Label: "Tokens in a pass by temperature"}
 	for i, how := range studied {
 		curve := charts.Curve{Name: studiedText(how), Color: viewHues[i]}
 		for _, t := range sampled {
 			if x, ok := v.row("temperatures", code, t, studiedName(how, t)); ok {
+				n = max(n, len(x.runs))
 				p := point(float64(t), x.perPassEstimate())
 				p.X = digits(p.X) // 0.2, not 0.20000000298
 				curve.Points = append(curve.Points, p)
@@ -275,7 +286,7 @@ func (r *report) temperaturesChart() string {
 			l.Curves = append(l.Curves, curve)
 		}
 	}
-	return l.SVG()
+	return l.SVG(), n
 }
 
 // stairsChart has a curve for each column, and the heuristic's level as another.

@@ -97,15 +97,17 @@ func (r *report) machines() string {
 	m := markdown{head: []string{"machine", "CPU", "kernels, threads", "memory before and after each session, GB/s",
 		"runs left out", "Go", "commit", "date"}}
 	for _, v := range r.views {
-		var speeds []string
+		var pairs []string // a session that was killed has no "after"
 		for _, x := range v.memory {
-			if x.Column == v.column {
-				speeds = append(speeds, fmt.Sprintf("%.0f", x.GBps))
+			if x.Column != v.column {
+				continue
 			}
-		}
-		var pairs []string
-		for p := range slices.Chunk(speeds, 2) {
-			pairs = append(pairs, strings.Join(p, "-"))
+			speed := fmt.Sprintf("%.0f", x.GBps)
+			if n := len(pairs); n > 0 && x.When == "after" {
+				pairs[n-1] += "-" + speed
+			} else {
+				pairs = append(pairs, speed)
+			}
 		}
 		all, out := v.unsteady()
 		m.add(v.Machine, v.CPU, v.name(1), strings.Join(pairs, ", "), fmt.Sprintf("%d of %d", out, all), v.Go+" "+v.System,
@@ -253,6 +255,7 @@ func (r *report) counts() string {
 	for _, set := range allSets {
 		m.head = append(m.head, setNames[set]+": tokens in a pass", "accepted")
 	}
+	n := 0
 	for _, s := range experimentOf("counts").at(0) {
 		cells := []string{s.Drafter + ", " + s.Limits()}
 		for _, set := range allSets {
@@ -261,11 +264,12 @@ func (r *report) counts() string {
 				cells = append(cells, "", "")
 				continue
 			}
+			n = max(n, len(x.runs))
 			cells = append(cells, x.perPassEstimate().String(), fmt.Sprintf("%.0f %%", 100*x.acceptance()))
 		}
 		m.add(cells...)
 	}
-	return notes(m.String(), "30 prompts of each kind, 96 tokens after each; the median over the prompts with its 95 % "+
+	return notes(m.String(), prompts(n)+" of each kind, 96 tokens after each; the median over the prompts with its 95 % "+
 		"interval.")
 }
 
@@ -297,14 +301,16 @@ func (r *report) lookahead() string {
 	}
 	m.add(one...)
 	for _, set := range allSets {
-		all := []string{"here, all 30 prompts, " + setNames[set]}
+		all, n := []string{""}, 0
 		for _, s := range names {
 			x, ok := v.row("counts", set, 0, settingName("model", s, "greedy", 0))
 			if all = append(all, ""); ok {
+				n = max(n, len(x.runs))
 				all[len(all)-1] = fmt.Sprintf("%d / %d", x.sum(func(r run) int { return r.Target }),
 					x.sum(func(r run) int { return r.Draft }))
 			}
 		}
+		all[0] = fmt.Sprintf("here, all %s, %s", prompts(n), setNames[set])
 		m.add(all...)
 	}
 	return m.String()

@@ -68,6 +68,13 @@ func command(ctx context.Context, args []string) error {
 	if *spec == "" || *rounds < 1 || *each < 1 || *clients < 1 || *prompt < 1 {
 		return errors.New("-spec is the binary; -rounds, -each, -clients and -prompt are at least 1")
 	}
+	kinds := hostile()
+	if *only != "" {
+		kinds = slices.DeleteFunc(kinds, func(k kind) bool { return k.name != *only })
+	}
+	if len(kinds) == 0 {
+		return fmt.Errorf("-only %q: there is no such kind", *only)
+	}
 	m := &measurement{client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 4 * *clients}}, each: *each,
 		prompt: *prompt}
 	end, err := m.start(ctx, *spec, *model)
@@ -75,10 +82,6 @@ func command(ctx context.Context, args []string) error {
 		return err
 	}
 	defer end()
-	kinds := hostile()
-	if *only != "" {
-		kinds = slices.DeleteFunc(kinds, func(k kind) bool { return k.name != *only })
-	}
 	fmt.Printf("%d clients, %d rounds of %d requests of %d words, %d processors\n", *clients, *rounds, *each, *prompt,
 		runtime.NumCPU())
 	if _, err := m.ordinary(ctx); err != nil { // a first one
