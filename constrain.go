@@ -76,6 +76,10 @@ func (t *Task) checkConstraint() error {
 			"constrains a whole answer, so that continue_final_message and it exclude each other")
 	}
 	if t.r.ToolChoice.Mode != CallRequired {
+		if calls.checked && calls.tools != nil && t.mayCall(content) {
+			return bad(content.field(), "its texts may be calls that nothing checks, so that it and strict tools, or calls "+
+				"that may not be several, exclude each other")
+		}
 		return nil
 	}
 	switch {
@@ -87,6 +91,19 @@ func (t *Task) checkConstraint() error {
 		return bad("tool_choice", "a call is required, and there are no tools")
 	}
 	return nil
+}
+
+// mayCall reports whether a text of a constraint may be read as a call, whatever the constraint says: one of the
+// caller's own grammar, and any JSON where calls need no mark. Without leaves out the marks of calls; of a schema
+// strings alone are free, and they stand within JSON.
+func (t *Task) mayCall(content *Constraint) bool {
+	switch content.Kind {
+	case GBNF, Regex:
+		return true
+	case AnyJSON:
+		return t.format.Unmarked()
+	}
+	return false
 }
 
 // bannedError is err, but that of a request whose bans leave nothing of what its own constraint allows names both.

@@ -371,6 +371,40 @@ func TestContinue(t *testing.T) {
 	}
 }
 
+// What a grammar or a regular expression of the caller's own writes may be read as a call that nothing checks: strict
+// tools, and calls that may not be several, exclude it, and any JSON too where calls need no mark.
+func TestOwnGrammarBesideCheckedCalls(t *testing.T) {
+	strict, free := []Tool{{Name: "f", Strict: true}}, []Tool{{Name: "f"}}
+	bare := strings.Replace(hermes, "<tool_call>", "", 1) // in plain JSON
+	bare = strings.Replace(bare, "</tool_call>", "", 1)
+	marked, unmarked := newModel(t, Options{}), newModel(t, Options{Template: bare})
+	for _, c := range []struct {
+		m      *Model
+		kind   ConstraintKind
+		source string
+		tools  []Tool
+		one    bool
+		want   bool
+	}{
+		{marked, GBNF, `root ::= .*`, strict, false, false}, {marked, Regex, `a`, strict, false, false},
+		{marked, GBNF, `root ::= .*`, free, true, false}, {marked, GBNF, `root ::= .*`, free, false, true},
+		{marked, GBNF, `root ::= .*`, nil, true, true}, {marked, AnyJSON, "", strict, false, true},
+		{marked, JSONSchema, `{"const":1}`, strict, false, true}, {marked, Without, `["a"]`, strict, false, true},
+		{unmarked, AnyJSON, "", strict, false, false}, {unmarked, AnyJSON, "", free, false, true},
+		{unmarked, JSONSchema, `{"const":1}`, strict, false, true},
+	} {
+		r := Request{Messages: []chat.Message{chat.User("x")}, Tools: c.tools, OneCall: c.one,
+			Constraint: Constraint{Kind: c.kind, Source: []byte(c.source), Field: "grammar"}}
+		task, err := c.m.Prepare(t.Context(), r)
+		if err == nil {
+			task.Close()
+		}
+		if e := (*RequestError)(nil); (err == nil) != c.want || !c.want && (!errors.As(err, &e) || e.Field != "grammar") {
+			t.Errorf("%s, %+v, one call %v: %v", c.kind, c.tools, c.one, err)
+		}
+	}
+}
+
 // Breakers of a request are tokens of DRY once it is compiled, the usual ones and others.
 func TestBreakersOfARequest(t *testing.T) {
 	m := newModel(t, Options{})

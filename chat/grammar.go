@@ -244,7 +244,7 @@ func (f *Format) sleeping(calls *grammar.Grammar, tools []Tool, o *ToolGrammarOp
 // callMarks are the texts at which calls begin, and of channels those that end a text.
 func (f *Format) callMarks(tools []Tool, o *GrammarOptions) (marks []string) {
 	s := f.Syntax.of()
-	for _, m := range f.openMarks() {
+	for _, m := range s.open { // of all forms, which are all read
 		marks = append(marks, o.spell(o.mark(m)))
 	}
 	if s.lists {
