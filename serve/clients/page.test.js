@@ -28,7 +28,7 @@ globalThis.document = {
 };
 
 const { Growing, render, renderPlain } = await import("../page/markdown.js");
-const { Watch } = await import("../page/connection.js");
+const { Connection, Watch } = await import("../page/connection.js");
 const { Answer, pack, unpack } = await import("../page/answer.js");
 const { colored, language } = await import("../page/highlight.js");
 const { excerpt, find } = await import("../page/list.js");
@@ -376,4 +376,31 @@ test("a stream that did not survive a sleep is ended, one that is only slow is n
   assert.equal(await run(alive, seconds(9)), "", "a stream that goes on after the sleep");
   up = false;
   assert.match(await run(begin(), seconds(9)), /no longer answers/);
+});
+
+// Browsers have six connections to a server of HTTP/1.1: behind six silent streams a check waits in the browser.
+test("streams that hold all connections are no sign that the server is gone", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout", "setInterval"] });
+  document.addEventListener = document.removeEventListener = globalThis.addEventListener = () => {};
+  const fetched = globalThis.fetch;
+  t.after(() => { globalThis.fetch = fetched; });
+  let error = null, others = 0, state = "";
+  globalThis.fetch = async () => { if (error) throw error; return { ok: true, json: async () => ({}) }; };
+  const connection = new Connection((s) => { state = s; }, () => {}, async () => others), late = new DOMException("late", "TimeoutError");
+  assert.equal(await connection.check(), true);
+  error = late;
+  const watches = Array.from({ length: 6 }, () => new Watch(connection, () => {}));
+  assert.deepEqual([await connection.check(), state], [true, "up"], "six streams of this tab");
+  watches.pop().end();
+  others = 6;
+  assert.deepEqual([await connection.check(), state], [true, "up"], "six streams of several tabs");
+  error = new TypeError("refused");
+  assert.deepEqual([await connection.check(), state], [false, "down"], "a server that refuses");
+  error = late;
+  assert.deepEqual([await connection.check(), state], [false, "down"], "it is down until it answers");
+  error = null;
+  await connection.check();
+  [error, others] = [late, 0];
+  assert.deepEqual([await connection.check(), state], [false, "down"], "five streams");
+  for (const w of watches) w.end();
 });
