@@ -332,6 +332,39 @@ test("full storage: what waits in memory is neither lost nor kept for conversati
   assert.deepEqual([state.where, store.unsaved, (await store.allMessages()).length], ["kept", 0, 0]);
 });
 
+test("a database that the browser has closed is opened again; where it cannot be, what is new stays in memory", async () => {
+  const data = fakeDB(() => false), opened = [];
+  let newer = false, state = {};
+  globalThis.indexedDB = { open: () => {
+    const r = {}, inner = data.open();
+    inner.onsuccess = () => {
+      if (newer) { r.error = new DOMException("newer", "VersionError"); r.onerror(); return; }
+      const db = { closed: false, close() { db.closed = true; }, transaction() { if (db.closed) throw new DOMException("closed", "InvalidStateError"); return inner.result.transaction(); } };
+      opened.push(db);
+      r.result = db;
+      r.onsuccess();
+    };
+    return r;
+  } };
+  const store = new Store((s) => { state = s; }), ids = async () => (await store.conversations()).map((c) => c.id);
+  await store.open();
+  await store.put({ conversations: [{ id: "a", updated: 1 }] });
+  opened.at(-1).close();
+  assert.deepEqual([await Promise.all([ids(), ids()]), opened.length], [[["a"], ["a"]], 2]);
+  opened.at(-1).close();
+  await store.put({ conversations: [{ id: "b", updated: 2 }] });
+  opened.at(-1).close();
+  await store.change("conversations", "a", { title: "t" });
+  assert.deepEqual([(await store.conversations()).map((c) => c.title), state.where, store.unsaved], [[undefined, "t"], "kept", 0]);
+
+  // Another tab has a newer page: the store is its own from then on.
+  newer = true;
+  opened.at(-1).onversionchange();
+  assert.deepEqual([await ids(), state.where], [[], "memory"]);
+  await store.put({ conversations: [{ id: "c", updated: 3 }] });
+  assert.deepEqual([await ids(), state.where, store.unsaved, state.error.name], [["c"], "memory", 1, "VersionError"]);
+});
+
 test("the search finds titles, system messages and texts", () => {
   const list = [{ id: "1", title: "Needle" }, { id: "2", title: "b", settings: { system: "a needle" } }, { id: "3", title: "c" }, { id: "4", title: "d" }];
   const found = find("needle", list, [m("x".repeat(50) + " NEEDLE\nhere", null, 1, { conversation: "3" }), m("hay", null, 1, { conversation: "4" })]);
