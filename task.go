@@ -593,6 +593,13 @@ func (t *Task) moreEnds() []int32 {
 			ends = append(ends, id)
 		}
 	}
+	if t.r.Infill != nil {
+		for _, part := range []string{"sep", "rep", "pad"} {
+			if id, ok := t.m.tok.InfillMark(part); ok {
+				ends = append(ends, id)
+			}
+		}
+	}
 	return ends
 }
 
