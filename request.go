@@ -17,9 +17,11 @@ type Request struct {
 	// prompt ends behind a section without text.
 	Variables map[string]any
 	Clock     time.Time // that the template reads the date from; zero: Options.Clock
-	Continue  bool      // the answer goes on with the last message, which is the assistant's, instead of a new one
-	Prompts   []Prompt  // or texts to continue, each by itself
-	Infill    *Infill   // the prompts are the text before a gap, and the answer is what fills it
+	// Continue: the answer goes on with the last message, which is the assistant's, or with its reasoning where that is
+	// all it has, instead of a new one.
+	Continue bool
+	Prompts  []Prompt // or texts to continue, each by itself
+	Infill   *Infill  // the prompts are the text before a gap, and the answer is what fills it
 
 	ThinkingBudget int // most tokens of a conversation's reasoning, whose end is forced then; 0: any number
 

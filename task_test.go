@@ -53,6 +53,7 @@ func TestWhatCannotBeContinuedIsRefused(t *testing.T) {
 	}{
 		{[]chat.Message{user, said}, ""},
 		{[]chat.Message{user, said, user, said}, ""},
+		{[]chat.Message{user, {Role: "assistant", Reasoning: "b"}}, "does not write the text"}, // hermes has none
 		{[]chat.Message{user}, "only a text of the assistant"},
 		{[]chat.Message{user, called}, "only a text of the assistant"},
 		{[]chat.Message{user, said, said}, "two messages of the assistant"},
@@ -354,6 +355,23 @@ func TestContinue(t *testing.T) {
 		}
 	}
 	r.Continue = true
+	thought := Request{Messages: []chat.Message{chat.User("x"), {Role: "assistant", Reasoning: "so"}}, Continue: true}
+	task, err := m.Prepare(t.Context(), thought)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prompt, err := m.Render(t.Context(), &thought, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasSuffix(prompt.Text(), "<|im_start|>assistant\n<think>\nso") {
+		t.Errorf("%q", prompt.Text())
+	}
+	read, got := task.newReader(0, func() (s speculative.Stats) { return }), Result{}
+	e, _ := read.token(speculative.Token{ID: 5, Text: " it is</think>\n\nyes"})
+	if got.Add(&e); got.Reasoning != " it is" || got.Text != "yes" {
+		t.Errorf("reasoning goes on with %q, and the answer is %q", got.Reasoning, got.Text)
+	}
 	tools := []Tool{{Name: "f", Strict: true}}
 	for field, change := range map[string]func(*Request){
 		"constraint": func(r *Request) { r.Constraint = Constraint{Kind: AnyJSON} },

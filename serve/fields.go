@@ -148,8 +148,9 @@ var fields = append([]field{
 	{"thinking_budget_tokens", honored, formChat, "the same, llama.cpp's name", readThinkingBudget},
 	{"reasoning_budget_tokens", honored, formChat, "the same", readThinkingBudget},
 	{"reasoning_budget", honored, formChat, "the same", readThinkingBudget},
-	{"continue_final_message", honored, formChat | formTemplate, "true: the answer goes on with the last message; " +
-		"false: it is a new one (default: it goes on where that is a text of the assistant)",
+	{"continue_final_message", honored, formChat | formTemplate, "true: the answer goes on with the last message, or " +
+		"with its reasoning where it has no content; false: it is a new one (default: it goes on " +
+		"where that is a text of the assistant)",
 		func(r *request, v value) (e *Error) {
 			r.goOn, e = v.boolean()
 			r.whole = !r.goOn

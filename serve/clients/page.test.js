@@ -215,6 +215,7 @@ test("what is sent for a conversation", () => {
   assert.deepEqual(request([m("a", null, 1), m("b", "a", 2)], {}, { ...how, chatting: false }).body.prompt, "ab");
   assert.deepEqual(request([m("a", null, 1)], { schema: '{"type": "object"}' }, { ...how, chatting: false }).body.json_schema, { type: "object" });
   assert.equal(continues(part, {}), true);
+  assert.equal(continues({ ...part, content: "", reasoning: "so" }, {}), true, "reasoning goes on too");
   assert.equal(continues(part, { schema: "{}" }), false, "a schema holds for a whole answer");
   for (const other of [{ state: "done" }, { state: "cut", full: true }, { content: "" }, { calls }, { role: "user" }]) assert.equal(continues({ ...part, ...other }, {}), false, JSON.stringify(other));
   for (const bad of ["[", "5", "[{}]", '{"description": "x"}']) assert.throws(() => readTools(bad), bad);
