@@ -19,10 +19,10 @@ var ErrSchema = errors.New("spec: schema")
 // SchemaFor is the JSON Schema of the values that package encoding/json reads into a T.
 //
 // A struct is an object with the fields of its exported ones, under the names of their json tags, and no others; a
-// field is required unless its tag says omitempty or omitzero. Integers and float32s have the bounds of their type. A pointer
-// may be null where it is required. Types that read JSON or text by themselves are any value, or any string; a time is a
-// date-time, and a json.Number a number. The tag description says what a field means, and the tag jsonschema has
-// keywords, divided by commas:
+// field is required unless its tag says omitempty or omitzero. Integers and float32s have the bounds of their type. A
+// pointer may be null where it is required. Types that read JSON or text by themselves are any value, or any string; a
+// time is a date-time, and a json.Number a number. The tag description says what a field means, and the tag jsonschema
+// has keywords, divided by commas:
 //
 //	Unit  string  `json:"unit" jsonschema:"enum=C,enum=F"`
 //	Days  int     `json:"days,omitempty" jsonschema:"minimum=1,maximum=7" description:"how far ahead"`
