@@ -453,6 +453,19 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// Figures are those of the form of each endpoint.
+func TestFiguresOfEachForm(t *testing.T) {
+	for _, answer := range []string{
+		`{"usage":{"prompt_tokens":9,"prompt_tokens_details":{"cached_tokens":5},"completion_tokens":3}}`,
+		`{"usage":{"input_tokens":9,"input_tokens_details":{"cached_tokens":5},"output_tokens":3}}`,
+	} {
+		var r Report
+		if r.count(200, []byte(answer)); r.PromptTokens != 9 || r.CachedTokens != 5 || r.CompletionTokens != 3 {
+			t.Errorf("%s: %+v", answer, r)
+		}
+	}
+}
+
 // The mark of UTF-8 that editors of Windows write in front of a file is no part of its first request.
 func TestInputWithAMark(t *testing.T) {
 	const lines = `{"custom_id":"a","url":"/v1/completions","body":{"n":1}}` + "\n" +
