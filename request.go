@@ -136,7 +136,8 @@ const (
 )
 
 // Constraint is what an answer must follow. In a conversation it is the content that follows it, whatever its kind:
-// reasoning before it is free, and so are calls instead of it where tools are offered. The zero value is none.
+// reasoning before it is free, and so are calls instead of it where tools are offered; but GBNF and Regex exclude tools
+// that are Strict, and OneCall, since their texts may be calls. The zero value is none.
 type Constraint struct {
 	Kind   ConstraintKind
 	Source []byte
