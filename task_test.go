@@ -423,6 +423,37 @@ func TestOwnGrammarBesideCheckedCalls(t *testing.T) {
 	}
 }
 
+// Beside strict tools a schema's value that begins as no call does is content, also where it names a tool; a schema
+// whose values may begin as a call is refused.
+func TestSchemaBesideStrictTools(t *testing.T) {
+	m := newModel(t, Options{Template: strings.NewReplacer("<tool_call>", "", "</tool_call>", "").Replace(hermes)})
+	const text = `{"type":"string"}`
+	r := Request{Messages: []chat.Message{chat.User("x")}, Tools: []Tool{{Name: "f", Strict: true}}}
+	for members, want := range map[string]bool{`"name":` + text + `,"age":` + text: true,
+		`"arguments":{},"name":` + text:      true,
+		`"name":` + text + `,"arguments":{}`: false} {
+		r.Constraint = Schema([]byte(`{"type":"object","properties":{` + members + `},"additionalProperties":false}`))
+		task, err := m.Prepare(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = task.Compile(t.Context())
+		if e := (*RequestError)(nil); (err == nil) != want || !want && (!errors.As(err, &e) || e.Field != "constraint") {
+			t.Errorf("%s: %v", members, err)
+		}
+		read, got := task.newReader(0, func() (s speculative.Stats) { return }), Result{}
+		for _, piece := range []string{`{"name": "f", `, `"age": "3"}`} {
+			e, _ := read.token(speculative.Token{ID: 5, Text: piece})
+			got.Add(&e)
+		}
+		e := read.end(nil, false)
+		if got.Add(&e); got.Text != `{"name": "f", "age": "3"}` || len(got.Calls) > 0 {
+			t.Errorf("%s: %+v", members, got)
+		}
+		task.Close()
+	}
+}
+
 // Breakers of a request are tokens of DRY once it is compiled, the usual ones and others.
 func TestBreakersOfARequest(t *testing.T) {
 	m := newModel(t, Options{})
