@@ -109,7 +109,8 @@ var fields = append([]field{
 	{"tool_choice", honored, formMessages, `{"type": "auto"}, any, none, or tool with a name; disable_parallel_tool_use`,
 		readAnthropicChoice},
 	{"thinking", honored, formMessages, "enabled, adaptive or disabled: given to the chat template as enable_thinking; " +
-		"a budget is not", readThinking},
+		"a budget holds where the reasoning has a mark that ends it and nothing else constrains the answer",
+		readThinking},
 	{"output_config", honored, formMessages, "effort, given to the chat template as reasoning_effort; format: a JSON " +
 		"Schema",
 		readOutputConfig},
