@@ -76,6 +76,10 @@ func (t *Task) checkConstraint() error {
 			"constrains a whole answer, so that continue_final_message and it exclude each other")
 	}
 	if t.r.ToolChoice.Mode != CallRequired {
+		if calls.checked && calls.tools != nil && t.mayCall(content) {
+			return bad(content.field(), "its texts may be calls that nothing checks, so that it and strict tools, or calls "+
+				"that may not be several, exclude each other")
+		}
 		return nil
 	}
 	switch {
@@ -87,6 +91,19 @@ func (t *Task) checkConstraint() error {
 		return bad("tool_choice", "a call is required, and there are no tools")
 	}
 	return nil
+}
+
+// mayCall reports whether a text of a constraint may be read as a call, whatever the constraint says: one of the
+// caller's own grammar, and any JSON where calls need no mark. Without leaves out the marks of calls; of a schema
+// strings alone are free, and they stand within JSON.
+func (t *Task) mayCall(content *Constraint) bool {
+	switch content.Kind {
+	case GBNF, Regex:
+		return true
+	case AnyJSON:
+		return t.format.Unmarked()
+	}
+	return false
 }
 
 // bannedError is err, but that of a request whose bans leave nothing of what its own constraint allows names both.
@@ -130,6 +147,16 @@ func (t *Task) answerGrammar(b *grammar.Budget, calls callsConstraint) (*grammar
 	if err != nil || t.format == nil {
 		return g, err
 	}
+	if content.Kind == JSONSchema && calls.checked {
+		begin, err := mayBegin(b, g, t.format.CallBegins(chatTools(calls.tools)))
+		if err == nil && begin != "" {
+			err = fmt.Errorf("a value of it may begin as a call does, %s, which nothing checks, so that it and strict tools, "+
+				"or calls that may not be several, exclude each other", begin)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
 	g = t.format.AnswerGrammar(g, t.grammarOptions(b))
 	if calls.tools == nil {
 		return g, nil
@@ -140,6 +167,43 @@ func (t *Task) answerGrammar(b *grammar.Budget, calls callsConstraint) (*grammar
 		return nil, err
 	}
 	return grammar.Choice(g, other), nil
+}
+
+// mayBegin is the first of some texts with which a text of a grammar may begin; "": none is.
+func mayBegin(b *grammar.Budget, g *grammar.Grammar, texts []string) (string, error) {
+	if len(texts) == 0 {
+		return "", nil
+	}
+	c, err := g.Bind(b, grammar.NewVocabulary(singleBytes{}, grammar.VocabularyOptions{}))
+	if err != nil {
+		return "", err
+	}
+	defer c.Close()
+	for _, text := range texts {
+		state, ok := c.Start(), true
+		for i := 0; i < len(text) && ok; i++ {
+			if state, ok, err = c.Next(state, int32(text[i])); err != nil {
+				return "", err
+			}
+		}
+		if ok {
+			return text, nil
+		}
+	}
+	return "", nil
+}
+
+// singleBytes is a vocabulary of the bytes, and an end.
+type singleBytes struct{}
+
+func (singleBytes) Size() int           { return 257 }
+func (singleBytes) Token(int32) string  { return "" }
+func (singleBytes) IsEOG(id int32) bool { return id == 256 }
+func (singleBytes) Bytes(id int32) []byte {
+	if id == 256 {
+		return nil
+	}
+	return []byte{byte(id)}
 }
 
 // parse compiles the constraint by itself.

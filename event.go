@@ -144,7 +144,7 @@ func (t *Task) newReader(index int, stats func() speculative.Stats) *reader {
 	}
 	if t.format != nil {
 		r.parser = chat.NewParser(*t.format, chat.ParserOptions{Tools: t.offered, Reasoning: t.reasoning,
-			Continued: t.r.Continue})
+			Continued: t.r.Continue, Exact: t.r.Constraint.Kind == JSONSchema})
 	}
 	return r
 }

@@ -10,7 +10,7 @@ import (
 // Fill-in-the-middle: a model that was trained for it gets the text before and behind a gap between marks, and writes
 // what belongs there.
 
-// fimMarks are the spellings of the marks, by families of models.
+// fimMarks are the spellings of the marks, by families of models, for files whose keys do not name them.
 var fimMarks = [...]struct{ prefix, suffix, middle, file, repo string }{
 	// Qwen 2.5 Coder, CodeGemma, Granite 3
 	{"<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|file_sep|>", "<|repo_name|>"},
@@ -20,6 +20,36 @@ var fimMarks = [...]struct{ prefix, suffix, middle, file, repo string }{
 	{"<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>", "", ""},
 	{"<|code_prefix|>", "<|code_suffix|>", "<|code_middle|>", "", ""}, // GLM
 	{"▁<PRE>", "▁<SUF>", "▁<MID>", "", ""},                            // Code Llama
+	{"<PRE>", "<SUF>", "<MID>", "", ""},
+	{"<|prefix|>", "<|suffix|>", "<|middle|>", "", ""}, // Falcon-H1-Tiny-Coder
+}
+
+// gapMarks are the tokens around a gap, in front of another file and of a repository; -1: the vocabulary has none.
+type gapMarks struct{ prefix, suffix, middle, file, repo int32 }
+
+func (g *gapMarks) whole() bool { return g.prefix >= 0 && g.suffix >= 0 && g.middle >= 0 }
+
+// gapMarks are the model's: those that keys of the file name, and others by their spelling.
+func (m *Model) gapMarks() (found gapMarks) {
+	id := func(mark string) int32 {
+		if id, ok := m.tok.ID(mark); ok && mark != "" {
+			return id
+		}
+		return -1
+	}
+	for _, x := range fimMarks {
+		if found = (gapMarks{id(x.prefix), id(x.suffix), id(x.middle), id(x.file), id(x.repo)}); found.whole() {
+			break
+		}
+		found = gapMarks{-1, -1, -1, -1, -1}
+	}
+	for part, mark := range map[string]*int32{"pre": &found.prefix, "suf": &found.suffix, "mid": &found.middle,
+		"sep": &found.file, "rep": &found.repo} {
+		if id, ok := m.tok.InfillMark(part); ok {
+			*mark = id
+		}
+	}
+	return found
 }
 
 // infillEnds are the marks at which a filled gap ends: models go on with the next file behind them.
@@ -39,59 +69,50 @@ func spells(text string, marks []string) bool {
 
 // infill is the prompt for the text between prefix and the gap's suffix.
 func (m *Model) infill(gap *Infill, prefix string) ([]int32, error) {
-	id := func(mark string) (int32, bool) {
-		if mark == "" {
-			return 0, false
-		}
-		return m.tok.ID(mark)
+	marks := m.gapMarks()
+	if !marks.whole() {
+		return nil, bad("suffix", "%s has no marks for fill-in-the-middle in its vocabulary", m.name)
 	}
-	for _, marks := range fimMarks {
-		before, ok1 := id(marks.prefix)
-		behind, ok2 := id(marks.suffix)
-		middle, ok3 := id(marks.middle)
-		if !ok1 || !ok2 || !ok3 {
-			continue
-		}
-		all := append([]string{marks.prefix, marks.suffix, marks.middle, marks.file, marks.repo}, infillEnds...)
-		plain := func(text string) []int32 { // where it spells a mark, as code about such models does, that is text
-			return m.tok.Encode(text, bpe.EncodeOptions{NoSpacePrefix: true, Plain: spells(text, all)})
-		}
-		var ids []int32
-		if m.tok.AddsBOS() {
-			ids = append(ids, m.tok.BOS())
-		}
-		if len(gap.Extra) > 0 {
-			file, hasFile := id(marks.file)
-			if repo, ok := id(marks.repo); ok && hasFile {
-				ids = append(append(ids, repo), plain("repository\n")...)
-			}
-			for _, x := range gap.Extra {
-				if hasFile {
-					ids = append(append(ids, file), plain(x.Name+"\n"+x.Text)...)
-				} else {
-					ids = append(ids, plain("\n--- "+x.Name+" ---\n"+x.Text)...)
-				}
-			}
-			if hasFile {
-				ids = append(append(ids, file), plain("file\n")...)
-			}
-		}
-		for _, side := range []struct {
-			mark  int32
-			parts []Prompt
-			text  string
-			field string
-		}{{before, gap.Before, prefix, "input_prefix"}, {behind, gap.Behind, gap.Suffix, "input_suffix"}} {
-			ids = append(ids, side.mark)
-			for _, p := range flat(side.parts) {
-				if err := m.checkIDs(side.field, p.IDs); err != nil {
-					return nil, err
-				}
-				ids = append(append(ids, p.IDs...), plain(p.Text)...)
-			}
-			ids = append(ids, plain(side.text)...)
-		}
-		return append(ids, middle), nil
+	all := infillEnds
+	for _, id := range []int32{marks.prefix, marks.suffix, marks.middle, marks.file, marks.repo} {
+		all = append(slices.Clip(all), m.tok.Token(id))
 	}
-	return nil, bad("suffix", "%s has no marks for fill-in-the-middle in its vocabulary", m.name)
+	plain := func(text string) []int32 { // where it spells a mark, as code about such models does, that is text
+		return m.tok.Encode(text, bpe.EncodeOptions{NoSpacePrefix: true, Plain: spells(text, all)})
+	}
+	var ids []int32
+	if m.tok.AddsBOS() {
+		ids = append(ids, m.tok.BOS())
+	}
+	if len(gap.Extra) > 0 {
+		if marks.repo >= 0 && marks.file >= 0 {
+			ids = append(append(ids, marks.repo), plain("repository\n")...)
+		}
+		for _, x := range gap.Extra {
+			if marks.file >= 0 {
+				ids = append(append(ids, marks.file), plain(x.Name+"\n"+x.Text)...)
+			} else {
+				ids = append(ids, plain("\n--- "+x.Name+" ---\n"+x.Text)...)
+			}
+		}
+		if marks.file >= 0 {
+			ids = append(append(ids, marks.file), plain("file\n")...)
+		}
+	}
+	for _, side := range []struct {
+		mark  int32
+		parts []Prompt
+		text  string
+		field string
+	}{{marks.prefix, gap.Before, prefix, "input_prefix"}, {marks.suffix, gap.Behind, gap.Suffix, "input_suffix"}} {
+		ids = append(ids, side.mark)
+		for _, p := range flat(side.parts) {
+			if err := m.checkIDs(side.field, p.IDs); err != nil {
+				return nil, err
+			}
+			ids = append(append(ids, p.IDs...), plain(p.Text)...)
+		}
+		ids = append(ids, plain(side.text)...)
+	}
+	return append(ids, marks.middle), nil
 }

@@ -9,9 +9,9 @@ import (
 
 // A filled gap ends where the model begins with another file, and other answers do not.
 func TestGapsEndAtTheNextFile(t *testing.T) {
-	tokens := []string{"<unk>", "a", "<|file_sep|>", "<|fim_pad|>", "<|fim_middle|>", "<|repo_name|>"}
-	tok, err := bpe.New(bpe.Config{Model: "llama", Tokens: tokens, Types: []int32{2, 1, 3, 3, 3, 3},
-		Scores: make([]float32, len(tokens)), BOS: -1, EOS: -1, SEP: -1})
+	tokens := []string{"<unk>", "a", "<|file_sep|>", "<|fim_pad|>", "<|fim_middle|>", "<|repo_name|>", "[FILE]"}
+	tok, err := bpe.New(bpe.Config{Model: "llama", Tokens: tokens, Types: []int32{2, 1, 3, 3, 3, 3, 3},
+		Scores: make([]float32, len(tokens)), BOS: -1, EOS: -1, SEP: -1, Infill: map[string]int32{"sep": 6, "pre": 4}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -19,8 +19,8 @@ func TestGapsEndAtTheNextFile(t *testing.T) {
 		r    Request
 		want []int32
 	}{
-		{Request{Infill: &Infill{}}, []int32{2, 3, 5}},
-		{Request{Infill: &Infill{}, Ends: []int32{1}}, []int32{1, 2, 3, 5}},
+		{Request{Infill: &Infill{}}, []int32{2, 3, 5, 6}},
+		{Request{Infill: &Infill{}, Ends: []int32{1}}, []int32{1, 2, 3, 5, 6}},
 		{Request{Infill: &Infill{}, Ends: []int32{1}, IgnoreEOS: true}, []int32{1}},
 		{Request{}, nil},
 	} {
@@ -60,5 +60,37 @@ func TestMarksAroundGapsAreText(t *testing.T) {
 		if got, err := m.infill(gap, c.prefix); err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%+v: %d, %v, want %d", c, got, err, c.want)
 		}
+	}
+}
+
+// Marks are those that keys of the file name, and others by their spelling.
+func TestMarksOfGaps(t *testing.T) {
+	tokens := []string{"<unk>", "a", "b", "<PRE>", "<SUF>", "<MID>", "[PREFIX]", "[FILE]", "<|prefix|>", "<|suffix|>"}
+	for _, c := range []struct {
+		name string
+		keys map[string]int32
+		want []int32
+	}{
+		{"<|middle|>", nil, []int32{3, 1, 4, 2, 5}}, {"<|middle|>", map[string]int32{"pre": 6}, []int32{6, 1, 4, 2, 5}},
+		{"<MID2>", map[string]int32{"pre": 8, "suf": 9, "mid": 10}, []int32{8, 1, 9, 2, 10}},
+	} {
+		all := append(slices.Clone(tokens), c.name)
+		tok, err := bpe.New(bpe.Config{Model: "llama", Tokens: all, Types: []int32{2, 1, 1, 3, 3, 3, 3, 3, 3, 3, 3},
+			Scores: make([]float32, len(all)), BOS: -1, EOS: -1, SEP: -1, Infill: c.keys})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := &Model{tok: tok}
+		if got, err := m.infill(&Infill{Suffix: "b"}, "a"); err != nil || !slices.Equal(got, c.want) || !m.Infills() {
+			t.Errorf("%s, %v: %d, %v, want %d", c.name, c.keys, got, err, c.want)
+		}
+	}
+	some, err := bpe.New(bpe.Config{Model: "llama", Tokens: []string{"<unk>", "<PRE>", "<SUF>", "<|middle|>"},
+		Scores: make([]float32, 4), BOS: -1, EOS: -1, SEP: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if (&Model{tok: some}).Infills() {
+		t.Error("marks of two families fill gaps")
 	}
 }

@@ -17,9 +17,11 @@ type Request struct {
 	// prompt ends behind a section without text.
 	Variables map[string]any
 	Clock     time.Time // that the template reads the date from; zero: Options.Clock
-	Continue  bool      // the answer goes on with the last message, which is the assistant's, instead of a new one
-	Prompts   []Prompt  // or texts to continue, each by itself
-	Infill    *Infill   // the prompts are the text before a gap, and the answer is what fills it
+	// Continue: the answer goes on with the last message, which is the assistant's, or with its reasoning where that is
+	// all it has, instead of a new one.
+	Continue bool
+	Prompts  []Prompt // or texts to continue, each by itself
+	Infill   *Infill  // the prompts are the text before a gap, and the answer is what fills it
 
 	ThinkingBudget int // most tokens of a conversation's reasoning, whose end is forced then; 0: any number
 
@@ -134,7 +136,8 @@ const (
 )
 
 // Constraint is what an answer must follow. In a conversation it is the content that follows it, whatever its kind:
-// reasoning before it is free, and so are calls instead of it where tools are offered. The zero value is none.
+// reasoning before it is free, and so are calls instead of it where tools are offered; but GBNF and Regex exclude tools
+// that are Strict, and OneCall, since their texts may be calls. The zero value is none.
 type Constraint struct {
 	Kind   ConstraintKind
 	Source []byte

@@ -19,10 +19,10 @@ var ErrSchema = errors.New("spec: schema")
 // SchemaFor is the JSON Schema of the values that package encoding/json reads into a T.
 //
 // A struct is an object with the fields of its exported ones, under the names of their json tags, and no others; a
-// field is required unless its tag says omitempty or omitzero. Integers have the bounds of their type. A pointer may be
-// null where it is required. Types that read JSON or text by themselves are any value, or any string; a time is a
-// date-time, and a json.Number a number. The tag description says what a field means, and the tag jsonschema has
-// keywords, divided by commas:
+// field is required unless its tag says omitempty or omitzero. Integers and float32s have the bounds of their type. A
+// pointer may be null where it is required. Types that read JSON or text by themselves are any value, or any string; a
+// time is a date-time, and a json.Number a number. The tag description says what a field means, and the tag jsonschema
+// has keywords, divided by commas:
 //
 //	Unit  string  `json:"unit" jsonschema:"enum=C,enum=F"`
 //	Days  int     `json:"days,omitempty" jsonschema:"minimum=1,maximum=7" description:"how far ahead"`
@@ -57,6 +57,10 @@ type schemas struct {
 
 // base64 is the pattern of the texts that are read into bytes.
 const base64 = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
+
+// mostFloat32 is what is read into the largest float32, and no more is read. The exponents of a grammar's numbers have
+// two digits at most, which a float64 has room for.
+const mostFloat32 = "3.4028235e38"
 
 // anyValue is the schema of every value.
 const anyValue = "{}"
@@ -103,7 +107,9 @@ func (s *schemas) of(t reflect.Type) (string, error) {
 		return fmt.Sprintf(`{"type":"integer","minimum":%d,"maximum":%d}`, -most-1, most), nil
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		return fmt.Sprintf(`{"type":"integer","minimum":0,"maximum":%d}`, uint64(math.MaxUint64)>>(64-t.Bits())), nil
-	case reflect.Float32, reflect.Float64:
+	case reflect.Float32:
+		return `{"type":"number","minimum":-` + mostFloat32 + `,"maximum":` + mostFloat32 + `}`, nil
+	case reflect.Float64:
 		return `{"type":"number"}`, nil
 	case reflect.Interface:
 		if t.NumMethod() == 0 {

@@ -3,6 +3,7 @@ package spec
 import (
 	"encoding/json"
 	"errors"
+	"math"
 	"reflect"
 	"strings"
 	"testing"
@@ -95,6 +96,28 @@ func TestSchemaOfARecursiveType(t *testing.T) {
 	n, err := Answer[node](t.Context(), m, []chat.Message{chat.User("a tree")}, r)
 	if err != nil && !errors.Is(err, ErrCutOff) || err == nil && n.Name == "" {
 		t.Errorf("%+v %v", n, err)
+	}
+}
+
+// What a schema allows of a float32 is read into one, and the greatest one is allowed.
+func TestSchemaOfAFloat32(t *testing.T) {
+	got, err := SchemaFor[float32]()
+	if want := `{"type":"number","minimum":-3.4028235e38,"maximum":3.4028235e38}`; err != nil || string(got) != want {
+		t.Errorf("%s, %v", got, err)
+	}
+	var bounds struct{ Minimum, Maximum float32 }
+	if err := json.Unmarshal(got, &bounds); err != nil || bounds.Maximum != math.MaxFloat32 ||
+		bounds.Minimum != -math.MaxFloat32 {
+		t.Errorf("%v, %v", bounds, err)
+	}
+	if _, err := grammar.ParseSchema(nil, got, grammar.SchemaOptions{}); err != nil {
+		t.Error(err)
+	}
+	got, err = SchemaFor[struct {
+		A float32 `jsonschema:"minimum=0"`
+	}]()
+	if err != nil || !strings.Contains(string(got), `{"allOf":[{"type":"number",`) {
+		t.Errorf("%s, %v", got, err)
 	}
 }
 

@@ -469,7 +469,9 @@ func (m *Model) Render(ctx context.Context, r *Request, answer bool) (*chat.Prom
 		if err := continues(r.Messages); err != nil {
 			return nil, err
 		}
-		c.AddGenerationPrompt = false
+		if c.AddGenerationPrompt = onlyThought(r.Messages); c.AddGenerationPrompt {
+			c.Messages = c.Messages[:len(c.Messages)-1]
+		}
 	}
 	prompt, err := template.Render(ctx, c)
 	if err == nil && r.Continue && answer {
@@ -505,9 +507,20 @@ func continues(messages []chat.Message) error {
 	return nil
 }
 
-// continued is a conversation that ends within its last message.
+// onlyThought reports whether the last message is nothing but reasoning.
+func onlyThought(messages []chat.Message) bool {
+	last := &messages[len(messages)-1]
+	return strings.TrimSpace(last.Content) == "" && strings.TrimSpace(last.Reasoning) != ""
+}
+
+// continued is a conversation that ends within its last message. One that is nothing but reasoning stands behind the
+// prompt of the others, since templates leave out or end reasoning.
 func continued(p *chat.Prompt, messages []chat.Message) (*chat.Prompt, error) {
-	out, ok := p.Continued(messages[len(messages)-1].Content)
+	last := &messages[len(messages)-1]
+	out, ok := p.Continued(last.Content)
+	if onlyThought(messages) {
+		out, ok = p.Thought(last.Reasoning)
+	}
 	if !ok {
 		return nil, bad("messages", "the chat template does not write the text that is to be continued")
 	}
@@ -591,6 +604,13 @@ func (t *Task) moreEnds() []int32 {
 	for _, mark := range marks {
 		if id, ok := t.m.tok.ID(mark); ok {
 			ends = append(ends, id)
+		}
+	}
+	if t.r.Infill != nil {
+		for _, part := range []string{"sep", "rep", "pad"} {
+			if id, ok := t.m.tok.InfillMark(part); ok {
+				ends = append(ends, id)
+			}
 		}
 	}
 	return ends

@@ -53,6 +53,7 @@ func TestWhatCannotBeContinuedIsRefused(t *testing.T) {
 	}{
 		{[]chat.Message{user, said}, ""},
 		{[]chat.Message{user, said, user, said}, ""},
+		{[]chat.Message{user, {Role: "assistant", Reasoning: "b"}}, "does not write the text"}, // hermes has none
 		{[]chat.Message{user}, "only a text of the assistant"},
 		{[]chat.Message{user, called}, "only a text of the assistant"},
 		{[]chat.Message{user, said, said}, "two messages of the assistant"},
@@ -354,6 +355,23 @@ func TestContinue(t *testing.T) {
 		}
 	}
 	r.Continue = true
+	thought := Request{Messages: []chat.Message{chat.User("x"), {Role: "assistant", Reasoning: "so"}}, Continue: true}
+	task, err := m.Prepare(t.Context(), thought)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prompt, err := m.Render(t.Context(), &thought, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasSuffix(prompt.Text(), "<|im_start|>assistant\n<think>\nso") {
+		t.Errorf("%q", prompt.Text())
+	}
+	read, got := task.newReader(0, func() (s speculative.Stats) { return }), Result{}
+	e, _ := read.token(speculative.Token{ID: 5, Text: " it is</think>\n\nyes"})
+	if got.Add(&e); got.Reasoning != " it is" || got.Text != "yes" {
+		t.Errorf("reasoning goes on with %q, and the answer is %q", got.Reasoning, got.Text)
+	}
 	tools := []Tool{{Name: "f", Strict: true}}
 	for field, change := range map[string]func(*Request){
 		"constraint": func(r *Request) { r.Constraint = Constraint{Kind: AnyJSON} },
@@ -368,6 +386,71 @@ func TestContinue(t *testing.T) {
 		if e := (*RequestError)(nil); !errors.As(err, &e) || e.Field != field {
 			t.Errorf("%s: %v", field, err)
 		}
+	}
+}
+
+// What a grammar or a regular expression of the caller's own writes may be read as a call that nothing checks: strict
+// tools, and calls that may not be several, exclude it, and any JSON too where calls need no mark.
+func TestOwnGrammarBesideCheckedCalls(t *testing.T) {
+	strict, free := []Tool{{Name: "f", Strict: true}}, []Tool{{Name: "f"}}
+	bare := strings.Replace(hermes, "<tool_call>", "", 1) // in plain JSON
+	bare = strings.Replace(bare, "</tool_call>", "", 1)
+	marked, unmarked := newModel(t, Options{}), newModel(t, Options{Template: bare})
+	for _, c := range []struct {
+		m      *Model
+		kind   ConstraintKind
+		source string
+		tools  []Tool
+		one    bool
+		want   bool
+	}{
+		{marked, GBNF, `root ::= .*`, strict, false, false}, {marked, Regex, `a`, strict, false, false},
+		{marked, GBNF, `root ::= .*`, free, true, false}, {marked, GBNF, `root ::= .*`, free, false, true},
+		{marked, GBNF, `root ::= .*`, nil, true, true}, {marked, AnyJSON, "", strict, false, true},
+		{marked, JSONSchema, `{"const":1}`, strict, false, true}, {marked, Without, `["a"]`, strict, false, true},
+		{unmarked, AnyJSON, "", strict, false, false}, {unmarked, AnyJSON, "", free, false, true},
+		{unmarked, JSONSchema, `{"const":1}`, strict, false, true},
+	} {
+		r := Request{Messages: []chat.Message{chat.User("x")}, Tools: c.tools, OneCall: c.one,
+			Constraint: Constraint{Kind: c.kind, Source: []byte(c.source), Field: "grammar"}}
+		task, err := c.m.Prepare(t.Context(), r)
+		if err == nil {
+			task.Close()
+		}
+		if e := (*RequestError)(nil); (err == nil) != c.want || !c.want && (!errors.As(err, &e) || e.Field != "grammar") {
+			t.Errorf("%s, %+v, one call %v: %v", c.kind, c.tools, c.one, err)
+		}
+	}
+}
+
+// Beside strict tools a schema's value that begins as no call does is content, also where it names a tool; a schema
+// whose values may begin as a call is refused.
+func TestSchemaBesideStrictTools(t *testing.T) {
+	m := newModel(t, Options{Template: strings.NewReplacer("<tool_call>", "", "</tool_call>", "").Replace(hermes)})
+	const text = `{"type":"string"}`
+	r := Request{Messages: []chat.Message{chat.User("x")}, Tools: []Tool{{Name: "f", Strict: true}}}
+	for members, want := range map[string]bool{`"name":` + text + `,"age":` + text: true,
+		`"arguments":{},"name":` + text:      true,
+		`"name":` + text + `,"arguments":{}`: false} {
+		r.Constraint = Schema([]byte(`{"type":"object","properties":{` + members + `},"additionalProperties":false}`))
+		task, err := m.Prepare(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = task.Compile(t.Context())
+		if e := (*RequestError)(nil); (err == nil) != want || !want && (!errors.As(err, &e) || e.Field != "constraint") {
+			t.Errorf("%s: %v", members, err)
+		}
+		read, got := task.newReader(0, func() (s speculative.Stats) { return }), Result{}
+		for _, piece := range []string{`{"name": "f", `, `"age": "3"}`} {
+			e, _ := read.token(speculative.Token{ID: 5, Text: piece})
+			got.Add(&e)
+		}
+		e := read.end(nil, false)
+		if got.Add(&e); got.Text != `{"name": "f", "age": "3"}` || len(got.Calls) > 0 {
+			t.Errorf("%s: %+v", members, got)
+		}
+		task.Close()
 	}
 }
 

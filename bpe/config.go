@@ -3,6 +3,7 @@ package bpe
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -41,6 +42,9 @@ type Config struct {
 	SEP           int32   // separates the texts of a pair; ends a bert model's text (seperator_token_id)
 	EOG           []int32 // more ids that end a generation, beside EOS and the well-known tokens
 	Suppressed    []int32 // ids that a generation never chooses (suppress_tokens)
+	// Infill are ids of marks around a gap that is to be filled, by the middle of their keys: pre, suf and mid, sep
+	// in front of a file, rep of a repository, and pad (fim_pre_token_id and so on). One that is left out has no key.
+	Infill map[string]int32
 
 	// AddBOS and AddEOS are what AddSpecial adds, and what EncodePair puts in front of the first text and behind
 	// each; AddSEP is what it puts between them. AddSpecial puts BOS and SEP around a bert model's text in any case.
@@ -148,6 +152,7 @@ func newTokenizer(c Config) (*Tokenizer, error) {
 		bos: c.BOS, eos: c.EOS, unk: c.UNK, sep: c.SEP,
 		addBOS: c.AddBOS, addEOS: c.AddEOS, addSEP: c.AddSEP,
 		suppressed: slices.Compact(slices.Sorted(slices.Values(c.Suppressed))),
+		infill:     maps.Clone(c.Infill),
 	}
 	for i, s := range t.tokens {
 		if s == "" {
@@ -218,6 +223,11 @@ func checkIDs(c *Config) error {
 	for i, id := range c.Suppressed {
 		if id < 0 || int(id) >= n {
 			return fmt.Errorf("tokenizer.ggml.suppress_tokens[%d]: %d is outside the vocabulary of %d tokens", i, id, n)
+		}
+	}
+	for _, part := range slices.Sorted(maps.Keys(c.Infill)) {
+		if id := c.Infill[part]; id < 0 || int(id) >= n {
+			return fmt.Errorf("tokenizer.ggml.fim_%s_token_id: %d is outside the vocabulary of %d tokens", part, id, n)
 		}
 	}
 	for i, id := range c.StripAfter {

@@ -22,6 +22,7 @@ type Tokenizer struct {
 	addBOS, addEOS, addSEP bool
 	spacePrefix            bool
 	stripAfter             map[int32]bool // special tokens that take the white space behind them
+	infill                 map[string]int32
 
 	scratch sync.Pool // of *scratch
 }
@@ -208,6 +209,12 @@ func (t *Tokenizer) IsEOG(id int32) bool {
 // Suppressed are the ids that the vocabulary's file says are never to be chosen, such as those of pictures,
 // ascending. It is for whoever chooses: Decode and Encode know them as other tokens.
 func (t *Tokenizer) Suppressed() []int32 { return slices.Clone(t.suppressed) }
+
+// InfillMark is the id that the vocabulary's file gives one of the marks of [Config].Infill; not ok: it gives none.
+func (t *Tokenizer) InfillMark(part string) (id int32, ok bool) {
+	id, ok = t.infill[part]
+	return id, ok
+}
 
 // IsControl reports whether id is a control token: it marks structure and has no text.
 func (t *Tokenizer) IsControl(id int32) bool { return t.has(id) && t.types[id] == TypeControl }

@@ -29,6 +29,37 @@ func (p *Prompt) Continued(content string) (*Prompt, bool) {
 	return out, true
 }
 
+// Thought is a prompt in front of an answer that has begun with reasoning: the answer goes on with it. It reports false
+// where the format has no reasoning, or the template has ended it.
+func (p *Prompt) Thought(reasoning string) (*Prompt, bool) {
+	f := p.format
+	open, opening := "", p.Opening()
+	switch {
+	case f.Syntax.of().channels:
+		open = harmonyChannel + "analysis" + harmonyMessage
+	case f.ThinkEnd == "" || strings.HasSuffix(strings.TrimSpace(p.Text()), f.ThinkEnd):
+		return nil, false
+	case opening != "":
+		reasoning = strings.TrimPrefix(reasoning, f.ThinkStart) // of a mark that is text
+		if strings.TrimSpace(opening) != opening {
+			reasoning = strings.TrimLeft(reasoning, " \n\t\r")
+		}
+	case f.startIsText() && strings.HasPrefix(reasoning, f.ThinkStart):
+	case f.ThinkStart == "<think>" || strings.HasSuffix(f.ThinkStart, thoughtChannel):
+		open = f.ThinkStart + "\n"
+	default:
+		open = f.ThinkStart
+	}
+	out := &Prompt{Spans: append([]Span(nil), p.Spans...), format: f, asks: p.asks, thought: true}
+	if n := len(out.Spans); open != "" && n > 0 && out.Spans[n-1].Origin == FromTemplate {
+		out.Spans[n-1].Text += open
+	} else if open != "" {
+		out.Spans = append(out.Spans, Span{open, FromTemplate})
+	}
+	out.Spans = append(out.Spans, Span{reasoning, FromAssistant})
+	return out, true
+}
+
 // endOf is where the last occurrence of a text ends whose end an assistant has written, 0 if there is none: what the
 // template writes behind a message, such as <|im_end|>, may have a short text too.
 func (p *Prompt) endOf(text string) int {

@@ -82,3 +82,30 @@ func TestContinuedInFrontOfAMark(t *testing.T) {
 		t.Errorf("%v, %v", got, ok)
 	}
 }
+
+// An answer that is nothing but reasoning so far goes on within it, behind the mark that the template or the model
+// writes in front.
+func TestThought(t *testing.T) {
+	const talk = "{% for m in messages %}{{ m.content }}|{% endfor %}"
+	for _, c := range []struct{ template, reasoning, want string }{
+		{talk + "{# <think></think> #}", "so ", "a|<think>\nso "},
+		{talk + "<think>\n{# </think> #}", "\nso", "a|<think>\nso"},
+		{talk + "<think>{# </think> #}", "\nso", "a|<think>\nso"},
+		{talk + "{# [THINK][/THINK] #}", "so", "a|[THINK]so"},
+		{talk + "{# <|channel>thought <channel|> #}", "so", "a|<|channel>thought\nso"},
+		{talk + "<|start|>{# <|channel|><|message|> #}", "so", "a|<|start|><|channel|>analysis<|message|>so"},
+		{talk + aprielStart + "\n{# [BEGIN FINAL RESPONSE] #}", aprielStart + "\nso", "a|" + aprielStart + "\nso"},
+		{talk + "{# [BEGIN FINAL RESPONSE] #}", aprielStart + "\nso", "a|" + aprielStart + "\nso"},
+		{talk + "<think>\n\n</think>\n\n", "so", ""}, {talk, "so", ""},
+	} {
+		p, err := mustNew(t, c.template, Options{}).Render(t.Context(), Conversation{Messages: []Message{User("a")},
+			AddGenerationPrompt: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, ok := p.Thought(c.reasoning)
+		if ok != (c.want != "") || ok && (got.Text() != c.want || !got.InReasoning()) {
+			t.Errorf("%s: %v, %v, want %q", c.template, got, ok, c.want)
+		}
+	}
+}

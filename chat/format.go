@@ -66,13 +66,8 @@ func DetectFormat(source string) *Format {
 // Thinks reports whether answers may have reasoning in front of their content.
 func (f *Format) Thinks() bool { return f.ThinkStart != "" || f.Syntax.of().channels }
 
-// openMarks are the marks at which calls begin, as a grammar has them: the format's own where it has one.
-func (f *Format) openMarks() []string {
-	if f.Open != "" {
-		return []string{f.Open}
-	}
-	return f.Syntax.of().open
-}
+// Unmarked reports whether calls need no mark: an answer that begins as JSON may be one.
+func (f *Format) Unmarked() bool { return f.Syntax.of().bare }
 
 // startIsText says that the mark at which reasoning begins is part of its text.
 func (f *Format) startIsText() bool { return f.ThinkStart == aprielStart }

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -205,7 +206,24 @@ func (f *Format) callGrammar(t Tool, o *ToolGrammarOptions) (*grammar.Grammar, e
 
 // callObject is a call as an object with a name and arguments.
 func callObject(tool, key string, args *grammar.Grammar) *grammar.Grammar {
-	return grammar.Sequence(grammar.Text(`{"name": "`+tool+`", "`+key+`": `), args, grammar.Text("}"))
+	return grammar.Sequence(grammar.Text(callBegin(tool, key)), args, grammar.Text("}"))
+}
+
+// callBegin is the beginning of such an object.
+func callBegin(tool, key string) string { return `{"name": "` + tool + `", "` + key + `": ` }
+
+// CallBegins are the texts with which the calls of tools begin where they need no mark, as [Format.ToolGrammar] writes
+// them; none in other formats.
+func (f *Format) CallBegins(tools []Tool) (list []string) {
+	s := f.Syntax.of()
+	if !s.bare {
+		return nil
+	}
+	for _, t := range tools {
+		begin := callBegin(t.Name, cmp.Or(s.keys.args, "arguments"))
+		list = append(list, begin, "["+begin)
+	}
+	return list
 }
 
 // several is one call, or with o.Parallel more of them, with the marks around all of them. Of models whose calls stand
@@ -244,7 +262,7 @@ func (f *Format) sleeping(calls *grammar.Grammar, tools []Tool, o *ToolGrammarOp
 // callMarks are the texts at which calls begin, and of channels those that end a text.
 func (f *Format) callMarks(tools []Tool, o *GrammarOptions) (marks []string) {
 	s := f.Syntax.of()
-	for _, m := range f.openMarks() {
+	for _, m := range s.open { // of all forms, which are all read
 		marks = append(marks, o.spell(o.mark(m)))
 	}
 	if s.lists {

@@ -438,7 +438,10 @@ func TestToolGrammarOfTemplates(t *testing.T) {
 			if c.Name != "tool-call" || c.Text == "" || f.Syntax == SyntaxJSON || f.Syntax == SyntaxHarmony {
 				continue
 			}
-			marks := f.openMarks()
+			marks := f.Syntax.of().open
+			if f.Open != "" {
+				marks = []string{f.Open}
+			}
 			if f.Syntax == SyntaxLlama3 {
 				marks = []string{`{"name": "get_weather", "parameters"`}
 			}
@@ -622,6 +625,7 @@ func TestTextGrammar(t *testing.T) {
 	}{
 		{Format{Syntax: SyntaxHermes}, "a <tool_cal", "a <tool_call>", nil},
 		{Format{Syntax: SyntaxHermes}, "a <tool_cal", "a foo", nil},
+		{Format{Syntax: SyntaxQwenXML, Open: seedCall, Bare: true}, "a <seed:tool_cal", "a <tool_call>", nil},
 		{Format{Syntax: SyntaxLFM2}, "a [no()]", "a [now()]", nil},
 		{Format{Syntax: SyntaxHarmony}, "a", "a<|end|><|start|>", harmonyMarks},
 	} {

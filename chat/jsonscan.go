@@ -40,6 +40,11 @@ func isJSONSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c =
 // done says whether the value is complete. A number on its own never is.
 func (j *jsonScan) done() bool { return j.state == scanAfter && len(j.stack) == 0 }
 
+// inString says whether the next byte is one of a string's, or ends it.
+func (j *jsonScan) inString() bool {
+	return j.state == scanString || j.state == scanEscape || j.state == scanHex
+}
+
 // next takes a byte; it returns false if the text is no JSON.
 func (j *jsonScan) next(c byte) bool {
 	switch j.state {

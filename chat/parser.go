@@ -38,6 +38,9 @@ type ParserOptions struct {
 	Tools     []Tool
 	Reasoning bool // the prompt ends inside of reasoning, see [Prompt.InReasoning]
 	Continued bool // the answer goes on with a message that the prompt has begun: white space in front is kept
+	// Exact: where calls need no mark an answer is calls only if it begins as [Format.CallBegins] says, and else content,
+	// also where it is JSON that names a tool.
+	Exact bool
 	// Inline: reasoning stays in the content, with its marks. Opening is what of it the prompt holds ([Prompt.Opening]).
 	Inline  bool
 	Opening string
@@ -302,11 +305,18 @@ func (p *Parser) start() bool {
 			return true
 		}
 	}
+	calls := p.syntax.bare && len(p.o.Tools) > 0 && rest != "" && (rest[0] == '{' || rest[0] == '[')
+	if calls && p.o.Exact && p.calls == 0 {
+		var more bool
+		if calls, more = p.peek(p.f.CallBegins(p.o.Tools)...); more && !calls {
+			return false
+		}
+	}
 	p.state = (*Parser).content
 	if p.syntax.answer != nil {
 		p.state = p.syntax.answer
 	}
-	if p.syntax.bare && len(p.o.Tools) > 0 && rest != "" && (rest[0] == '{' || rest[0] == '[') {
+	if calls {
 		p.raw = ""
 		p.state = (*Parser).calls0
 	}

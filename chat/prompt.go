@@ -25,9 +25,10 @@ type Span struct {
 
 // Prompt is a rendered conversation.
 type Prompt struct {
-	Spans  []Span // neighbours differ in origin
-	format *Format
-	asks   bool // the template looks at enable_thinking
+	Spans   []Span // neighbours differ in origin
+	format  *Format
+	asks    bool // the template looks at enable_thinking
+	thought bool // it ends within reasoning that goes on
 }
 
 func newPrompt(t jinja.Text, of *Template) *Prompt {
@@ -54,9 +55,9 @@ func (p *Prompt) Text() string {
 }
 
 // InReasoning says whether the answer begins inside of a reasoning section,
-// which the template has opened.
+// which the template has opened, or [Prompt.Thought].
 func (p *Prompt) InReasoning() bool {
-	return p.Opening() != ""
+	return p.thought || p.Opening() != ""
 }
 
 // Opening is what the prompt holds of a section of reasoning that the template has opened: its mark and the white space

@@ -85,5 +85,6 @@ func (s *syntax) allMarks() []string {
 // callKeys are those of a call in JSON. Zero ones are name and id.
 type callKeys struct {
 	name, id string
-	keyed    bool // the name is the key of the arguments
+	args     string // as grammars write it; zero: arguments
+	keyed    bool   // the name is the key of the arguments
 }

@@ -186,36 +186,56 @@ func (p *Parser) harmonyBody() bool {
 	return true
 }
 
-// harmonyArgs passes on arguments as they are, and checks them.
+// harmonyArgs passes on arguments as they are, and checks them: they are one object, and where a call has none, an empty
+// one. A mark within a string of theirs is text.
 func (p *Parser) harmonyArgs() string {
-	at, mark := len(p.buf), ""
-	for _, m := range harmonyEnds {
-		if k := strings.Index(p.buf, m); k >= 0 && k < at {
-			at, mark = k, m
-		}
-	}
-	if mark == "" && !p.closed {
-		at -= held(p.buf, harmonyEnds)
-	}
 	if p.call == nil {
 		p.call = &callReader{}
 	}
-	for i := range at {
-		if p.call.sent == 0 && !p.call.scan.next(p.buf[i]) {
-			p.call.sent = i + 1 // malformed
+	c, at, mark, half := p.call, 0, "", false
+	for at < len(p.buf) {
+		if bad := c.sent > 0; bad || !c.scan.inString() {
+			if mark, half = p.harmonyEndAt(at); mark != "" || half {
+				break
+			}
+		}
+		b := p.buf[at]
+		at++
+		if !c.hasArgs && !isJSONSpace(b) {
+			if c.hasArgs = true; b != '{' {
+				c.sent = 1 // malformed
+			}
+		}
+		if c.sent == 0 && !c.scan.next(b) {
+			c.sent = 1
 		}
 	}
 	p.args(p.buf[:at])
 	p.buf = p.buf[at+len(mark):]
 	if mark != "" || p.closed {
 		var err error
-		if p.call.sent > 0 || !p.call.scan.done() {
+		switch {
+		case mark != "" && !c.hasArgs:
+			p.args("{}")
+		case c.sent > 0 || !c.scan.done():
 			err = ErrToolCall
 		}
 		p.end("", err)
 		p.call = nil
 	}
 	return mark
+}
+
+// harmonyEndAt is the mark of a message's end at a byte; half: it may become one.
+func (p *Parser) harmonyEndAt(at int) (mark string, half bool) {
+	rest := p.buf[at:]
+	for _, m := range harmonyEnds {
+		if strings.HasPrefix(rest, m) {
+			return m, false
+		}
+		half = half || !p.closed && strings.HasPrefix(m, rest)
+	}
+	return "", half
 }
 
 // harmonyNext skips to the next message.

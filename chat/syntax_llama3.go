@@ -18,6 +18,7 @@ var llama3 = syntax{
 	open:  []string{pythonTag},
 	bare:  true,
 	lists: true,
+	keys:  callKeys{args: "parameters"},
 	begin: func(p *Parser, _ string) { p.state = (*Parser).pythonBehindTag },
 	call: func(_ *Format, tool string, args *grammar.Grammar, _ *ToolGrammarOptions) *grammar.Grammar {
 		return callObject(tool, "parameters", args)

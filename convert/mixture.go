@@ -245,15 +245,15 @@ type Facts struct {
 }
 
 // count fills in the places, by llama.cpp's order of tensors: by the number of the block, first those of none, and by
-// name.
-func (m *Facts) count(list []gguf.Tensor) {
+// name. Matrices whose type is given for themselves are among those of a part, and move the place of no other.
+func (m *Facts) count(list []gguf.Tensor, given func(name string) bool) {
 	block := func(name string) int {
 		if strings.HasPrefix(name, "blk.") {
 			return layerOf(name)
 		}
 		return -1
 	}
-	m.places = map[string]int{}
+	m.places, m.valueMatrices = map[string]int{}, 0
 	seen := map[part]int{}
 	for _, t := range slices.SortedFunc(slices.Values(list), func(a, b gguf.Tensor) int {
 		return cmp.Or(cmp.Compare(block(a.Name), block(b.Name)), strings.Compare(a.Name, b.Name))
@@ -264,10 +264,14 @@ func (m *Facts) count(list []gguf.Tensor) {
 		}
 		if (Mixture{}).of(t.Name, t.Dims) {
 			m.places[t.Name] = seen[p]
-			seen[p]++
+			if !given(t.Name) {
+				seen[p]++
+			}
+			if p == values {
+				m.valueMatrices++
+			}
 		}
 	}
-	m.valueMatrices = seen[values]
 }
 
 // place is which of n layers a rule takes a matrix to be of. llama.cpp counts the matrices instead of reading the
@@ -311,7 +315,7 @@ func FactsOf(f *gguf.File) Facts {
 	if m.KVHeads = number("attention.head_count_kv"); m.KVHeads == 0 {
 		m.KVHeads = m.Heads
 	}
-	m.count(f.Tensors)
+	m.count(f.Tensors, func(string) bool { return false })
 	_, untied := f.Tensor("output.weight")
 	m.Tied = !untied
 	return m

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -306,6 +307,38 @@ func ofNames(t *testing.T, kvs []gguf.KV, names ...string) *gguf.File {
 		t.Fatal(err)
 	}
 	return f
+}
+
+// TestGivenTypesMoveNoPlace: a matrix whose type is given for itself is passed over where llama.cpp counts those of its
+// part, but for how many there are.
+func TestGivenTypesMoveNoPlace(t *testing.T) {
+	m, err := FindMixture("q4_k_m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for i := range 8 {
+		names = append(names, fmt.Sprintf("blk.%d.attn_v.weight", i))
+	}
+	f := ofNames(t, []gguf.KV{{Key: "general.architecture", Value: "llama"}, {Key: "llama.block_count", Value: uint32(8)}},
+		names...)
+	for pattern, want := range map[string]string{"": "64464466", "^blk.0.attn_v": "86446446", "^blk.3.attn_v": "64486446"} {
+		o := Quantizing{Tensors: []TensorChoice{{regexp.MustCompile(pattern), "q8_0"}}}
+		if pattern == "" {
+			o = Quantizing{}
+		}
+		q, err := QuantizeBy(f, m, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, typ := range q.types {
+			got += typ.String()[1:2]
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", pattern, got, want)
+		}
+	}
 }
 
 // TestPlacesAreCounted: llama.cpp's rules go by how many matrices of a part come before, in its order, and not by the

@@ -70,16 +70,18 @@ func (o *Quantizing) chosen(name string, tied bool, used []int) (t tensor.Type, 
 	case (name == "output.weight" || embedding && tied) && o.Output != "":
 		want = o.Output
 	default:
-		for i, c := range o.Tensors {
-			if c.Pattern.MatchString(name) {
-				used[i]++
-				want = c.Type
-				break
-			}
+		if i := o.match(name); i >= 0 {
+			used[i]++
+			want = o.Tensors[i].Type
 		}
 	}
 	t, err := writable(want)
 	return t, err == nil
+}
+
+// match is the first of the choices by names that a name matches; -1: there is none.
+func (o *Quantizing) match(name string) int {
+	return slices.IndexFunc(o.Tensors, func(c TensorChoice) bool { return c.Pattern.MatchString(name) })
 }
 
 // Quantize chooses the types of a file's tensors, and writes nothing yet. Errors name the file and a tensor whose type
@@ -95,6 +97,7 @@ func QuantizeBy(f *gguf.File, m Mixture, o Quantizing) (*Quantization, error) {
 	q := &Quantization{Counts: map[string]int{}, file: f, mixture: m, given: o}
 	facts := FactsOf(f)
 	facts.Importance = o.Importance != nil
+	facts.count(f.Tensors, func(name string) bool { return o.match(name) >= 0 })
 	used, known := make([]int, len(o.Tensors)), 0
 	for _, t := range f.Tensors {
 		to := m.Requantized(t.Name, t.Dims, t.Type, facts)

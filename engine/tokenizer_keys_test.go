@@ -90,11 +90,36 @@ func TestSuppressedTokens(t *testing.T) {
 	}
 }
 
+// TestInfillMarks: the marks around a gap are those of their keys, of newer ones where there are both; one outside the
+// vocabulary is refused.
+func TestInfillMarks(t *testing.T) {
+	read := func(keys map[string]int32) (*bpe.Tokenizer, error) {
+		var more []gguf.KV
+		for _, name := range slices.Sorted(maps.Keys(keys)) {
+			more = append(more, gguf.KV{Key: "tokenizer.ggml." + name + "_token_id", Value: keys[name]})
+		}
+		return ReadTokenizer(tokenizerFile(t, more...))
+	}
+	tok, err := read(map[string]int32{"fim_pre": 4, "prefix": 5, "suffix": 6, "middle": -1, "fim_sep": 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for part, want := range map[string]int32{"pre": 4, "suf": 6, "mid": -1, "sep": 7, "rep": -1} {
+		if id, ok := tok.InfillMark(part); ok != (want >= 0) || ok && id != want {
+			t.Errorf("%s: %d, %v, want %d", part, id, ok, want)
+		}
+	}
+	if _, err := read(map[string]int32{"fim_mid": 8}); err == nil || !strings.Contains(err.Error(), "fim_mid_token_id") {
+		t.Errorf("outside of the vocabulary: %v", err)
+	}
+}
+
 // TestTokenizerKeysHaveTheirTypes: a key of another type is an error that names it, whichever it is.
 func TestTokenizerKeysHaveTheirTypes(t *testing.T) {
 	for _, name := range []string{"pre", "bos_token_id", "eos_token_id", "unknown_token_id", "add_bos_token",
 		"add_eos_token",
-		"add_sep_token", "add_space_prefix", "remove_extra_whitespaces", "eot_token_id", "eom_token_id", "suppress_tokens"} {
+		"add_sep_token", "add_space_prefix", "remove_extra_whitespaces", "eot_token_id", "eom_token_id", "suppress_tokens",
+		"fim_pre_token_id", "middle_token_id", "fim_rep_token_id"} {
 		name = "tokenizer.ggml." + name
 		_, err := ReadTokenizer(tokenizerFile(t, gguf.KV{Key: name, Value: []float32{1}}))
 		if !errors.Is(err, gguf.ErrType) || !strings.Contains(err.Error(), name) {

@@ -23,8 +23,8 @@ var formats = map[string]format{
 	"uri-reference": {"^(" + scheme + ":" + hierarchy(uriCharacters) + "|" + relative(uriCharacters) + ")$", "RFC 3986"},
 	"iri":           {"^" + scheme + ":" + hierarchy(iriCharacters) + "$", "RFC 3987"},
 	"iri-reference": {"^(" + scheme + ":" + hierarchy(iriCharacters) + "|" + relative(iriCharacters) + ")$", "RFC 3987"},
-	"uri-template": {"^([!#$&(-;=?-\\[\\]_a-z~\\u00a0-\\u{10ffff}]|%[0-9A-Fa-f]{2}|\\{[+#./;?&=,!@|]?" + variable +
-		"(," + variable + ")*\\})*$", "RFC 6570"},
+	"uri-template": {"^([!#$&(-;=?-\\[\\]_a-z~" + wideCharacters + privateCharacters + "]|%[0-9A-Fa-f]{2}|" +
+		"\\{[+#./;?&=,!@|]?" + variable + "(," + variable + ")*\\})*$", "RFC 6570"},
 
 	"json-pointer":          {"^" + pointer + "$", "RFC 6901"},
 	"relative-json-pointer": {"^(0|[1-9][0-9]*)(#|" + pointer + ")$", "draft-bhutton-relative-json-pointer"},
@@ -79,8 +79,14 @@ const (
 
 	scheme        = `[A-Za-z][A-Za-z0-9+.-]*`
 	uriCharacters = `A-Za-z0-9._~!$&'()*+,;=\-`
-	iriCharacters = uriCharacters + `\u00a0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef\u{10000}-\u{efffd}`
-	escapedByte   = `%[0-9A-Fa-f]{2}`
+	iriCharacters = uriCharacters + wideCharacters
+	// ucschar of RFC 3987: no surrogates, none for private use, no code points that are no characters.
+	wideCharacters = `\u00a0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef\u{10000}-\u{1fffd}\u{20000}-\u{2fffd}\u{30000}-\u{3fffd}` +
+		`\u{40000}-\u{4fffd}\u{50000}-\u{5fffd}\u{60000}-\u{6fffd}\u{70000}-\u{7fffd}\u{80000}-\u{8fffd}` +
+		`\u{90000}-\u{9fffd}\u{a0000}-\u{afffd}\u{b0000}-\u{bfffd}\u{c0000}-\u{cfffd}\u{d0000}-\u{dfffd}` +
+		`\u{e1000}-\u{efffd}`
+	privateCharacters = `\ue000-\uf8ff\u{f0000}-\u{ffffd}\u{100000}-\u{10fffd}` // iprivate
+	escapedByte       = `%[0-9A-Fa-f]{2}`
 
 	pointer  = `(/([^/~]|~[01])*)*`
 	variable = `([A-Za-z0-9_]|%[0-9A-Fa-f]{2})(\.?([A-Za-z0-9_]|%[0-9A-Fa-f]{2}))*(:[1-9]\d{0,3}|\*)?`
@@ -105,7 +111,7 @@ func path(characters, others, first string) string {
 
 func authority(characters string) string {
 	p := func(more string) string { return "([" + more + characters + "]|" + escapedByte + ")*" }
-	return `//(` + p(":") + `@)?(\[(` + ipv6 + `|[Vv][0-9A-Fa-f]+\.[` + characters + `:]+)\]|` + p("") + `)(:\d*)?(/` +
+	return `//(` + p(":") + `@)?(\[(` + ipv6 + `|[Vv][0-9A-Fa-f]+\.[` + uriCharacters + `:]+)\]|` + p("") + `)(:\d*)?(/` +
 		p(":@") + `)*`
 }
 

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/specgo/spec"
 )
 
 // A message, whole and as a stream: the same text, the events in the order that Anthropic's clients expect.
@@ -114,6 +116,28 @@ func TestAnswerGoesOn(t *testing.T) {
 			`{"role":"assistant","content":"c"}]}`, 400)
 	if !strings.Contains(text, "two messages of the assistant") {
 		t.Error(text)
+	}
+}
+
+// A budget of thinking ends reasoning where it can, and refuses no request where it cannot.
+func TestMessagesThinkingBudget(t *testing.T) {
+	const talk = `{"model":"go","max_tokens":40,"messages":[{"role":"user","content":"x"}]`
+	const budget = `,"thinking":{"type":"enabled","budget_tokens":2}`
+	for _, x := range []struct {
+		name, template, more string
+		bounded              bool
+	}{
+		{"a budget", thinking, budget, true},
+		{"no budget", thinking, `,"thinking":{"type":"adaptive"}`, false},
+		{"a template without reasoning", hermes, budget, false},
+		{"calls have a grammar", thinking, budget + `,"tools":[{"name":"f","input_schema":{"type":"object"}}],` +
+			`"tool_choice":{"type":"auto","disable_parallel_tool_use":true}`, false},
+	} {
+		s := newTester(t, with(t, func(o *spec.Options) { o.Template = x.template }))
+		task := s.task(formMessages, talk+x.more+`}`)
+		if bounded := task.Sampling(0).Constraint != nil; bounded != x.bounded {
+			t.Errorf("%s: bounded: %v", x.name, bounded)
+		}
 	}
 }
 

@@ -109,7 +109,8 @@ var fields = append([]field{
 	{"tool_choice", honored, formMessages, `{"type": "auto"}, any, none, or tool with a name; disable_parallel_tool_use`,
 		readAnthropicChoice},
 	{"thinking", honored, formMessages, "enabled, adaptive or disabled: given to the chat template as enable_thinking; " +
-		"a budget is not", readThinking},
+		"a budget holds where the reasoning has a mark that ends it and nothing else constrains the answer",
+		readThinking},
 	{"output_config", honored, formMessages, "effort, given to the chat template as reasoning_effort; format: a JSON " +
 		"Schema",
 		readOutputConfig},
@@ -148,8 +149,9 @@ var fields = append([]field{
 	{"thinking_budget_tokens", honored, formChat, "the same, llama.cpp's name", readThinkingBudget},
 	{"reasoning_budget_tokens", honored, formChat, "the same", readThinkingBudget},
 	{"reasoning_budget", honored, formChat, "the same", readThinkingBudget},
-	{"continue_final_message", honored, formChat | formTemplate, "true: the answer goes on with the last message; " +
-		"false: it is a new one (default: it goes on where that is a text of the assistant)",
+	{"continue_final_message", honored, formChat | formTemplate, "true: the answer goes on with the last message, or " +
+		"with its reasoning where it has no content; false: it is a new one (default: it goes on " +
+		"where that is a text of the assistant)",
 		func(r *request, v value) (e *Error) {
 			r.goOn, e = v.boolean()
 			r.whole = !r.goOn

@@ -380,8 +380,12 @@ func errHost(host string) *Error {
 // where they lead, so that no page can point one elsewhere.
 var containerHosts = []string{"host.docker.internal", "host.containers.internal"}
 
-// hostAllowed reports whether a browser may reach the server by a name. Addresses in numbers cannot be rebound.
+// hostAllowed reports whether a browser may reach the server by a name. Addresses in numbers cannot be rebound, and who
+// names no host is no browser: balancers that ask for the health of a server in HTTP/1.0 name none.
 func (s *Server) hostAllowed(host string) bool {
+	if host == "" {
+		return true
+	}
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		name = h

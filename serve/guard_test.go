@@ -86,12 +86,19 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// A request that names no host is refused, as HTTP/1.0 may send it.
+// A request that names no host is answered, as balancers send it in HTTP/1.0 to ask for a server's health; one that
+// names a port alone is refused.
 func TestNoHost(t *testing.T) {
 	s := newTester(t, nil)
-	answer, err := io.ReadAll(dial(t, s.listen(nil), "GET /v1/models HTTP/1.0\r\n\r\n"))
-	if err != nil || !bytes.HasPrefix(answer, []byte("HTTP/1.0 403 ")) {
-		t.Errorf("%v %q", err, answer)
+	address := s.listen(nil)
+	for request, want := range map[string]string{
+		"GET /health HTTP/1.0\r\n\r\n": "200", "GET /v1/models HTTP/1.0\r\n\r\n": "200",
+		"GET /health HTTP/1.0\r\nHost: :8080\r\n\r\n": "403", "GET /health HTTP/1.0\r\nHost: evil.org\r\n\r\n": "403",
+	} {
+		answer, err := io.ReadAll(dial(t, address, request))
+		if err != nil || !bytes.HasPrefix(answer, []byte("HTTP/1.0 "+want+" ")) {
+			t.Errorf("%q: %v %q", request, err, answer)
+		}
 	}
 }
 

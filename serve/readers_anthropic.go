@@ -3,6 +3,7 @@ package serve
 import (
 	"cmp"
 	"encoding/json"
+	"math"
 
 	"github.com/specgo/spec"
 	"github.com/specgo/spec/chat"
@@ -189,19 +190,23 @@ func readAnthropicChoice(r *request, v value) *Error {
 	return err
 }
 
-// readThinking reads whether the model is to reason. A budget in tokens is what the answer may take of max_tokens; the
-// template knows no number.
+// readThinking reads whether the model is to reason, and for how many tokens. As with Anthropic's models the budget is
+// no bound that a request depends on: it holds where the reasoning has a mark that ends it and nothing else constrains
+// the answer.
 func readThinking(r *request, v value) *Error {
-	kind := ""
+	kind, budget := "", int64(0)
 	err := v.object(map[string]func(value) *Error{
 		"type":          func(v value) (e *Error) { kind, e = v.oneOf("enabled", "disabled", "adaptive"); return },
-		"budget_tokens": func(v value) *Error { _, err := v.whole(1, anyNumber); return err },
+		"budget_tokens": func(v value) (e *Error) { budget, e = v.whole(1, anyNumber); return },
 		"display":       func(value) *Error { return nil },
 	})
 	if err == nil && kind == "" {
 		err = badField(v.path+".type", "missing")
 	}
 	r.setKwarg("enable_thinking", kind != "disabled")
+	if kind == "enabled" {
+		r.budget, r.softBudget = int(min(budget, math.MaxInt32)), true
+	}
 	return err
 }
 

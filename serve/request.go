@@ -54,6 +54,7 @@ type conversation struct {
 	genTail      bool // of apply-template: end where the answer begins
 	begun        bool // add_generation_prompt: true
 	budget       int  // most tokens of reasoning; 0: any number
+	softBudget   bool // which holds where it can
 	goOn, whole  bool // continue_final_message: true, false
 	mayGoOn      bool // the form's last message is continued where the assistant has begun it
 }

@@ -22,7 +22,12 @@ func (s *Server) bind(ctx context.Context, m *loaded, r *request) (*spec.Task, e
 		return nil, e
 	}
 	task, err := m.Prepare(ctx, q)
-	if wrong := (*spec.RequestError)(nil); r.infill && errors.As(err, &wrong) && wrong.Field == "suffix" {
+	wrong := (*spec.RequestError)(nil)
+	if r.softBudget && errors.As(err, &wrong) && wrong.Field == "thinking_budget" {
+		q.ThinkingBudget = 0
+		task, err = m.Prepare(ctx, q)
+	}
+	if r.infill && errors.As(err, &wrong) && wrong.Field == "suffix" {
 		return nil, badField("input_prefix", "%s", wrong.Reason)
 	} else if errors.As(err, &wrong) && wrong.Field == "previous" {
 		return nil, badField(r.predicts, "%s", wrong.Reason)

@@ -239,7 +239,7 @@ func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) 
 	d.sampling = s
 	mostForced := 0
 	if s.Constraint != nil {
-		mostForced = forcedMost
+		mostForced = ForcedMost
 	}
 	d.branches = chains(d.drafter)
 	d.treeMax = max(0, d.target.MaxTree()-1)

@@ -316,7 +316,7 @@ func (d *Draft) Extend(node int) int {
 		if node >= 0 {
 			depth = d.depth[node] + 1
 		}
-		if d.forced >= forcedMost || depth > d.mostDepth || d.Parents != nil && len(d.Tokens) >= d.treeMax ||
+		if d.forced >= ForcedMost || depth > d.mostDepth || d.Parents != nil && len(d.Tokens) >= d.treeMax ||
 			!d.AddChild(node, id, 1, nil) {
 			break
 		}

@@ -17,8 +17,8 @@ const (
 
 // Parameters of forced tokens.
 const (
-	// forcedMost is the most forced tokens of a round; longer runs take several. Auto tells no longer passes apart.
-	forcedMost = maxVerify - 1
+	// ForcedMost is the most forced tokens of a round; longer runs take several. Auto tells no longer passes apart.
+	ForcedMost = maxVerify - 1
 	// forcedAlone is the number of forced tokens at the beginning of a draft from which on a drafter that is not
 	// Continuing is not asked.
 	forcedAlone = 3

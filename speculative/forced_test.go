@@ -223,7 +223,7 @@ func TestForcedBounds(t *testing.T) {
 			d := New(newFake(t, 64, 400, random(1)), drafter(),
 				Options{Schedule: Constant(ConstantOptions{Length: 5}), MaxTokens: most})
 			if got, _ := collect(t, d, []int32{1}, s); len(got) != most || d.drafter == nil &&
-				d.Stats().TargetPasses != (most+forcedMost)/(forcedMost+1) {
+				d.Stats().TargetPasses != (most+ForcedMost)/(ForcedMost+1) {
 				t.Errorf("%d tokens: %d in %d passes", most, len(got), d.Stats().TargetPasses)
 			}
 			d = New(newFake(t, 64, most, random(1)), drafter(), Options{Schedule: Constant(ConstantOptions{Length: 5})})

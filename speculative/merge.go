@@ -56,7 +56,7 @@ func leaves(d Drafter) int {
 }
 
 func (m *merge) Start(ctx context.Context, s Setup) error {
-	m.draft.alloc(s.Longest + forcedMost)
+	m.draft.alloc(s.Longest + ForcedMost)
 	m.separate = s.NeedsProbs
 	m.shortage = append(m.shortage[:0], make([]shortage, len(m.drafters))...)
 	own := make([]int, len(m.drafters)) // all taken before a nested merge takes its own

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -178,8 +179,11 @@ func smallFile(file, what string) (text string, err error) {
 		return "", fmt.Errorf("%s: %s must be a regular file of at most %d bytes", file, what, longest)
 	}
 	data, err := os.ReadFile(file)
-	return string(data), err
+	return string(withoutMark(data)), err
 }
+
+// withoutMark is a text without the mark of UTF-8 that editors of Windows put in front of one.
+func withoutMark(text []byte) []byte { return bytes.TrimPrefix(text, []byte("\ufeff")) }
 
 // converse runs a conversation.
 func (g *generate) converse(ctx context.Context, p *program) (err error) {

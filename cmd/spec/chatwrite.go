@@ -107,7 +107,7 @@ func messageFile(path string) (string, error) {
 	if err == nil && !utf8.Valid(data) {
 		err = fmt.Errorf("%s: not a text in UTF-8", path)
 	}
-	return string(data), err
+	return string(withoutMark(data)), err
 }
 
 // attach puts a file in front of the next message.

@@ -153,6 +153,7 @@ func fromFile(flags []flag, all *given, file *ini.File) error {
 		return nil
 	}
 	before := slices.Clone(all.fields)
+	var model *ini.Entry
 	for _, f := range flags {
 		if slices.Contains(before, f.sets()) || f.ignored || !f.free(all) {
 			continue
@@ -164,12 +165,26 @@ func fromFile(flags []flag, all *given, file *ini.File) error {
 			}
 			continue
 		}
+		if f.sets() == fieldModel {
+			if model != nil {
+				return sameTwice(file, model, e)
+			}
+			model = e
+		}
 		if err := f.setText(e.Value); err != nil {
 			return usagef("%v", file.Errorf(e.Line, "%s = %s: %v", e.Key, f.shown(e.Value), err))
 		}
 		all.add(&f, e.Value, fmt.Sprintf("%s, line %d", file.Name, e.Line))
 	}
 	return nil
+}
+
+// sameTwice is the error of two keys that say the same.
+func sameTwice(file *ini.File, a, b *ini.Entry) error {
+	if a.Line > b.Line {
+		a, b = b, a
+	}
+	return usagef("%v", file.Errorf(b.Line, "%s, and %s in line %d: the same flag twice", b.Key, a.Key, a.Line))
 }
 
 // entryOf finds what a file says of a flag; nil: nothing. Two keys for one flag are a mistake.
@@ -183,8 +198,7 @@ func entryOf(file *ini.File, f *flag) (found *ini.Entry, err error) {
 			switch {
 			case !f.hasKey(e.Key):
 			case found != nil:
-				return nil, usagef("%v", file.Errorf(e.Line, "%s, and %s in line %d: the same flag twice", e.Key, found.Key,
-					found.Line))
+				return nil, sameTwice(file, found, e)
 			default:
 				found = e
 			}

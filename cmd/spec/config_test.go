@@ -70,6 +70,7 @@ func TestConfigErrors(t *testing.T) {
 		"\ncxt-size = 5":           "config.ini, line 2: unknown key cxt-size, did you mean ctx-size?",
 		"ctx-size = many":          "config.ini, line 1: ctx-size = many: not a whole number",
 		"c = 1\nctx-size = 2":      "config.ini, line 2: ctx-size, and c in line 1: the same flag twice",
+		"hf = b/c\nmodel = a":      "config.ini, line 2: model, and hf in line 1: the same flag twice",
 		"c = 1\n[*]\nc = 2":        "config.ini, line 3: c, and c in line 1: the same flag twice",
 		"no-kv-cache = perhaps":    "config.ini, line 1: no-kv-cache = perhaps: neither 1 nor 0",
 		"version = 2":              "config.ini, line 1: version 2",

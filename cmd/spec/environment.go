@@ -21,28 +21,40 @@ func (f *flag) variables() []string {
 // hubVariable is the variable of -hf. llama.cpp has that of a file beside it, which counts instead of a quantization.
 const hubVariable, hubFileVariable = "LLAMA_ARG_HF_REPO", "LLAMA_ARG_HF_FILE"
 
+// variable is the first of the variables of a flag that is set; "": none is.
+func (f *flag) variable(env func(string) string) (name, value string) {
+	for _, name := range f.variables() {
+		if value := env(name); value != "" {
+			return name, value
+		}
+	}
+	return "", ""
+}
+
 // fromEnvironment sets what the command line leaves open and an environment variable says, in the order of the table.
+// Of variables that name one model as a file and on the Hub the latter counts, as in llama.cpp.
 func fromEnvironment(flags []flag, all *given, env func(string) string) error {
 	before := slices.Clone(all.fields)
+	var onHub []string // fields
 	for _, f := range flags {
-		if slices.Contains(before, f.sets()) || !f.free(all) {
+		if name, _ := f.variable(env); name != "" && f.arg == hubName && f.free(all) {
+			onHub = append(onHub, f.sets())
+		}
+	}
+	for _, f := range flags {
+		name, value := f.variable(env)
+		if name == "" || slices.Contains(before, f.sets()) || !f.free(all) ||
+			f.arg != hubName && slices.Contains(onHub, f.sets()) {
 			continue
 		}
-		for _, name := range f.variables() {
-			value := env(name)
-			if value == "" {
-				continue
-			}
-			if file := env(hubFileVariable); name == hubVariable && file != "" {
-				repo, _, _ := strings.Cut(value, ":")
-				value = repo + ":" + file
-			}
-			if err := f.setText(value); err != nil {
-				return usagef("environment variable %s=%s: %v", name, f.shown(value), err)
-			}
-			all.add(&f, value, "environment variable "+name)
-			break
+		if file := env(hubFileVariable); name == hubVariable && file != "" {
+			repo, _, _ := strings.Cut(value, ":")
+			value = repo + ":" + file
 		}
+		if err := f.setText(value); err != nil {
+			return usagef("environment variable %s=%s: %v", name, f.shown(value), err)
+		}
+		all.add(&f, value, "environment variable "+name)
 	}
 	return nil
 }

@@ -48,6 +48,11 @@ func TestEnvironment(t *testing.T) {
 		{"SPEC_STOP=end", "generate --stop other", "generate --stop other"},
 		{"SPEC_STOP=end", "chat", "chat --stop end"},
 		{"SPEC_TRACE=file", "generate", "generate --trace file"},
+		{"LLAMA_ARG_MODEL=x LLAMA_ARG_HF_REPO=a/b", "generate", "generate -hf a/b"},
+		{"LLAMA_ARG_MODEL=x LLAMA_ARG_HF_REPO=a/b", "serve", "serve -hf a/b"},
+		{"LLAMA_ARG_MODEL=x LLAMA_ARG_HF_REPO=a/b", "chat y", "chat y"},
+		{"LLAMA_ARG_MODEL=x LLAMA_ARG_HF_REPO=a/b", "inspect", "inspect -m x"},
+		{"LLAMA_ARG_MODEL_DRAFT=d LLAMA_ARG_HFD_REPO=a/b", "serve -m x", "serve -m x -hfd a/b"},
 		// What sets the same thing counts as the flag.
 		{"LLAMA_ARG_MODEL=x", "generate -hf a/b", "generate -hf a/b"},
 		{"LLAMA_ARG_MODEL=x", "chat y", "chat y"},

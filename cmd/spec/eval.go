@@ -90,7 +90,11 @@ func readCases(name string) (list []*spectest.Line, file results.File, err error
 		if strings.TrimSpace(r.Text()) == "" {
 			continue
 		}
-		l, err := spectest.ParseLine(r.Bytes())
+		text := r.Bytes()
+		if n == 1 {
+			text = withoutMark(text)
+		}
+		l, err := spectest.ParseLine(text)
 		if err != nil {
 			return nil, file, fmt.Errorf("%s: line %d: %w", name, n, err)
 		}

@@ -38,7 +38,8 @@ Each has an environment variable, and a key in the file of settings: its name wi
 that before the file, and that before the default; what a variable or the file says beside a command line that has no use for it is left alone.
 A value that does not fit is an error that names the variable, or the line. A switch is 1 or 0 there.
 The file is that of --config FILE, which every command has, or of SPEC_CONFIG (none: no file), else spec/config.ini in the user's folder for
-configuration; spec help config shows one. LLAMA_ARG_HF_FILE names the file of the repository that LLAMA_ARG_HF_REPO is.
+configuration; spec help config shows one. LLAMA_ARG_HF_FILE names the file of the repository that LLAMA_ARG_HF_REPO is,
+which counts instead of LLAMA_ARG_MODEL where both are set, as the variables of -hfd do beside those of -md.
 `)
 	cell := func(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
 	for _, title := range titles {

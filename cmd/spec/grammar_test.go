@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -98,5 +99,27 @@ func TestChatGrammar(t *testing.T) {
 		`root ::= "yes" | "no"`, "--temp", "0", "-n", "20")
 	if code != 0 || strings.Count(stdout, "yes")+strings.Count(stdout, "no") != 2 {
 		t.Errorf("%d %q %s", code, stdout, stderr)
+	}
+}
+
+// The mark of UTF-8 that editors of Windows write in front of a text is no part of a grammar, a template or a message.
+func TestFilesWithAMark(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(file, []byte("\ufeffroot ::= \"a\""), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g, err := readGrammar(file)
+	small, err2 := smallFile(file, "a text")
+	message, err3 := messageFile(file)
+	const want = `root ::= "a"`
+	if err := errors.Join(err, err2, err3); err != nil || string(g) != want || small != want || message != want {
+		t.Errorf("%v: %q, %q, %q", err, g, small, message)
+	}
+	const line = `{"name":"a","body":{"messages":[]},"golden":true}`
+	if err := os.WriteFile(file, []byte("\ufeff"+line+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if list, _, err := readCases(file); err != nil || len(list) != 1 || list[0].Name != "a" {
+		t.Errorf("%v, %v", list, err)
 	}
 }

@@ -72,5 +72,5 @@ func readGrammar(file string) ([]byte, error) {
 	case len(data) > maxGrammar:
 		return nil, fmt.Errorf("%s: more than %d MiB", file, maxGrammar>>20)
 	}
-	return data, nil
+	return withoutMark(data), nil
 }

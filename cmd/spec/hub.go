@@ -132,13 +132,17 @@ func hubClient(p *program, r hub.Reference) (c *hub.Client, done func(), err err
 	return c, bar.Clear, nil
 }
 
+// hubName is what the help calls the name of a model on the Hub.
+const hubName = "OWNER/NAME[:QUANT]"
+
 // hubFlag is llama.cpp's -hf: it sets a model by its name on the Hub.
-func hubFlag(n string, set func(string), what string) flag {
-	return valueFlag(n, "OWNER/NAME[:QUANT]", what+" from the Hugging Face Hub; downloaded where it is not in the cache",
+func hubFlag(n string, set func(string) error, what string) flag {
+	return valueFlag(n, hubName, what+" from the Hugging Face Hub; downloaded where it is not in the cache",
 		func(v string) error {
-			_, err := hub.ParseReference(v)
-			set(hub.Scheme + v)
-			return err
+			if _, err := hub.ParseReference(v); err != nil {
+				return err
+			}
+			return set(hub.Scheme + v)
 		})
 }
 

@@ -22,13 +22,22 @@ type writing struct {
 	prompts *promptFile // of --prompt-cache; nil: none
 }
 
+// logitRows are the most rows of logits of a pass: those of drafts, and of tokens that a grammar forces.
+func (g *generate) logitRows() int {
+	forced := 0
+	if len(g.grammarFlags.given()) > 0 {
+		forced = speculative.ForcedMost
+	}
+	return g.verifyRows(g.model, forced)
+}
+
 // open loads the models of the flags. template is where the chat template comes from; nil: none is needed.
 func (g *generate) open(ctx context.Context, p *program, rt *engine.Runtime,
 	template func(*engine.Model) (source string, stops []string, err error)) (w *writing, err error) {
 	kv, _ := g.cache.kvType() // checked
 	g.beside = g.drafts
-	g.sessions = engine.Sessions{Tokens: g.context, KV: kv, StateBytes: g.stateBytes, Rows: g.verifyRows(g.model),
-		Heads: true, DraftVocab: g.vocab.tokens, DraftText: speculative.DraftText}
+	g.sessions = engine.Sessions{Tokens: g.context, KV: kv, StateBytes: g.stateBytes, Rows: g.logitRows(), Heads: true,
+		DraftVocab: g.vocab.tokens, DraftText: speculative.DraftText}
 	if err := g.promptCache.findPrints(p, &g.modelFlags); err != nil {
 		return nil, err
 	}

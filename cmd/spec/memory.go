@@ -171,18 +171,18 @@ func notEnough(limit, least int64, path string) error {
 
 var errNotEnough = errors.New("not enough")
 
-// verifyRows are the most rows of logits of a pass: those of the drafted tokens and one more. model is the target's
-// file.
-func (s *speculation) verifyRows(model string) int {
+// verifyRows are the most rows of logits of a pass: those of the drafted tokens and one more, and of so many tokens that
+// a grammar forces. model is the target's file.
+func (s *speculation) verifyRows(model string, forced int) int {
 	longest := speculative.DefaultDraftMax
 	if s.earlier != "" {
 		longest = speculative.PreviousDraftMax
 	}
-	chain := 1 + cmp.Or(s.choice.Max, longest)
+	chain := 1 + forced + cmp.Or(s.choice.Max, longest)
 	usual := s.choice.Drafter == "" && (len(s.drafts) == 1 || model != "" && hasMTP(model))
 	switch {
 	case s.choice.Drafter == "none":
-		return 1
+		return 1 + forced
 	case len(s.drafts) > 1, s.choice.Needs()&speculative.NeedsTree != 0, usual:
 		return max(chain, treeRows)
 	}
@@ -204,7 +204,7 @@ const measuredBytes = 512 << 20
 func memoryLine(ctx context.Context, f *gguf.File, limit int64) (string, error) {
 	var usual speculation
 	plan, err := engine.PlanMemory(f, engine.Options{Memory: limit},
-		planned(engine.Sessions{Rows: usual.verifyRows(f.Name), Heads: true}))
+		planned(engine.Sessions{Rows: usual.verifyRows(f.Name, 0), Heads: true}))
 	if plan != nil && limit < plan.Least {
 		return "", notEnough(limit, plan.Least, f.Name)
 	}

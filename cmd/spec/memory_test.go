@@ -53,8 +53,26 @@ func TestVerifyRows(t *testing.T) {
 		{speculation{choice: speculative.Choice{Drafter: "model"}, drafts: []string{"d", "e"}}, 256},
 		{speculation{choice: speculative.Choice{Drafter: "tree", Max: 300}, drafts: []string{"d"}}, 301},
 	} {
-		if n := c.s.verifyRows("absent.gguf"); n != c.want {
+		if n := c.s.verifyRows("absent.gguf", 0); n != c.want {
 			t.Errorf("%+v: %d rows, expected %d", c.s, n, c.want)
+		}
+	}
+}
+
+// TestForcedRows: tokens that a grammar forces have rows of logits beside those of drafts.
+func TestForcedRows(t *testing.T) {
+	for _, c := range []struct {
+		g    generate
+		want int
+	}{
+		{generate{}, 33}, {generate{grammarFlags: grammarFlags{grammar: "root ::= \"a\""}}, 288},
+		{generate{grammarFlags: grammarFlags{schemaFile: "f"}, speculation: speculation{
+			choice: speculative.Choice{Drafter: "none"}}}, 256},
+		{generate{grammarFlags: grammarFlags{grammarFile: "f"}, speculation: speculation{drafts: []string{"d"}}}, 288},
+	} {
+		c.g.model = "absent.gguf"
+		if n := c.g.logitRows(); n != c.want {
+			t.Errorf("%+v: %d rows, expected %d", c.g.grammarFlags, n, c.want)
 		}
 	}
 }

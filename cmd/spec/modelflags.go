@@ -36,7 +36,7 @@ func modelRow(p *string, standard string) flag {
 }
 
 func (m *modelFlags) hubRow() flag {
-	return hubFlag("-hf, -hfr, --hf-repo", func(path string) { m.model = path }, "the model").
+	return hubFlag("-hf, -hfr, --hf-repo", func(path string) error { m.model = path; return nil }, "the model").
 		env("LLAMA_ARG_HF_REPO").of(fieldModel).orWord()
 }
 
@@ -79,22 +79,19 @@ func panelsRow(p *string) flag {
 
 // draftRows are the flags of a draft model, which add takes, as help says.
 func draftRows(help, hubHelp string, add func(string)) []flag {
-	return []flag{draftRow(help, add), draftHubRow(hubHelp, add)}
+	return draftPair(help, hubHelp, func(path string) error { add(path); return nil })
 }
 
-func draftRow(help string, add func(string)) flag {
-	return valueFlag("-md, --model-draft, --spec-draft-model", "FILE", help, func(v string) error {
+// draftPair is draftRows of an add that may fail.
+func draftPair(help, hubHelp string, add func(string) error) []flag {
+	file := valueFlag("-md, --model-draft, --spec-draft-model", "FILE", help, func(v string) error {
 		if v == "" {
 			return errors.New("no name of a file")
 		}
-		add(v)
-		return nil
+		return add(v)
 	}).env("LLAMA_ARG_SPEC_DRAFT_MODEL", "LLAMA_ARG_MODEL_DRAFT").of(fieldDraft)
-}
-
-func draftHubRow(help string, add func(string)) flag {
-	return hubFlag("-hfd, -hfrd, --hf-repo-draft, --spec-draft-hf", add, help).
-		env("LLAMA_ARG_SPEC_DRAFT_HF_REPO", "LLAMA_ARG_HFD_REPO").of(fieldDraft)
+	return []flag{file, hubFlag("-hfd, -hfrd, --hf-repo-draft, --spec-draft-hf", add, hubHelp).
+		env("LLAMA_ARG_SPEC_DRAFT_HF_REPO", "LLAMA_ARG_HFD_REPO").of(fieldDraft)}
 }
 
 // rows are the flags of the models of a server.
@@ -107,8 +104,7 @@ func (s *servedModels) rows() []flag {
 		s.early = ""
 		return nil
 	}
-	hub := hubFlag("-hf, -hfr, --hf-repo", func(path string) { add(path) }, "a model").
-		env("LLAMA_ARG_HF_REPO").of(fieldModel)
+	hub := hubFlag("-hf, -hfr, --hf-repo", add, "a model").env("LLAMA_ARG_HF_REPO").of(fieldModel)
 	return []flag{
 		valueFlag("-m, --model", "FILE", "a model, a GGUF file; may be repeated, the first is the default", add).
 			or("the pair inside this program").env("LLAMA_ARG_MODEL").of(fieldModel), hub,
@@ -120,8 +116,6 @@ func (s *servedModels) draftRows() []flag {
 	draft := func(file string) error {
 		n := len(s.models) - 1
 		switch {
-		case file == "":
-			return errors.New("no name of a file")
 		case n < 0 && s.early == "":
 			s.early = file
 			return nil
@@ -133,9 +127,7 @@ func (s *servedModels) draftRows() []flag {
 		s.models[n].draft = file
 		return nil
 	}
-	file := draftRow("the draft model of the -m before it, or of the first", nil)
-	file.set = draft
-	return []flag{file, draftHubRow("the draft model of the -m before it", func(path string) { draft(path) })}
+	return draftPair("the draft model of the -m before it, or of the first", "the draft model of the -m before it", draft)
 }
 
 // severalRows are the flags of serving more than one model.

@@ -90,7 +90,8 @@ func TestServeOptions(t *testing.T) {
 	}
 	for line, says := range map[string]string{
 		"--host 0.0.0.0": "--api-key", "--host example.org": "--api-key", "-md b": "-m FILE -md FILE",
-		"-m a -md b -md c": "second draft", "-md b -md c -m a": "second draft", "-md b -m a -md c": "second draft",
+		"-m a -md b -md c": "second draft", "-m a -md b -hfd c/d": "second draft",
+		"-md b -md c -m a": "second draft", "-md b -m a -md c": "second draft",
 		"-m a -a x -a y":    "more names than models",
 		"--ssl-cert-file c": "--ssl-key-file", "--draft-max 256": "at most 255", "--models-memory x": "bytes",
 		"--max-body 99999999999T": "bytes", "-np 0": "between", "--trusted-proxy 10.0.0.1": "network",

@@ -32,7 +32,7 @@ func (s *serving) load(ctx context.Context, p *program, rt *engine.Runtime, f se
 	flags := modelFlags{
 		model: f.target, weights: s.weights, memory: s.weightMemory, panels: s.panels, changes: s.changes,
 		beside:   []string{f.draft},
-		sessions: s.sessions(drafts.verifyRows(f.target)), adapters: s.lorasOf(f), prints: s.prompts.dir,
+		sessions: s.sessions(drafts.verifyRows(f.target, 0)), adapters: s.lorasOf(f), prints: s.prompts.dir,
 	}
 	if flags.prints == "" && s.slotFiles.Dir != "" { // whose files say of which model they are
 		if flags.prints, err = panelCache(p); err != nil { // a service may have no home; clients' names are not hidden

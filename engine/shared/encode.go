@@ -103,7 +103,9 @@ func (c *Scheduler) findInput(s *Session) (waits bool) {
 	}
 	s.drop()
 	s.session = memory
-	s.reused += len(s.input)
+	if s.submission.encode { // else its memory was given up
+		s.gain(len(s.input))
+	}
 	c.stats.PrefixHits++
 	c.stats.PrefixTokens += int64(len(s.input))
 	return false

@@ -359,3 +359,46 @@ func TestPrefixesOfWindowsStay(t *testing.T) {
 		c.Close()
 	}
 }
+
+// Tokens that were taken from another sequence count once, also where the Eval that took them is cancelled and comes
+// again, and where the session gave up its memory and takes them again.
+func TestReusedTokensCountOnce(t *testing.T) {
+	m := SmallModel(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 1)
+	c := New(m, Options{CacheBytes: 1 << 30})
+	defer c.Close()
+	text := randomTokens(100, 70, 1)
+	first, s := sharedSession(t, c), sharedSession(t, c)
+	defer first.Close()
+	defer s.Close()
+	eval := func(s *Session, tokens []int32) {
+		t.Helper()
+		if _, err := s.Eval(t.Context(), tokens, nil, engine.None); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eval(first, text)
+
+	c.mu.Lock()
+	err := s.begin(t.Context(), engine.Segment{Tokens: text, Logits: engine.None})
+	c.goOn(s)
+	taken := s.reused
+	s.complete(engine.Result{}, context.Canceled)
+	s.submission.end()
+	c.mu.Unlock()
+	if err != nil || taken < 90 || s.Reused() != 0 || s.Len() != 0 {
+		t.Errorf("%v: %d tokens are taken, and %d of them are left when the Eval is cancelled", err, taken, s.Reused())
+	}
+	eval(s, text)
+	if n := s.Reused(); n != taken {
+		t.Errorf("%d tokens are taken, not %d", n, taken)
+	}
+
+	c.mu.Lock()
+	s.drop()
+	c.mu.Unlock()
+	hits := c.Stats().PrefixHits
+	eval(s, text[:20])
+	if n, again := s.Reused(), c.Stats().PrefixHits-hits; n != taken || again == 0 {
+		t.Errorf("%d tokens are taken, not %d; %d times again", n, taken, again)
+	}
+}

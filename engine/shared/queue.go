@@ -40,6 +40,7 @@ type submission struct {
 	abandoned bool      // nobody waits for the result
 	prompted  bool      // the last one was part of a prompt: no logits were wanted
 	anew      bool      // the sequence was computed again since it had more memory than it needs
+	gained    int       // tokens that it has taken from other sequences, which go with it where it fails
 	result    engine.Result
 	err       error
 }
@@ -47,7 +48,7 @@ type submission struct {
 // begin takes a segment.
 func (u *submission) begin(ctx context.Context, g engine.Segment) {
 	n := len(g.Tokens)
-	u.ctx, u.segment, u.gathered, u.abandoned, u.anew = ctx, g, u.gathered[:0], false, false
+	u.ctx, u.segment, u.gathered, u.abandoned, u.anew, u.gained = ctx, g, u.gathered[:0], false, false, 0
 	u.rows, u.states = rowsOf(g.Logits, n), rowsOf(g.Hidden, n)
 	if g.Parents != nil || g.Hidden < engine.All || int(g.Hidden) > n { // in one pass, which refuses what cannot be
 		u.rows, u.states = n, min(u.states, n)

@@ -152,7 +152,7 @@ func (c *Scheduler) adopt(s *Session, have int, wanted []int32) (n int, beyond u
 	if s.session = memory; from != nil && forked {
 		s.from, from.open = from, n
 	}
-	s.reused += n - have
+	s.gain(max(0, n-max(have, s.computed)))
 	c.stats.PrefixHits++
 	c.stats.PrefixTokens += int64(n - have)
 	return n, beyond

@@ -84,6 +84,12 @@ func (s *Session) Reused() int {
 	return s.reused
 }
 
+// gain counts tokens that were taken from another sequence and that the session has not computed or taken before.
+func (s *Session) gain(n int) {
+	s.reused += n
+	s.gained += n
+}
+
 // Eval feeds tokens to the session, as [engine.Session.Eval] does. It waits for the pass that computes them. If ctx
 // ends meanwhile, Eval fails with its error, after the pass in progress if that has the session's tokens; the session
 // has not moved then. A pass that the caller's own goroutine computes when ctx ends is still its pass: Eval returns
@@ -375,6 +381,7 @@ func (s *Session) complete(r engine.Result, err error) {
 	switch {
 	case err != nil:
 		c.enter(s, idle)
+		s.gain(-s.gained)
 		if cut := s.cut(); cut != nil {
 			s.drop() // it is computed again
 		}

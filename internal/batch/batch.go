@@ -174,6 +174,11 @@ feed:
 	return r, first
 }
 
+// cached is what an answer says of its prompt's tokens.
+type cached struct {
+	Cached int64 `json:"cached_tokens"`
+}
+
 // count adds an answer to the report.
 func (r *Report) count(status int, answer []byte) {
 	r.Done++
@@ -182,13 +187,12 @@ func (r *Report) count(status int, answer []byte) {
 	}
 	var a struct {
 		Usage struct {
-			Prompt     int64 `json:"prompt_tokens"`
-			Input      int64 `json:"input_tokens"` // of /v1/responses
-			Completion int64 `json:"completion_tokens"`
-			Output     int64 `json:"output_tokens"`
-			Details    struct {
-				Cached int64 `json:"cached_tokens"`
-			} `json:"prompt_tokens_details"`
+			Prompt     int64  `json:"prompt_tokens"`
+			Input      int64  `json:"input_tokens"` // of /v1/responses
+			Completion int64  `json:"completion_tokens"`
+			Output     int64  `json:"output_tokens"`
+			Details    cached `json:"prompt_tokens_details"`
+			Inputs     cached `json:"input_tokens_details"`
 		} `json:"usage"`
 		Timings struct {
 			Drafted  int64 `json:"draft_n"`
@@ -199,7 +203,7 @@ func (r *Report) count(status int, answer []byte) {
 		return
 	}
 	r.PromptTokens += a.Usage.Prompt + a.Usage.Input
-	r.CachedTokens += a.Usage.Details.Cached
+	r.CachedTokens += a.Usage.Details.Cached + a.Usage.Inputs.Cached
 	r.CompletionTokens += a.Usage.Completion + a.Usage.Output
 	r.Drafted += a.Timings.Drafted
 	r.Accepted += a.Timings.Accepted

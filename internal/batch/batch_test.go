@@ -453,6 +453,35 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// Figures are those of the form of each endpoint.
+func TestFiguresOfEachForm(t *testing.T) {
+	for _, answer := range []string{
+		`{"usage":{"prompt_tokens":9,"prompt_tokens_details":{"cached_tokens":5},"completion_tokens":3}}`,
+		`{"usage":{"input_tokens":9,"input_tokens_details":{"cached_tokens":5},"output_tokens":3}}`,
+	} {
+		var r Report
+		if r.count(200, []byte(answer)); r.PromptTokens != 9 || r.CachedTokens != 5 || r.CompletionTokens != 3 {
+			t.Errorf("%s: %+v", answer, r)
+		}
+	}
+}
+
+// The mark of UTF-8 that editors of Windows write in front of a file is no part of its first request.
+func TestInputWithAMark(t *testing.T) {
+	const lines = `{"custom_id":"a","url":"/v1/completions","body":{"n":1}}` + "\n" +
+		`{"custom_id":"b","url":"/v1/completions","body":{"n":2}}`
+	in, err := openInput(files(t, "\ufeff"+lines).Input)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.close()
+	for i, want := range []string{`{"n":1}`, `{"n":2}`} {
+		if r, err := in.read(i); err != nil || string(r.Body) != want {
+			t.Errorf("%s, %v, want %s", r.Body, err, want)
+		}
+	}
+}
+
 // Two programs do not write one output.
 func TestLocked(t *testing.T) {
 	o := files(t, requests(3))

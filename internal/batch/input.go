@@ -69,6 +69,11 @@ func (in *input) scan() error {
 		if err != nil && err != io.EOF {
 			return fmt.Errorf("%s: line %d: %w", in.name, number, err)
 		}
+		begin := offset
+		if offset += int64(len(text)); number == 1 { // without the mark of UTF-8 that editors of Windows write
+			text = bytes.TrimPrefix(text, []byte("\ufeff"))
+			begin = offset - int64(len(text))
+		}
 		if len(bytes.TrimSpace(text)) > 0 {
 			l, err := parseLine(text)
 			if err != nil {
@@ -79,12 +84,11 @@ func (in *input) scan() error {
 				return fmt.Errorf("%s: line %d: %w: custom_id %q is that of line %d too", in.name, number, ErrInput, id, before)
 			}
 			seen[id] = number
-			in.requests = append(in.requests, request{id, offset, len(text)})
+			in.requests = append(in.requests, request{id, begin, len(text)})
 		}
 		if err == io.EOF {
 			return nil
 		}
-		offset += int64(len(text))
 	}
 }
 

@@ -157,6 +157,31 @@ func TestTicks(t *testing.T) {
 	}
 }
 
+// The marks of values that are no finite numbers, or that no axis can tell apart, are some, and finite.
+func TestTicksOfAnything(t *testing.T) {
+	odd := []float64{math.Inf(1), math.Inf(-1), math.NaN(), 0, 1, -3, math.MaxFloat64, -math.MaxFloat64, 1e18, 1e18 + 128,
+		math.SmallestNonzeroFloat64}
+	for _, low := range odd {
+		for _, high := range odd {
+			list := ticks(low, high, 5, false)
+			for _, m := range list {
+				if math.IsNaN(m) || math.IsInf(m, 0) {
+					t.Errorf("ticks from %v to %v: %v", low, high, list)
+				}
+			}
+			if len(list) < 2 || len(list) > 12 {
+				t.Errorf("ticks from %v to %v: %v", low, high, list)
+			}
+		}
+	}
+	for _, v := range odd {
+		boxes := Boxes{Boxes: []Box{{Name: "x", Values: []float64{v, 1}}, {Name: "y", Values: []float64{v}}}}
+		if svg := boxes.SVG(); !strings.HasSuffix(strings.TrimSpace(svg), "</svg>") {
+			t.Errorf("%v: %s", v, svg)
+		}
+	}
+}
+
 // Every color of a figure stands there without a variable first: renderers that know none (librsvg) paint black
 // otherwise. Each variable that is used has a light and a dark color.
 func TestColorsWithoutVariables(t *testing.T) {

@@ -134,11 +134,18 @@ func (s scale) at(x float64) float64 {
 }
 
 // ticks are about n round numbers that cover 0 or low up to high; the last is at least high.
-// Of whole values the steps are whole.
+// Of whole values the steps are whole. What is no finite number, or more than an axis can tell apart, is as if it were
+// not there.
 func ticks(low, high float64, n int, whole bool) (list []float64) {
-	if !(high > low) {
-		high = low + 1
+	const most, part, smallest = 1e300, 1e-9, 1e-300 // i below must count, whatever the values
+	if math.IsNaN(low) || math.IsInf(low, 0) {
+		low = 0
 	}
+	low = min(max(low, -most), most)
+	if least := max(part*math.Abs(low), smallest); !(high > low) || high-low < least || math.IsInf(high, 0) {
+		high = low + max(1, least)
+	}
+	high = min(high, 2*most)
 	raw := (high - low) / float64(n)
 	if whole {
 		raw = max(1, raw)

@@ -246,16 +246,18 @@ func (e *editor) isText(at int) bool {
 func (e *editor) wordLeft() int  { return e.back(e.isWord) }
 func (e *editor) spaceLeft() int { return e.back(e.isText) }
 
-// back is the beginning of the word before the cursor.
+// back is the beginning of the word before the cursor. Each cluster on the way is found once: of a run of emoji one of
+// them is found only from the run's beginning.
 func (e *editor) back(in func(int) bool) int {
 	at, inside := e.at, false
 	for at > 0 {
-		previous := before(e.text, at)
-		if inside && !in(previous) {
-			break
+		for _, previous := range slices.Backward(clusters(e.text, at)) {
+			if inside && !in(previous) {
+				return at
+			}
+			inside = inside || in(previous)
+			at = previous
 		}
-		inside = inside || in(previous)
-		at = previous
 	}
 	return at
 }

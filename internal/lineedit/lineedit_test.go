@@ -612,3 +612,36 @@ func TestResize(t *testing.T) {
 		t.Errorf("%s\ncursor at %d,%d", got, narrow.row, narrow.column)
 	}
 }
+
+// A word that is killed backwards ends where one step after the other would, and a long run of emoji takes time in
+// proportion to its length.
+func TestWordsOfEmoji(t *testing.T) {
+	parts := []string{"a", " ", "é", "─", "\u0301", "\n",
+		"\U0001f600", "\U0001f468\u200d\U0001f469", "\U0001f1e9\U0001f1ea"}
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		var text []byte
+		for range random.IntN(20) {
+			text = append(text, parts[random.IntN(len(parts))]...)
+		}
+		e := newEditor(Options{})
+		e.set(string(text))
+		at, inside := len(text), false
+		for at > 0 {
+			previous := before(text, at)
+			if inside && !e.isText(previous) {
+				break
+			}
+			inside = inside || e.isText(previous)
+			at = previous
+		}
+		if e.press(event{key: "ctrl-w"}); string(e.text) != string(text[:at]) {
+			t.Errorf("%q becomes %q, want %q", text, e.text, text[:at])
+		}
+	}
+	e := newEditor(Options{})
+	e.set("a " + strings.Repeat("\U0001f600", 1<<16))
+	if e.press(event{key: "ctrl-w"}); string(e.text) != "a " {
+		t.Errorf("%d bytes are left", len(e.text))
+	}
+}

@@ -60,15 +60,28 @@ func isPicture(r rune) bool { return r >= 0x1f000 || r >= 0x2190 && unicode.Is(u
 // begins reports whether a cluster begins at a character whatever stands before it.
 func begins(r rune) bool { return !extends(r) && !isFlagHalf(r) && !isPicture(r) }
 
-// before returns the beginning of the cluster that ends at or holds the byte before at, which is above 0.
-func before(text []byte, at int) int {
-	from := at
-	for from > 0 {
-		r, n := utf8.DecodeLastRune(text[:from])
-		if from -= n; begins(r) {
+// anchor returns a place before at, which is above 0, at which a cluster begins whatever stands before it.
+func anchor(text []byte, at int) int {
+	for at > 0 {
+		r, n := utf8.DecodeLastRune(text[:at])
+		if at -= n; begins(r) {
 			break
 		}
 	}
+	return at
+}
+
+// clusters returns where clusters begin before at, from the anchor on.
+func clusters(text []byte, at int) (list []int) {
+	for from := anchor(text, at); from < at; from += cluster(text[from:]) {
+		list = append(list, from)
+	}
+	return list
+}
+
+// before returns the beginning of the cluster that ends at or holds the byte before at, which is above 0.
+func before(text []byte, at int) int {
+	from := anchor(text, at)
 	for {
 		n := cluster(text[from:])
 		if from+n >= at {

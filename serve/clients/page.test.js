@@ -28,7 +28,7 @@ globalThis.document = {
 };
 
 const { Growing, render, renderPlain } = await import("../page/markdown.js");
-const { Watch } = await import("../page/connection.js");
+const { Connection, Watch } = await import("../page/connection.js");
 const { Answer, pack, unpack } = await import("../page/answer.js");
 const { colored, language } = await import("../page/highlight.js");
 const { excerpt, find } = await import("../page/list.js");
@@ -215,6 +215,7 @@ test("what is sent for a conversation", () => {
   assert.deepEqual(request([m("a", null, 1), m("b", "a", 2)], {}, { ...how, chatting: false }).body.prompt, "ab");
   assert.deepEqual(request([m("a", null, 1)], { schema: '{"type": "object"}' }, { ...how, chatting: false }).body.json_schema, { type: "object" });
   assert.equal(continues(part, {}), true);
+  assert.equal(continues({ ...part, content: "", reasoning: "so" }, {}), true, "reasoning goes on too");
   assert.equal(continues(part, { schema: "{}" }), false, "a schema holds for a whole answer");
   for (const other of [{ state: "done" }, { state: "cut", full: true }, { content: "" }, { calls }, { role: "user" }]) assert.equal(continues({ ...part, ...other }, {}), false, JSON.stringify(other));
   for (const bad of ["[", "5", "[{}]", '{"description": "x"}']) assert.throws(() => readTools(bad), bad);
@@ -332,6 +333,39 @@ test("full storage: what waits in memory is neither lost nor kept for conversati
   assert.deepEqual([state.where, store.unsaved, (await store.allMessages()).length], ["kept", 0, 0]);
 });
 
+test("a database that the browser has closed is opened again; where it cannot be, what is new stays in memory", async () => {
+  const data = fakeDB(() => false), opened = [];
+  let newer = false, state = {};
+  globalThis.indexedDB = { open: () => {
+    const r = {}, inner = data.open();
+    inner.onsuccess = () => {
+      if (newer) { r.error = new DOMException("newer", "VersionError"); r.onerror(); return; }
+      const db = { closed: false, close() { db.closed = true; }, transaction() { if (db.closed) throw new DOMException("closed", "InvalidStateError"); return inner.result.transaction(); } };
+      opened.push(db);
+      r.result = db;
+      r.onsuccess();
+    };
+    return r;
+  } };
+  const store = new Store((s) => { state = s; }), ids = async () => (await store.conversations()).map((c) => c.id);
+  await store.open();
+  await store.put({ conversations: [{ id: "a", updated: 1 }] });
+  opened.at(-1).close();
+  assert.deepEqual([await Promise.all([ids(), ids()]), opened.length], [[["a"], ["a"]], 2]);
+  opened.at(-1).close();
+  await store.put({ conversations: [{ id: "b", updated: 2 }] });
+  opened.at(-1).close();
+  await store.change("conversations", "a", { title: "t" });
+  assert.deepEqual([(await store.conversations()).map((c) => c.title), state.where, store.unsaved], [[undefined, "t"], "kept", 0]);
+
+  // Another tab has a newer page: the store is its own from then on.
+  newer = true;
+  opened.at(-1).onversionchange();
+  assert.deepEqual([await ids(), state.where], [[], "memory"]);
+  await store.put({ conversations: [{ id: "c", updated: 3 }] });
+  assert.deepEqual([await ids(), state.where, store.unsaved, state.error.name], [["c"], "memory", 1, "VersionError"]);
+});
+
 test("the search finds titles, system messages and texts", () => {
   const list = [{ id: "1", title: "Needle" }, { id: "2", title: "b", settings: { system: "a needle" } }, { id: "3", title: "c" }, { id: "4", title: "d" }];
   const found = find("needle", list, [m("x".repeat(50) + " NEEDLE\nhere", null, 1, { conversation: "3" }), m("hay", null, 1, { conversation: "4" })]);
@@ -376,4 +410,31 @@ test("a stream that did not survive a sleep is ended, one that is only slow is n
   assert.equal(await run(alive, seconds(9)), "", "a stream that goes on after the sleep");
   up = false;
   assert.match(await run(begin(), seconds(9)), /no longer answers/);
+});
+
+// Browsers have six connections to a server of HTTP/1.1: behind six silent streams a check waits in the browser.
+test("streams that hold all connections are no sign that the server is gone", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout", "setInterval"] });
+  document.addEventListener = document.removeEventListener = globalThis.addEventListener = () => {};
+  const fetched = globalThis.fetch;
+  t.after(() => { globalThis.fetch = fetched; });
+  let error = null, others = 0, state = "";
+  globalThis.fetch = async () => { if (error) throw error; return { ok: true, json: async () => ({}) }; };
+  const connection = new Connection((s) => { state = s; }, () => {}, async () => others), late = new DOMException("late", "TimeoutError");
+  assert.equal(await connection.check(), true);
+  error = late;
+  const watches = Array.from({ length: 6 }, () => new Watch(connection, () => {}));
+  assert.deepEqual([await connection.check(), state], [true, "up"], "six streams of this tab");
+  watches.pop().end();
+  others = 6;
+  assert.deepEqual([await connection.check(), state], [true, "up"], "six streams of several tabs");
+  error = new TypeError("refused");
+  assert.deepEqual([await connection.check(), state], [false, "down"], "a server that refuses");
+  error = late;
+  assert.deepEqual([await connection.check(), state], [false, "down"], "it is down until it answers");
+  error = null;
+  await connection.check();
+  [error, others] = [late, 0];
+  assert.deepEqual([await connection.check(), state], [false, "down"], "five streams");
+  for (const w of watches) w.end();
 });

@@ -38,22 +38,30 @@ export async function post(path, body, key) {
   return response.json();
 }
 
+/** How many streams of this tab are under way, answers and downloads: each has a connection. */
+export let streaming = 0;
+
 // pieces posts a request and yields the parts of its answer between separators. onbytes is called for every arrival.
 async function* pieces(path, body, separator, { key, signal, onbytes }) {
-  const response = await fetch(path, { method: "POST", headers: headers(key), body: JSON.stringify(body), signal });
-  if (!response.ok) await fail(response);
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-  let rest = "";
-  for (;;) {
-    const { value, done } = await reader.read();
-    if (done) break;
-    if (onbytes) onbytes();
-    rest += value;
-    const parts = rest.split(separator);
-    rest = parts.pop();
-    yield* parts;
+  streaming++;
+  try {
+    const response = await fetch(path, { method: "POST", headers: headers(key), body: JSON.stringify(body), signal });
+    if (!response.ok) await fail(response);
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    let rest = "";
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) break;
+      if (onbytes) onbytes();
+      rest += value;
+      const parts = rest.split(separator);
+      rest = parts.pop();
+      yield* parts;
+    }
+    if (rest.trim() !== "") throw new TypeError("the answer ended inside an event");
+  } finally {
+    streaming--;
   }
-  if (rest.trim() !== "") throw new TypeError("the answer ended inside an event");
 }
 
 /**

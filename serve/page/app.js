@@ -459,7 +459,7 @@ const connection = new Connection((now, seconds) => {
   $("connection").hidden = now === "up";
   $("connection").dataset.state = now;
   $("connection").textContent = now === "down" ? `The server does not answer; the next try is in ${seconds} s.` : now === "loading" ? "The server is getting ready …" : "";
-}, connect);
+}, connect, async () => (await written()).size);
 
 // --- other tabs
 

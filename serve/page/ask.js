@@ -20,11 +20,11 @@ export const stopped = () => new DOMException("stopped", "AbortError");
  * @returns {Promise<Answer>}
  */
 export async function ask(m, { path, body, key, controller, connection, context, onchange }) {
-  const a = new Answer(), before = m.content, who = m.runs ? unpack(m.runs) : new Array(before.length).fill(0);
+  const a = new Answer(), before = m.content, thought = m.reasoning || "", who = m.runs ? unpack(m.runs) : new Array(before.length).fill(0);
   const watch = new Watch(connection, (reason) => controller.abort(reason));
   const take = () => {
     m.content = before + a.content;
-    if (a.reasoning) m.reasoning = a.reasoning;
+    if (a.reasoning) m.reasoning = thought + a.reasoning;
     if (a.calls.length) m.calls = a.calls.map((c) => ({ ...c }));
     m.who = [...who, ...a.who];
   };

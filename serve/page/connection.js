@@ -1,20 +1,25 @@
 // Whether the server answers: asked now and then, and again and again while it does not, so that the page says so and goes
 // on by itself when the server is back.
 
-import { ApiError, get } from "./api.js";
+import { ApiError, get, streaming } from "./api.js";
 
 const idle = 15_000;                            // milliseconds between checks while all is well and the page is seen
 const again = [1000, 2000, 4000, 8000, 15_000]; // between tries while the server does not answer
 const patience = 10_000;                        // for an answer to a check
+const connections = 6;                          // that browsers have at once to a server of HTTP/1.1; what is asked beyond them waits
+
+let watched = 0; // answers of this tab
 
 export class Connection {
   /**
    * @param {(state: "up"|"loading"|"down", seconds: number) => void} onstate also told in how many seconds the next try is
    * @param {() => void} onup called when the server answers for the first time, and when it is back
+   * @param {() => Promise<number>} answers how many are under way, with those of other tabs
    */
-  constructor(onstate, onup) {
+  constructor(onstate, onup, answers = async () => 0) {
     this.onstate = onstate;
     this.onup = onup;
+    this.answers = answers;
     this.state = "";
     this.tries = 0;
     this.timer = 0;
@@ -33,14 +38,21 @@ export class Connection {
     if (state === "up" && was !== "up") this.onup();
   }
 
+  // #waits says whether a check that had no answer may have waited in the browser: behind streams that hold all connections.
+  async #waits(e) {
+    if (e.name !== "TimeoutError" || this.state === "") return false;
+    const others = Math.max(0, await this.answers().catch(() => 0) - watched); // of other tabs
+    return Math.max(streaming, watched) + others >= connections;
+  }
+
   /** Asks the server now. False if it does not answer. */
   async check() {
     try {
       await get("health", "", AbortSignal.timeout(patience));
       this.#set("up");
     } catch (e) {
-      // A server that says why is there: it loads a model or shuts down.
-      this.#set(e instanceof ApiError ? (e.status === 503 ? "loading" : "up") : "down");
+      // Where nothing was asked all is as it was. A server that says why is there: it loads a model or shuts down.
+      this.#set(await this.#waits(e) ? this.state : e instanceof ApiError ? (e.status === 503 ? "loading" : "up") : "down");
     }
     return this.state !== "down";
   }
@@ -64,6 +76,7 @@ export class Watch {
     this.begun = false; // something of the answer has come
     this.woken = 0;
     this.asking = false;
+    watched++;
     this.timer = setInterval(() => this.#look(), tick);
     this.onresume = () => { this.woken = Date.now(); };
     document.addEventListener("resume", this.onresume); // of a page that the browser had frozen
@@ -72,6 +85,7 @@ export class Watch {
   alive() { this.heard = Date.now(); this.begun = true; }
 
   end() {
+    watched--;
     clearInterval(this.timer);
     document.removeEventListener("resume", this.onresume);
   }

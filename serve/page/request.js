@@ -39,7 +39,7 @@ function sent(m) {
 
 /** Whether an answer can go on where it ended: there is room, no schema that holds for the whole of it, and no call. */
 export function continues(m, settings) {
-  return m.role === "assistant" && m.content !== "" && !(m.calls && m.calls.length) && !(settings.schema || "").trim() &&
+  return m.role === "assistant" && Boolean(m.content || m.reasoning) && !(m.calls && m.calls.length) && !(settings.schema || "").trim() &&
     !m.full && ["stopped", "lost", "cut"].includes(m.state);
 }
 

@@ -10,27 +10,44 @@ export class Store {
   constructor(onstate = () => {}) {
     this.onstate = onstate;
     this.db = null;
+    this.opening = null; // while it is opened again
     this.error = null;
     this.pending = { conversations: new Map(), messages: new Map() }; // what is in memory only
   }
 
   async open() {
     try {
-      this.db = await new Promise((resolve, reject) => {
-        const r = indexedDB.open(name, version);
-        r.onupgradeneeded = () => {
-          r.result.createObjectStore("conversations", { keyPath: "id" });
-          r.result.createObjectStore("messages", { keyPath: "id" }).createIndex("conversation", "conversation");
-        };
-        r.onsuccess = () => resolve(r.result);
-        r.onerror = () => reject(r.error);
-      });
-      this.db.onversionchange = () => this.db.close(); // a newer page in another tab may change the form
+      await this.#connect();
       await this.#purge(Date.now() - forgetAfter);
     } catch (e) {
       this.error = e;
     }
     this.#tell();
+  }
+
+  async #connect() {
+    this.db = await new Promise((resolve, reject) => {
+      const r = indexedDB.open(name, version);
+      r.onupgradeneeded = () => {
+        r.result.createObjectStore("conversations", { keyPath: "id" });
+        r.result.createObjectStore("messages", { keyPath: "id" }).createIndex("conversation", "conversation");
+      };
+      r.onsuccess = () => resolve(r.result);
+      r.onerror = () => reject(r.error);
+    });
+    const db = this.db;
+    db.onversionchange = () => db.close(); // a newer page in another tab may change the form
+  }
+
+  // #again opens the database when it was closed: by the browser, or for another tab. Without it all is in memory.
+  async #again() {
+    try {
+      await this.#connect();
+    } catch (e) {
+      this.db = null;
+      this.error = e;
+      this.#tell();
+    }
   }
 
   /** How many records are in memory only. */
@@ -42,7 +59,19 @@ export class Store {
   }
 
   // #run does something in one transaction; what it returns is the result once everything is written.
-  #run(mode, work) {
+  async #run(mode, work) {
+    const db = this.db;
+    try {
+      return await this.#once(mode, work);
+    } catch (e) {
+      if (e.name !== "InvalidStateError") throw e;
+      if (this.db === db) await (this.opening ||= this.#again().finally(() => { this.opening = null; }));
+      if (!this.db) throw this.error;
+      return this.#once(mode, work);
+    }
+  }
+
+  #once(mode, work) {
     return new Promise((resolve, reject) => {
       const t = this.db.transaction(stores, mode);
       let result;
@@ -62,7 +91,7 @@ export class Store {
 
   // #read is what is stored, and what waits in memory in its place. The same where nothing is stored.
   async #read(store, index, key) {
-    const list = this.db ? await this.#all(store, index, key) : [];
+    const list = this.db ? await this.#all(store, index, key).catch((e) => { if (this.db) throw e; return []; }) : [];
     const records = new Map(list.map((r) => [r.id, r]));
     for (const [id, r] of this.pending[store]) if (!index || r[index] === key) records.set(id, r);
     return [...records.values()].filter((r) => !r.deleted);

@@ -89,6 +89,22 @@ func Read(f *gguf.File) (*bpe.Tokenizer, error) {
 			c.EOG = append(c.EOG, end)
 		}
 	}
+	for _, mark := range []struct{ part, key, old string }{ // old: of the first files
+		{"pre", "fim_pre_token_id", "prefix_token_id"}, {"suf", "fim_suf_token_id", "suffix_token_id"},
+		{"mid", "fim_mid_token_id", "middle_token_id"}, {"sep", "fim_sep_token_id", ""},
+		{"rep", "fim_rep_token_id", ""}, {"pad", "fim_pad_token_id", ""},
+	} {
+		is := int32(-1)
+		if read(f, prefix+mark.key, id, &is, &err); is < 0 && mark.old != "" {
+			read(f, prefix+mark.old, id, &is, &err)
+		}
+		if is >= 0 {
+			if c.Infill == nil {
+				c.Infill = map[string]int32{}
+			}
+			c.Infill[mark.part] = is
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
