@@ -199,6 +199,22 @@ func TestChatRegen(t *testing.T) {
 	}
 }
 
+// Without drafts /regen answers anew too, and so do the messages behind it: the earlier answer, which drafts follow, is
+// of no use then.
+func TestChatRegenWithoutDrafts(t *testing.T) {
+	args := []string{"chat", "--chat-template", "plain", "-n", "12", "-s", "3"}
+	want, _, _ := spec(t, "func main() {\n/regen\nfunc Add(\n", args...)
+	for script, more := range map[string][]string{
+		"func main() {\n/regen\nfunc Add(\n":                      {"--drafter", "none"},
+		"func main() {\n/draft none\n/regen\nfunc Add(\n":         nil,
+		"/draft none\nfunc main() {\n/regen\n/draft\nfunc Add(\n": nil,
+	} {
+		if got, stderr, code := spec(t, script, with(args, more...)...); code != exitDone || got != want {
+			t.Errorf("%q: exit %d, %q, want %q: %s", script, code, got, want, stderr)
+		}
+	}
+}
+
 func TestChatMistakes(t *testing.T) {
 	dir := t.TempDir()
 	bad, template := filepath.Join(dir, "bad.json"), filepath.Join(dir, "t.jinja")

@@ -182,7 +182,11 @@ func (d *dialog) prepare(ctx context.Context) (task *library.Task, tokens int, e
 		d.once("(the chat template has no system message: its text goes in front of the first message)")
 	}
 	d.request.Messages, d.request.MaxTokens = d.messages, max(d.predict, 0)
-	task, err = d.Prepare(ctx, d.request)
+	r := d.request
+	if r.Speculation.Drafter == "none" { // nothing drafts, also not from an earlier answer
+		r.Previous = library.Prompt{}
+	}
+	task, err = d.Prepare(ctx, r)
 	if e := (*library.RequestError)(nil); errors.As(err, &e) && e.Code == library.CodeContext {
 		return nil, e.Tokens, nil
 	}
