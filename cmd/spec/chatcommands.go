@@ -135,7 +135,7 @@ func (d *dialog) regen(ctx context.Context, _ string) error {
 	d.messages = d.messages[:i+1]
 	d.request.Sampling.Seed++
 	err := d.answer(ctx)
-	if err != nil {
+	if last := len(d.messages) - 1; err != nil || d.messages[last].Role == "user" { // there is no other answer
 		d.messages = before
 	}
 	return err
