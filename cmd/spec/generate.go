@@ -135,6 +135,14 @@ func (g *generate) check() error {
 	return g.speculation.check(g.model, g.sampling.Temperature)
 }
 
+// resolve finds the file of the model, which shows whether a block of its own drafts.
+func (g *generate) resolve(ctx context.Context, p *program) error {
+	if err := g.modelFlags.resolve(ctx, p); err != nil {
+		return err
+	}
+	return g.speculation.check(g.model, g.sampling.Temperature)
+}
+
 func (g *generate) run(ctx context.Context, p *program) (err error) {
 	if stdout, ok := p.stdout.(*os.File); ok && g.traceFile == "" && g.receipt == "" && closed(stdout) {
 		return fmt.Errorf("standard output is closed (or %s, opened for reading too, which looks the same): "+

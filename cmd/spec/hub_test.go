@@ -109,6 +109,19 @@ func TestHub(t *testing.T) {
 	}
 }
 
+// Whether a model of the Hub has a block that drafts shows when it is here: it is not refused before.
+func TestHubModelThatMayDraft(t *testing.T) {
+	run, _, downloads := onHub(t)
+	for _, args := range [][]string{
+		{"generate", "-hf", "go/pair-GGUF", "--drafter", "mtp"}, {"run", "go/pair-GGUF", "--drafter", "tree"},
+	} {
+		_, errs, code := run(append(args, "-p", "x", "-n", "1")...)
+		if code != exitUsage || !strings.Contains(errs, args[len(args)-1]+" needs a ") || *downloads != 1 {
+			t.Errorf("%q: exit %d, %d downloads, %s", args, code, *downloads, errs)
+		}
+	}
+}
+
 func TestHubUsage(t *testing.T) {
 	run, dir, _ := onHub(t)
 	for args, says := range map[string]string{
