@@ -282,10 +282,14 @@ func spelledToken(tok *bpe.Tokenizer, text string) string {
 func (g *generate) write(ctx context.Context, out *writer, task *library.Task) error {
 	start := time.Now()
 	var failed error
-	if g.predict != 0 {
+	if g.predict != 0 || g.promptCache.file != "" { // which is to have the prompt
 		for e, err := range task.Generate(ctx, library.Run{}) {
 			if e.Stats != nil {
 				out.result.Stats = *e.Stats
+			}
+			if g.predict == 0 { // the one token that comes with it is no part of the text
+				e.Token = speculative.Token{ID: -1}
+				out.result.Stats.Generated, out.result.Stats.End = 0, speculative.EndLength
 			}
 			if failed = errors.Join(requestError(err), out.token(e.Token, g.logprobs), out.failed); failed != nil {
 				break

@@ -103,6 +103,9 @@ func (g *generate) request() (r library.Request, err error) {
 		MaxTokens: max(g.predict, 0), IgnoreEOS: g.ignoreEOS, Sampling: g.sampling, Speculation: g.chosen(g.model),
 		LogProbs: g.logprobs,
 	}
+	if g.predict == 0 {
+		r.MaxTokens = 1 // where the prompt is computed all the same, see write
+	}
 	for _, text := range g.stop {
 		if !g.prompt.verbatim {
 			text = unescape(text)

@@ -72,6 +72,14 @@ func TestPromptCacheFiles(t *testing.T) {
 	if got := write("--prompt-cache", file); got.Stats.Reused < got.Stats.Prompt-3 {
 		t.Errorf("%d of %d tokens of prompt and answer are reused", got.Stats.Reused, got.Stats.Prompt)
 	}
+	// -n 0 writes no text, and its prompt to the file.
+	prompt += "\n\tfor i := range 9 {\n"
+	for i, n := range []string{"0", "1"} {
+		got := write("--temp", "0", "--prompt-cache", file, "-n", n)
+		if reused := got.Stats.Prompt - 1; (got.Stats.Reused == reused) != (i == 1) || (got.Text == "") != (i == 0) {
+			t.Errorf("-n %s: %+v", n, got)
+		}
+	}
 	junk := filepath.Join(dir, "junk")
 	if err := os.WriteFile(junk, []byte(strings.Repeat("junk ", 100)), 0o600); err != nil {
 		t.Fatal(err)
