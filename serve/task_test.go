@@ -137,3 +137,22 @@ func TestClockIsTheRequests(t *testing.T) {
 		t.Errorf("/v1/responses: the prompt has %v tokens with either clock", a)
 	}
 }
+
+// A seed of 0 that the server's options give is one, and a request that asks for another each time gets that.
+func TestSeedOfZero(t *testing.T) {
+	s := newTester(t, func(o *Options) { o.Seeded = true })
+	for body, drawn := range map[string]bool{
+		`{"prompt":"x"}`: false, `{"prompt":"x","seed":0}`: false, `{"prompt":"x","seed":-1}`: true,
+	} {
+		r, err := s.parse(t.Context(), formCompletion, s.anyone, []byte(body), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seed := r.settled(nil).Seed; (seed != 0) != drawn {
+			t.Errorf("%s: seed %d", body, seed)
+		}
+	}
+	if props := decode(t, s.page("/props")); props.get(t, "default_generation_settings", "params", "seed") != 0.0 {
+		t.Error(props)
+	}
+}
