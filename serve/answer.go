@@ -70,14 +70,16 @@ type reading struct {
 	task    *spec.Task
 	echoed  []string // texts of the prompts, see request.echoes
 	answers []answer
-	slotOf  []atomic.Pointer[inSlot] // of the answers
-	asked   time.Time                // when the request came
-	first   time.Time                // of the first token
+	partial []atomic.Pointer[speculative.Stats] // figures of the answers, however they have ended
+	slotOf  []atomic.Pointer[inSlot]            // of the answers
+	asked   time.Time                           // when the request came
+	first   time.Time                           // of the first token
 }
 
 func newReading(m *loaded, r *request, task *spec.Task) *reading {
 	return &reading{request: r, m: m, task: task, echoed: r.echoes(task), answers: make([]answer, task.Answers()),
-		slotOf: make([]atomic.Pointer[inSlot], task.Answers())}
+		partial: make([]atomic.Pointer[speculative.Stats], task.Answers()),
+		slotOf:  make([]atomic.Pointer[inSlot], task.Answers())}
 }
 
 // begin are the deltas before any token: what the answer begins with by the request.
@@ -203,11 +205,27 @@ func tokensText(tok *bpe.Tokenizer, ids []int32) string {
 	return validText(all)
 }
 
+// figured takes the figures of an answer that has ended, if its prompt was read to the end.
+func (r *reading) figured(i int, s speculative.Stats) {
+	if s.TargetPasses > 0 {
+		r.partial[i].Store(&s)
+	}
+}
+
+// figures are those of an answer: as its end told them, or of one that has no end, as its client has left, how far it
+// came.
+func (r *reading) figures(i int) *speculative.Stats {
+	if s := r.partial[i].Load(); s != nil && r.answers[i].Finish == "" {
+		return s
+	}
+	return &r.answers[i].Stats
+}
+
 // totals are the figures of all answers.
 func (r *reading) totals() speculative.Stats {
 	var all speculative.Stats
 	for i := range r.answers {
-		addStats(&all, &r.answers[i].Stats)
+		addStats(&all, r.figures(i))
 	}
 	return all
 }
