@@ -47,7 +47,7 @@ type tokenLogprob struct {
 type answer struct {
 	spec.Result
 	logprobs []tokenLogprob
-	ids      []int32 // if asked for
+	ids      []int32 // if asked for, or needed
 	written  places  // of the text whose tokens' probabilities are known, with what is withheld
 	scored   places  // likewise of the prompt's text
 	prompt   []promptToken
@@ -145,9 +145,11 @@ func (r *reading) read(e *spec.Event) (d delta, ok bool) {
 			d.logprob = r.logprob(&e.Token, a.written.addToken(r.m.Tokenizer(), e.Token.ID))
 			a.logprobs = append(a.logprobs, *d.logprob)
 		}
+		if r.wantTokens || r.verbose { // which tells the text that ended the answer
+			a.ids = append(a.ids, e.Token.ID)
+		}
 		if r.wantTokens {
 			d.ids = []int32{e.Token.ID}
-			a.ids = append(a.ids, e.Token.ID)
 		}
 	}
 	if r.trace {
