@@ -100,7 +100,7 @@ func (r *reading) begin(index int) (list []delta) {
 // ofPrompt adds a token of an answer's prompt to those whose probabilities are told.
 func (r *reading) ofPrompt(a *answer, index int, token *speculative.Token) *tokenLogprob {
 	tok, p := r.m.Tokenizer(), r.prompts[index/r.n]
-	text := echoedText(tok, r.task.Prompt(index), token.Position, p.Given || p.Parts != nil)
+	text := echoedText(tok, r.task.Prompt(index), token.Position, spelledByIDs(&p, r.task))
 	t := r.logprob(token, min(a.scored.add(text), a.written.chars))
 	a.logprobs = append(a.logprobs, *t)
 	return t

@@ -173,12 +173,17 @@ func (r *request) echoes(task *spec.Task) (list []string) {
 		return nil
 	}
 	for i, p := range r.prompts {
-		if p.Given || p.Parts != nil {
+		if spelledByIDs(&p, task) {
 			p.Text = task.Model().Tokenizer().Decode(task.Prompt(i * r.n))
 		}
 		list = append(list, p.Text)
 	}
 	return list
+}
+
+// spelledByIDs reports whether the text of a prompt is that of its token ids: it was given as them, or is cut.
+func spelledByIDs(p *spec.Prompt, task *spec.Task) bool {
+	return p.Given || p.Parts != nil || task.Cut()
 }
 
 // compile compiles the grammar that the answers must follow, if there is one that is not there yet, when its turn has
