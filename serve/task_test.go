@@ -28,6 +28,15 @@ func TestWhenFull(t *testing.T) {
 			t.Errorf("%+v: %s", c, text)
 		}
 	}
+	for path, body := range map[string]string{
+		"/api/generate": `"raw":true,"stream":false,"truncate":true,"options":{"num_predict":2}`,
+		"/completion":   `"when_full":"drop","n_predict":2`,
+	} {
+		text := newTester(t, small).post(path, `{"prompt":"`+strings.Repeat("x y ", 30)+`",`+body+`}`, 200)
+		if decode(t, text).get(t, "timings", "truncated") != true {
+			t.Errorf("%s: %s", path, text)
+		}
+	}
 	s := newTester(t, with(t, func(o *spec.Options) { o.Context = 80 }))
 	long := strings.Repeat(`{"role":"user","content":"x"},{"role":"assistant","content":"y"},`, 9)
 	for field, cut := range map[string]bool{"": false, long: true} {
