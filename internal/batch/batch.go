@@ -189,6 +189,9 @@ func (r *Report) count(status int, answer []byte) {
 			Details    struct {
 				Cached int64 `json:"cached_tokens"`
 			} `json:"prompt_tokens_details"`
+			InputDetails struct {
+				Cached int64 `json:"cached_tokens"`
+			} `json:"input_tokens_details"`
 		} `json:"usage"`
 		Timings struct {
 			Drafted  int64 `json:"draft_n"`
@@ -199,7 +202,7 @@ func (r *Report) count(status int, answer []byte) {
 		return
 	}
 	r.PromptTokens += a.Usage.Prompt + a.Usage.Input
-	r.CachedTokens += a.Usage.Details.Cached
+	r.CachedTokens += a.Usage.Details.Cached + a.Usage.InputDetails.Cached
 	r.CompletionTokens += a.Usage.Completion + a.Usage.Output
 	r.Drafted += a.Timings.Drafted
 	r.Accepted += a.Timings.Accepted

@@ -511,3 +511,17 @@ func TestParallel(t *testing.T) {
 		t.Errorf("%d answers", n)
 	}
 }
+
+// An answer of each API counts with its tokens, those that were not computed among them.
+func TestReportCountsEveryForm(t *testing.T) {
+	for _, usage := range []string{
+		`"prompt_tokens": 7, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 5}`,
+		`"input_tokens": 7, "output_tokens": 3, "input_tokens_details": {"cached_tokens": 5}`,
+	} {
+		var r Report
+		r.count(200, []byte(`{"usage": {`+usage+`}}`))
+		if want := (Report{Done: 1, PromptTokens: 7, CachedTokens: 5, CompletionTokens: 3}); r != want {
+			t.Errorf("%s: %+v, want %+v", usage, r, want)
+		}
+	}
+}
