@@ -298,6 +298,9 @@ func TestChatMistakes(t *testing.T) {
 		{"/load " + bad + "\n", "schema", exitFailed, greedyChat},
 		{`"""open`, "does not end", exitFailed, greedyChat},
 		{"hello\n", "refused", exitFailed, []string{"chat", "--chat-template", "{{ raise_exception('never') }}"}},
+		{"hello\n", "--reasoning-budget: it and --grammar exclude each other", exitFailed, []string{"chat", "--chat-template",
+			"{{ messages[-1].content }}{% if false %}<think></think>{% endif %}", "--reasoning-budget", "9", "--grammar",
+			`root ::= "a"`}},
 	} {
 		_, stderr, code := spec(t, c.stdin, c.args...)
 		if code != c.code || !strings.Contains(stderr, c.want) {

@@ -177,7 +177,7 @@ func (m *modelFlags) openDrafts(ctx context.Context, p *program, rt *engine.Runt
 
 // requestFlags are the flags of fields of requests, and words for others.
 var requestFlags = map[string]string{"logit_bias": "-l", "prompt": "the prompt", "messages": "the conversation",
-	"previous": "--draft-from"}
+	"previous": "--draft-from", "thinking_budget": "--reasoning-budget"}
 
 // requestError names the flags of an error about a request.
 func requestError(err error) error {
