@@ -115,7 +115,8 @@ func (r *request) continues() bool {
 		return false
 	}
 	strict := slices.ContainsFunc(r.tools, func(t tool) bool { return t.Strict })
-	free := r.constraint.Kind == "" && r.choice.Mode != spec.CallRequired && !(strict || r.single && r.tools != nil)
+	calls := r.choice.Mode != spec.CallNone && (strict || r.single && r.tools != nil)
+	free := r.constraint.Kind == "" && r.choice.Mode != spec.CallRequired && !calls
 	last := &r.messages[n-1]
 	return r.goOn || r.mayGoOn && free && last.Role == "assistant" && last.Content != "" && last.ToolCalls == nil
 }
