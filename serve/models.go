@@ -47,6 +47,8 @@ type slot struct {
 	gone    bool      // the model is no longer offered
 	wanted  int       // requests that wait for memory for it, and have not got it
 	since   time.Time // when the first of them came
+
+	scales []spec.AdapterScale // that /lora-adapters has set; nil: it has set none
 }
 
 // patience is how long a request waits for memory that other models' requests hold, until new ones of theirs wait for
@@ -388,6 +390,12 @@ func (s *Server) load(ctx context.Context, e *slot) (m *loaded, err error) {
 		got.Close()
 		return nil, fmt.Errorf("draft lengths go from 0 to %d", MaxDraft)
 	}
+	if scales := s.models.scalesOf(e); scales != nil {
+		if err := got.SetAdapters(scales); err != nil {
+			got.Close()
+			return nil, err
+		}
+	}
 	got.OnPanic(s.panicked)
 	if _, err := got.Template(); err != nil && !errors.Is(err, spec.ErrNoTemplate) {
 		s.o.Log.Error("chat template refused", "model", e.Name, "error", err)
@@ -397,6 +405,23 @@ func (s *Server) load(ctx context.Context, e *slot) (m *loaded, err error) {
 	m.lastUsed = m.since
 	s.o.Log.Info("model loaded", "model", e.Name, "seconds", s.now().Sub(begun).Seconds())
 	return m, nil
+}
+
+// setScales keeps the scales of a model's adapters for when it is loaded again.
+func (p *pool) setScales(m *loaded, scales []spec.AdapterScale) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.slots {
+		if s.model == m {
+			s.scales = scales
+		}
+	}
+}
+
+func (p *pool) scalesOf(s *slot) []spec.AdapterScale {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return s.scales
 }
 
 // resident are the models in memory, for lists and metrics.
