@@ -80,8 +80,8 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// A request for which a model is loaded is answered by the one that takes its place meanwhile, whether the first one can
-// still be loaded or not; one whose model is gone learns that.
+// A request for which a model is loaded is answered by the one that takes its place meanwhile, whether the first one
+// can still be loaded or not; one whose model is gone learns that.
 func TestModelsAreReplacedWhileTheyLoad(t *testing.T) {
 	for _, c := range []struct {
 		name   string // of the model that is there then

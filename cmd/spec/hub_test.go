@@ -93,8 +93,8 @@ func TestHub(t *testing.T) {
 	}
 	// It counts in --memory as a file of -md does.
 	limited := func(more ...string) (errs string) {
-		_, errs, _ = run(append([]string{"generate", "-m", "../../testdata/go-target.q8_0.gguf", "-p", ring, "--memory", "1M"},
-			more...)...)
+		_, errs, _ = run(append([]string{"generate", "-m", "../../testdata/go-target.q8_0.gguf", "-p", ring, "--memory",
+			"1M"}, more...)...)
 		return errs
 	}
 	if got, want := limited("-hfd", "go/pair-GGUF"), limited("-md", path); got != want ||

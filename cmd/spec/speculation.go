@@ -156,8 +156,8 @@ func (s *speculation) check(model string, temperature float32) error {
 	return nil
 }
 
-// ownDraft reports whether a block in the model's own file is what a drafter needs, or may be: a model of the Hub is not
-// here before it is resolved.
+// ownDraft reports whether a block in the model's own file is what a drafter needs, or may be: a model of the Hub is
+// not here before it is resolved.
 func ownDraft(needs speculative.Needs, model string) bool {
 	if needs&(speculative.NeedsDraft|speculative.NeedsMTP) == 0 {
 		return false
