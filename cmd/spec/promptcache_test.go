@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	library "github.com/specgo/spec"
 	"github.com/specgo/spec/testdata"
 )
 
@@ -91,6 +92,19 @@ func TestPromptCacheFiles(t *testing.T) {
 		if code, _, stderr := runWith(t, cache, args...); code == 0 || !strings.Contains(stderr, "--prompt-cache") {
 			t.Errorf("%q: %d, %s", args[5:], code, stderr)
 		}
+	}
+}
+
+// What a conversation has been, before /clear or before its first messages were dropped, takes memory within a bound.
+func TestPromptCacheHasABound(t *testing.T) {
+	parts, o := library.Parts{Target: target(t)}, library.Options{Context: 256, Parallel: 1}
+	f, err := (&promptCache{file: filepath.Join(t.TempDir(), "prompt")}).open(&parts, &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.abort()
+	if o.Memory.Cache != library.DefaultCacheBytes || o.Parallel != 0 {
+		t.Errorf("%d bytes are kept, %d sequences at once", o.Memory.Cache, o.Parallel)
 	}
 }
 
