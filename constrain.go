@@ -112,8 +112,13 @@ func (t *Task) bannedError(err error) error {
 		return err
 	}
 	calls := t.callsConstraint()
-	return &RequestError{Field: "logit_bias", Err: err,
-		Reason: fmt.Sprintf("it bans what %s needs: %v", t.constraintField(&calls), err)}
+	field := t.constraintField(&calls)
+	if _, ok := t.r.Sampling.Constraint.(*budget); ok {
+		field = "thinking_budget"
+	} else if t.r.Sampling.Constraint != nil {
+		field = "the constraint of Sampling"
+	}
+	return &RequestError{Field: "logit_bias", Err: err, Reason: fmt.Sprintf("it bans what %s needs: %v", field, err)}
 }
 
 // constraintKey names everything that the grammar of the answers depends on.

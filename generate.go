@@ -47,6 +47,10 @@ type Run struct {
 	// tokens are the caller's own.
 	Began func(answer int)
 	Ended func(answer int, held Held)
+
+	// Figures, if it is set, is given the figures of each answer that was under way, however it has ended: also where
+	// the loop was left, which gets no last event then. It is called before Ended, on the goroutine of the answer.
+	Figures func(answer int, s speculative.Stats)
 }
 
 // aheadOfLoop is how many events may wait where answers wait for the loop.
@@ -313,6 +317,9 @@ func (g *generation) open(ctx context.Context, stop func()) error {
 // close gives the sequences back.
 func (g *generation) close() {
 	held := Held{Salt: g.r.Salt, set: g.adapters}
+	if g.o.Figures != nil && g.decoder != nil {
+		g.o.Figures(g.index, g.read.stats())
+	}
 	if g.o.Ended != nil && g.target != nil {
 		held.Tokens = slices.Clone(g.target.Tokens())
 	}

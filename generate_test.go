@@ -81,6 +81,32 @@ func TestLeavingEndsTheAnswers(t *testing.T) {
 	}
 }
 
+// The figures of an answer are told also where its loop is left, once.
+func TestFiguresOfAnswersThatAreLeft(t *testing.T) {
+	m := newModel(t, Options{})
+	for _, run := range []Run{{}, {Buffer: 1000}} {
+		task, err := m.Prepare(t.Context(), Request{Prompts: []Prompt{{Text: "func"}}, MaxTokens: 64})
+		if err != nil {
+			t.Fatal(err)
+		}
+		told := 0
+		run.Figures = func(answer int, s speculative.Stats) {
+			if answer == 0 && s.Prompt > 0 && s.Generated > 0 {
+				told++
+			}
+		}
+		for _, err := range task.Generate(t.Context(), run) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+		if task.Close(); told != 1 {
+			t.Errorf("told %d times, with a buffer for %d", told, run.Buffer)
+		}
+	}
+}
+
 // A panic in an answer of several, or in its pass, is that answer's error and is told.
 func TestPanicIsAnError(t *testing.T) {
 	var bad atomic.Bool

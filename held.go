@@ -19,6 +19,9 @@ type Held struct {
 	set    engine.AdapterSet
 }
 
+// Alike reports whether two texts that begin alike have the same keys, values and states there.
+func (h *Held) Alike(o *Held) bool { return h.Salt == o.Salt && h.set == o.set }
+
 // HeldOf is a text with these tokens under the adapters that a request names, nil: those of the model.
 func (m *Model) HeldOf(tokens []int32, salt string, adapters []AdapterScale) (Held, error) {
 	set, err := m.adapterSet(adapters)

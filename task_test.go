@@ -598,6 +598,12 @@ func TestThinkingBudget(t *testing.T) {
 			!strings.Contains(err.Error(), "thinking_budget: it and response_format") {
 			t.Error(err)
 		}
+		r = Request{Messages: talk, MaxTokens: 60, ThinkingBudget: 9}
+		r.Sampling.Banned = m.tok.Encode("</think>", bpe.EncodeOptions{ParseSpecial: true, NoSpacePrefix: true})[:1]
+		if _, err := Collect(m.Generate(t.Context(), r)); err == nil ||
+			!strings.Contains(err.Error(), "logit_bias: it bans what thinking_budget needs") {
+			t.Error(err)
+		}
 	}
 	f := chat.DetectFormat(hermes + marks)
 	m := newModel(t, Options{})

@@ -47,7 +47,7 @@ type tokenLogprob struct {
 type answer struct {
 	spec.Result
 	logprobs []tokenLogprob
-	ids      []int32 // if asked for
+	ids      []int32 // if asked for, or needed
 	written  places  // of the text whose tokens' probabilities are known, with what is withheld
 	scored   places  // likewise of the prompt's text
 	prompt   []promptToken
@@ -70,14 +70,16 @@ type reading struct {
 	task    *spec.Task
 	echoed  []string // texts of the prompts, see request.echoes
 	answers []answer
-	slotOf  []atomic.Pointer[inSlot] // of the answers
-	asked   time.Time                // when the request came
-	first   time.Time                // of the first token
+	partial []atomic.Pointer[speculative.Stats] // figures of the answers, however they have ended
+	slotOf  []atomic.Pointer[inSlot]            // of the answers
+	asked   time.Time                           // when the request came
+	first   time.Time                           // of the first token
 }
 
 func newReading(m *loaded, r *request, task *spec.Task) *reading {
 	return &reading{request: r, m: m, task: task, echoed: r.echoes(task), answers: make([]answer, task.Answers()),
-		slotOf: make([]atomic.Pointer[inSlot], task.Answers())}
+		partial: make([]atomic.Pointer[speculative.Stats], task.Answers()),
+		slotOf:  make([]atomic.Pointer[inSlot], task.Answers())}
 }
 
 // begin are the deltas before any token: what the answer begins with by the request.
@@ -98,7 +100,7 @@ func (r *reading) begin(index int) (list []delta) {
 // ofPrompt adds a token of an answer's prompt to those whose probabilities are told.
 func (r *reading) ofPrompt(a *answer, index int, token *speculative.Token) *tokenLogprob {
 	tok, p := r.m.Tokenizer(), r.prompts[index/r.n]
-	text := echoedText(tok, r.task.Prompt(index), token.Position, p.Given || p.Parts != nil)
+	text := echoedText(tok, r.task.Prompt(index), token.Position, spelledByIDs(&p, r.task))
 	t := r.logprob(token, min(a.scored.add(text), a.written.chars))
 	a.logprobs = append(a.logprobs, *t)
 	return t
@@ -143,9 +145,11 @@ func (r *reading) read(e *spec.Event) (d delta, ok bool) {
 			d.logprob = r.logprob(&e.Token, a.written.addToken(r.m.Tokenizer(), e.Token.ID))
 			a.logprobs = append(a.logprobs, *d.logprob)
 		}
+		if r.wantTokens || r.verbose { // which tells the text that ended the answer
+			a.ids = append(a.ids, e.Token.ID)
+		}
 		if r.wantTokens {
 			d.ids = []int32{e.Token.ID}
-			a.ids = append(a.ids, e.Token.ID)
 		}
 	}
 	if r.trace {
@@ -203,11 +207,27 @@ func tokensText(tok *bpe.Tokenizer, ids []int32) string {
 	return validText(all)
 }
 
+// figured takes the figures of an answer that has ended, if its prompt was read to the end.
+func (r *reading) figured(i int, s speculative.Stats) {
+	if s.TargetPasses > 0 {
+		r.partial[i].Store(&s)
+	}
+}
+
+// figures are those of an answer: as its end told them, or of one that has no end, as its client has left, how far it
+// came.
+func (r *reading) figures(i int) *speculative.Stats {
+	if s := r.partial[i].Load(); s != nil && r.answers[i].Finish == "" {
+		return s
+	}
+	return &r.answers[i].Stats
+}
+
 // totals are the figures of all answers.
 func (r *reading) totals() speculative.Stats {
 	var all speculative.Stats
 	for i := range r.answers {
-		addStats(&all, &r.answers[i].Stats)
+		addStats(&all, r.figures(i))
 	}
 	return all
 }

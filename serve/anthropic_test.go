@@ -174,6 +174,13 @@ func TestConstrainedAnswersBeginAnew(t *testing.T) {
 			t.Errorf("%s: %v", field, e)
 		}
 	}
+	// Strict tools that no answer may call constrain nothing.
+	count := func(more string) any {
+		return decode(t, s.post("/v1/chat/completions/input_tokens", talk+more+`}`, 200)).get(t, "input_tokens")
+	}
+	if got, want := count(tool+`,"tool_choice":"none"`), count(""); got != want {
+		t.Errorf("a prompt of %v tokens with tools that are not offered, %v without", got, want)
+	}
 }
 
 // Of biases of one token the last one counts, however often it is asked.

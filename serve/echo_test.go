@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/specgo/spec"
 	"github.com/specgo/spec/bpe"
 )
 
@@ -163,6 +164,23 @@ func TestSpacesOfVocabulariesAreNoCharacters(t *testing.T) {
 		}
 		if all != want {
 			t.Errorf("%v: the tokens' texts are %q, want %q", ids, all, want)
+		}
+	}
+}
+
+// An answer begins with what is read of its prompt, where that is cut: the places of the tokens are in this text.
+func TestEchoOfCutPrompts(t *testing.T) {
+	s := newTester(t, with(t, func(o *spec.Options) { o.Context = 24 }))
+	const long = "func (r *Ring) Push(x int) error { for i := range 10 { return r.add(x, i) } }"
+	for _, more := range []string{`,"truncate_prompt_tokens":6`, `,"when_full":"drop"`} {
+		text, _, p, _ := echoed(t, s, `{"prompt":"`+long+`","echo":true,"logprobs":0,"max_tokens":3`+more+`}`)
+		if len(p.Tokens) < 6 || len(text) >= len(long) {
+			t.Fatalf("%s: %q, %q", more, text, p.Tokens)
+		}
+		for i, at := range p.Offsets { // a control token in front is no part of the text
+			if i > 0 && (at > len(text) || !strings.HasPrefix(text[at:], p.Tokens[i])) {
+				t.Errorf("%s: token %d, %q, is not at %d of %q", more, i, p.Tokens[i], at, text)
+			}
 		}
 	}
 }

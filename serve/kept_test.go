@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -239,5 +240,53 @@ func TestTheEndReleasesWhatWasHeldBack(t *testing.T) {
 		if len(to.values) != want {
 			t.Errorf("%s: %d events", name, len(to.values))
 		}
+	}
+}
+
+// leaver is a client that is gone after the first piece.
+type leaver struct {
+	sent
+	leave func()
+}
+
+func (l *leaver) flush() error { l.leave(); return nil }
+
+// An answer whose client leaves counts, with what was computed of it, in the metrics and in the log.
+func TestAnswersOfClientsThatLeaveCount(t *testing.T) {
+	s := newTester(t, nil)
+	ep := endpoints[slices.IndexFunc(endpoints, func(e *endpoint) bool { return e.path == "/v1/completions" })]
+	r, err := s.parse(t.Context(), ep.form, s.anyone, []byte(`{"prompt":"func","stream":true,"ignore_eos":true}`), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := &record{asked: s.now(), client: s.anyone}
+	j, err := s.prepare(t.Context(), ep, r, false, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var passes atomic.Int64
+	hookOf(j.m).set(func() {
+		if passes.Add(1) > 4 { // the answer goes on until its client leaves
+			<-ctx.Done()
+		}
+	})
+	if _, err := s.stream(ctx, ep, j, &leaver{leave: cancel}); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	j.close()
+	s.metrics.answered(j.reading)
+	log.answered(j.reading)
+	totals := j.totals()
+	if totals.Prompt == 0 || totals.Generated == 0 {
+		t.Errorf("%+v", totals)
+	}
+	if want := fmt.Sprintf("\nllamacpp:tokens_predicted_total %d\n", totals.Generated); !strings.Contains(
+		s.page("/metrics"), want) {
+		t.Errorf("no line %q", want)
+	}
+	if got := fmt.Sprint(log.stats); !strings.Contains(got, fmt.Sprintf(" tokens=%d ", totals.Generated)) {
+		t.Error(got)
 	}
 }

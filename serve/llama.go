@@ -231,7 +231,7 @@ func (s *Server) defaults(m *loaded) any {
 		most = -1
 	}
 	o, seed := s.o.Sampling, int64(-1)
-	if o.Seed != 0 {
+	if o.Seed != 0 || s.o.Seeded {
 		seed = int64(o.Seed)
 	}
 	return struct {

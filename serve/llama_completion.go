@@ -179,7 +179,7 @@ func needInfill(_ *Server, r *request) *Error {
 func (f *nativeForm) last(i int) nativeAnswer {
 	a, prompt := &f.answers[i], tokensText(f.m.Tokenizer(), f.task.Prompt(i))
 	out := nativeAnswer{Index: i, Tokens: []int32{}, Slot: f.slotID(i), Stop: true, Model: f.m.name,
-		Predicted: a.Stats.Generated, Evaluated: a.Stats.Prompt, Timings: newTimings(&a.Stats)}
+		Predicted: a.Stats.Generated, Evaluated: a.Stats.Prompt, Timings: f.timings(&a.Stats)}
 	newLine, truncated, word, cached := strings.Contains(a.Text, "\n"),
 		a.Stats.End == speculative.EndContext || f.task.Cut(), "", a.Stats.Prompt+a.Stats.Generated
 	out.Prompt, out.NewLine, out.Truncated, out.StopWord, out.Cached = &prompt, &newLine, &truncated, &word, &cached
@@ -310,7 +310,7 @@ func (f *nativeForm) delta(to sink, d *delta) {
 		out.Probs = []nativeProb{f.nativeProb(d.logprob)}
 	}
 	if f.wantTimings && d.Stats != nil {
-		out.Timings = newTimings(d.Stats)
+		out.Timings = f.timings(d.Stats)
 	}
 	out.Speculated = d.speculation()
 	to.event("", out)

@@ -405,6 +405,18 @@ func TestVerboseAnswers(t *testing.T) {
 			}
 		}
 	}
+	// The text of stop that ended the answer is told too.
+	s := newTester(t, nil)
+	const talk = `{"messages":[{"role":"user","content":"zebra"}],"max_tokens":12,"verbose":true`
+	content := decode(t, s.post("/v1/chat/completions", talk+`}`, 200)).get(t, "__verbose", "content").(string)
+	if len(content) < 4 {
+		t.Fatalf("%q", content)
+	}
+	stop := content[len(content)/2:][:2]
+	o := decode(t, s.post("/v1/chat/completions", talk+`,"stop":`+string(encode(stop))+`}`, 200))
+	if o.get(t, "__verbose", "stop_type") != "word" || o.get(t, "__verbose", "stopping_word") != stop {
+		t.Errorf("%q: %v", stop, o.get(t, "__verbose"))
+	}
 }
 
 // --reasoning is the template's enable_thinking where a request does not say.

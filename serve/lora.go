@@ -72,7 +72,7 @@ func (s *Server) listAdapters(w http.ResponseWriter, r *http.Request) {
 }
 
 // setAdapters answers POST /lora-adapters: the scales of requests that do not say otherwise; those that are not named
-// get 0.
+// get 0. They hold also when the model has been unloaded and is loaded again.
 func (s *Server) setAdapters(ctx context.Context, model string, body []byte) (any, error) {
 	if e := checkJSON(body); e != nil {
 		return nil, e
@@ -89,6 +89,7 @@ func (s *Server) setAdapters(ctx context.Context, model string, body []byte) (an
 	if err := m.SetAdapters(scales); err != nil {
 		return nil, err
 	}
+	s.models.setScales(m, scales)
 	return struct {
 		Success bool `json:"success"`
 	}{true}, nil

@@ -36,6 +36,7 @@ func TestAdapters(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := newTester(t, func(o *Options) {
+		o.AllowManage, o.SlotFiles.Dir = true, t.TempDir()
 		o.Models = []Entry{entryOf("go", spec.Parts{Target: p.target, Draft: p.draft,
 			Adapters: []engine.ScaledAdapter{{Adapter: a, Scale: 1}}}, func(*spec.Options) {})}
 	})
@@ -73,4 +74,24 @@ func TestAdapters(t *testing.T) {
 		}
 	}
 	listed("0")
+	// A model that is loaded again has the scales that were set.
+	s.post("/lora-adapters", `[{"id":0,"scale":0.5}]`, 200)
+	s.post("/api/generate", `{"model":"go","keep_alive":0}`, 200)
+	if len(s.models.resident()) > 0 {
+		t.Error("the model is not unloaded")
+	}
+	listed("0.5")
+	if got := ask(""); got != half {
+		t.Errorf("loaded again: %q, want %q", got, half)
+	}
+	// What a slot holds under other adapters is not what another one has computed.
+	s.ask(slotPrompt, `,"id_slot":0,"lora":[]`)
+	s.ask(slotPrompt, `,"id_slot":1`)
+	s.slot(0, "erase", "", 200)
+	if x := s.ask(slotPrompt, `,"id_slot":2,"lora":[]`); x.number(t, "timings", "cache_n") != 0 {
+		t.Errorf("after it was erased: %v", x)
+	}
+	if x := s.ask(slotPrompt, `,"id_slot":3`); x.number(t, "timings", "cache_n") == 0 {
+		t.Errorf("what another slot holds is gone: %v", x)
+	}
 }

@@ -91,7 +91,7 @@ func (m *metrics) answered(r *reading) {
 	defer m.mu.Unlock()
 	x := m.of(r.m.name)
 	for i := range r.answers {
-		s := &r.answers[i].Stats
+		s := r.figures(i)
 		m.prompt += int64(s.Prompt - s.Reused)
 		m.cached += int64(s.Reused)
 		m.predicted += int64(s.Generated)
@@ -104,7 +104,7 @@ func (m *metrics) answered(r *reading) {
 		m.predictedSeconds += s.Total - s.Prefill
 		m.answers++
 		m.answerSeconds += s.Total
-		x.add(&r.answers[i].Result)
+		x.add(s)
 	}
 	if !r.first.IsZero() && !r.asked.IsZero() {
 		x.firstToken.observe(firstTokenBounds, r.first.Sub(r.asked).Seconds())

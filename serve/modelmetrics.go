@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/specgo/spec"
+	"github.com/specgo/spec/speculative"
 )
 
 // NamesVLLM is the value of Options.MetricsNames for vLLM's names, which llm-d and the inference gateway of Kubernetes
@@ -58,8 +58,7 @@ func (m *metrics) ended(model string, answers int) {
 }
 
 // add counts an answer, complete or not.
-func (x *modelMetrics) add(s *spec.Result) {
-	t := &s.Stats
+func (x *modelMetrics) add(t *speculative.Stats) {
 	x.prompt += int64(t.Prompt)
 	x.cached += int64(t.Reused)
 	x.predicted += int64(t.Generated)

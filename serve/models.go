@@ -47,6 +47,8 @@ type slot struct {
 	gone    bool      // the model is no longer offered
 	wanted  int       // requests that wait for memory for it, and have not got it
 	since   time.Time // when the first of them came
+
+	scales []spec.AdapterScale // that /lora-adapters has set; nil: it has set none
 }
 
 // patience is how long a request waits for memory that other models' requests hold, until new ones of theirs wait for
@@ -180,14 +182,26 @@ func (p *pool) look(name string) {
 	}
 }
 
+// errReplaced says that a model that a request waited for has become another one of its name.
+var errReplaced = errors.New("the model was replaced")
+
 // acquire returns a model in memory; release must be called when the request is done.
 func (p *pool) acquire(ctx context.Context, name string) (m *loaded, release func(), err error) {
+	for {
+		if m, release, name, err = p.acquireOnce(ctx, name); err != errReplaced {
+			return m, release, err
+		}
+	}
+}
+
+// acquireOnce is acquire, with errReplaced and the name of the model where that was replaced meanwhile.
+func (p *pool) acquireOnce(ctx context.Context, name string) (m *loaded, release func(), of string, err error) {
 	p.look(name)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s, e := p.find(name)
 	if e != nil {
-		return nil, nil, e
+		return nil, nil, "", e
 	}
 	waits := false // for memory, or for the model to be loaded by this request
 	wait := func() {
@@ -207,26 +221,29 @@ func (p *pool) acquire(ctx context.Context, name string) (m *loaded, release fun
 	}()
 	for {
 		if p.closed {
-			return nil, nil, unavailable("the server is shutting down")
+			return nil, nil, "", unavailable("the server is shutting down")
+		}
+		if s.gone && slices.ContainsFunc(p.slots, func(o *slot) bool { return o.Name == s.Name }) {
+			return nil, nil, s.Name, errReplaced
 		}
 		if s.gone {
-			return nil, nil, noModel(name)
+			return nil, nil, "", noModel(name)
 		}
 		yields := (s.model == nil || !waits) && p.yields(s) // what this request has waited for and got, it takes
 		if s.model != nil && !yields {
 			s.model.users++
 			m := s.model
-			return m, sync.OnceFunc(func() { p.release(s, m) }), nil
+			return m, sync.OnceFunc(func() { p.release(s, m) }), "", nil
 		}
 		if s.model == nil && !s.loading && !yields {
 			room, err := p.room(s)
 			if err != nil {
-				return nil, nil, err
+				return nil, nil, "", err
 			}
 			if room {
 				wait() // until it is this request's
-				if err := p.load(ctx, s); err != nil {
-					return nil, nil, err
+				if err := p.load(ctx, s); err != nil && (!s.gone || ctx.Err() != nil) {
+					return nil, nil, "", err
 				}
 				continue
 			}
@@ -242,7 +259,7 @@ func (p *pool) acquire(ctx context.Context, name string) (m *loaded, release fun
 		}
 		p.mu.Lock()
 		if err := ctx.Err(); err != nil {
-			return nil, nil, err
+			return nil, nil, "", err
 		}
 	}
 }
@@ -373,6 +390,12 @@ func (s *Server) load(ctx context.Context, e *slot) (m *loaded, err error) {
 		got.Close()
 		return nil, fmt.Errorf("draft lengths go from 0 to %d", MaxDraft)
 	}
+	if scales := s.models.scalesOf(e); scales != nil {
+		if err := got.SetAdapters(scales); err != nil {
+			got.Close()
+			return nil, err
+		}
+	}
 	got.OnPanic(s.panicked)
 	if _, err := got.Template(); err != nil && !errors.Is(err, spec.ErrNoTemplate) {
 		s.o.Log.Error("chat template refused", "model", e.Name, "error", err)
@@ -382,6 +405,23 @@ func (s *Server) load(ctx context.Context, e *slot) (m *loaded, err error) {
 	m.lastUsed = m.since
 	s.o.Log.Info("model loaded", "model", e.Name, "seconds", s.now().Sub(begun).Seconds())
 	return m, nil
+}
+
+// setScales keeps the scales of a model's adapters for when it is loaded again.
+func (p *pool) setScales(m *loaded, scales []spec.AdapterScale) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.slots {
+		if s.model == m {
+			s.scales = scales
+		}
+	}
+}
+
+func (p *pool) scalesOf(s *slot) []spec.AdapterScale {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return s.scales
 }
 
 // resident are the models in memory, for lists and metrics.

@@ -140,7 +140,7 @@ func (f *ollamaForm) finish(a *ollamaAnswer) *ollamaAnswer {
 	ns := func(seconds float64) int64 { return int64(seconds * float64(time.Second)) }
 	a.Total, a.Prompt, a.PromptTime, a.Eval, a.EvalTime = ns(s.Total), s.Prompt, ns(s.Prefill), s.Generated,
 		ns(s.Total-s.Prefill)
-	a.Timings = newTimings(&s)
+	a.Timings = f.timings(&s)
 	return a
 }
 

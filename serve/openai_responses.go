@@ -278,7 +278,7 @@ func (f *responsesForm) close(to sink) {
 // timed adds the figures so far to an event's fields, where they are asked for.
 func (f *responsesForm) timed(stats *speculative.Stats, fields ...any) []any {
 	if f.wantTimings && stats != nil {
-		fields = append(fields, "timings", newTimings(stats))
+		fields = append(fields, "timings", f.timings(stats))
 	}
 	return fields
 }

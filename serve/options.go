@@ -31,6 +31,7 @@ type Options struct {
 	Memory int64
 
 	Sampling engine.Sampling // where a request does not say otherwise; a zero Seed is another for each request
+	Seeded   bool            // the Seed of Sampling is one also where it is 0
 
 	Parallel  int // answers computed at once; 0 is DefaultParallel
 	Queue     int // answers that wait for that; more are refused with 429. 0 is DefaultQueue, negative none

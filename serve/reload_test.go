@@ -2,7 +2,9 @@ package serve
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -75,6 +77,43 @@ func TestReload(t *testing.T) {
 	}
 	if ask("stays", "kept", 200); loads != 4 {
 		t.Errorf("%d loads, want another of the model that is set up otherwise", loads)
+	}
+}
+
+// A request for which a model is loaded is answered by the one that takes its place meanwhile, whether the first one
+// can still be loaded or not; one whose model is gone learns that.
+func TestModelsAreReplacedWhileTheyLoad(t *testing.T) {
+	for _, c := range []struct {
+		name   string // of the model that is there then
+		broken error
+		want   int
+	}{{"go", nil, 200}, {"go", errors.New("cut short"), 200}, {"other", nil, 404}} {
+		loading, on := make(chan bool), make(chan bool)
+		slow := entry(t, "go")
+		load := slow.Load
+		slow.Load = func(ctx context.Context) (*spec.Model, error) {
+			loading <- true
+			if <-on; c.broken != nil {
+				return nil, c.broken
+			}
+			return load(ctx)
+		}
+		s := newTester(t, func(o *Options) { o.Models = []Entry{slow} })
+		done := make(chan int)
+		go func() {
+			status, _, _ := s.do("POST", "/v1/completions", `{"model":"any","prompt":"func","max_tokens":1}`)
+			done <- status
+		}()
+		<-loading
+		next := entry(t, c.name)
+		next.Setup = "of another file"
+		if err := s.Reload(nil, []Entry{next}); err != nil {
+			t.Fatal(err)
+		}
+		close(on)
+		if status := <-done; status != c.want {
+			t.Errorf("%s, %v: %d, want %d", c.name, c.broken, status, c.want)
+		}
 	}
 }
 

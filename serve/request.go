@@ -173,7 +173,7 @@ type tool struct {
 func (s *Server) newRequest() *request {
 	r := &request{tables: s.tables, client: s.anyone}
 	r.n, r.slot, r.sampling, r.genTail, r.parse, r.verbose = 1, -1, s.o.Sampling, true, true, s.o.Verbose
-	r.whenFull, r.anyOrder = s.o.WhenFull, s.o.AnyOrder
+	r.whenFull, r.anyOrder, r.seeded = s.o.WhenFull, s.o.AnyOrder, s.o.Seeded
 	return r
 }
 

@@ -361,7 +361,7 @@ func (s *Server) prepare(ctx context.Context, ep *endpoint, r *request, bounded 
 // events are those of the answers.
 func (j *job) events(ctx context.Context) iter.Seq2[spec.Event, error] {
 	return j.task.Generate(ctx, spec.Run{AtOnce: j.places, Buffer: j.server().o.StreamBuffer,
-		Began: j.began, Ending: j.ending, Ended: j.ended})
+		Began: j.began, Ending: j.ending, Ended: j.ended, Figures: j.figured})
 }
 
 // whole answers a job in one piece.

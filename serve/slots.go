@@ -195,12 +195,12 @@ func (t *slotTable) put(id int, held spec.Held) {
 	t.at(id).held = held
 }
 
-// shared is how many tokens of a slot's text another slot has too.
+// shared is how many tokens of a slot's text another slot has too, with what was computed of them.
 func (t *slotTable) shared(id int, held *spec.Held) (n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i := range t.list {
-		if x := &t.list[i]; i != id%len(t.list) && x.held.Salt == held.Salt {
+		if x := &t.list[i]; i != id%len(t.list) && x.held.Alike(held) {
 			n = max(n, common(x.held.Tokens, held.Tokens))
 		}
 	}

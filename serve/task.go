@@ -120,7 +120,8 @@ func (r *request) continues() bool {
 		return false
 	}
 	strict := slices.ContainsFunc(r.tools, func(t tool) bool { return t.Strict })
-	free := r.constraint.Kind == "" && r.choice.Mode != spec.CallRequired && !(strict || r.single && r.tools != nil)
+	calls := r.choice.Mode != spec.CallNone && (strict || r.single && r.tools != nil)
+	free := r.constraint.Kind == "" && r.choice.Mode != spec.CallRequired && !calls
 	last := &r.messages[n-1]
 	return r.goOn || r.mayGoOn && free && last.Role == "assistant" && last.Content != "" && last.ToolCalls == nil
 }
@@ -178,12 +179,17 @@ func (r *request) echoes(task *spec.Task) (list []string) {
 		return nil
 	}
 	for i, p := range r.prompts {
-		if p.Given || p.Parts != nil {
+		if spelledByIDs(&p, task) {
 			p.Text = task.Model().Tokenizer().Decode(task.Prompt(i * r.n))
 		}
 		list = append(list, p.Text)
 	}
 	return list
+}
+
+// spelledByIDs reports whether the text of a prompt is that of its token ids: it was given as them, or is cut.
+func spelledByIDs(p *spec.Prompt, task *spec.Task) bool {
+	return p.Given || p.Parts != nil || task.Cut()
 }
 
 // compile compiles the grammar that the answers must follow, if there is one that is not there yet, when its turn has

@@ -28,6 +28,15 @@ func TestWhenFull(t *testing.T) {
 			t.Errorf("%+v: %s", c, text)
 		}
 	}
+	for path, body := range map[string]string{
+		"/api/generate": `"raw":true,"stream":false,"truncate":true,"options":{"num_predict":2}`,
+		"/completion":   `"when_full":"drop","n_predict":2`,
+	} {
+		text := newTester(t, small).post(path, `{"prompt":"`+strings.Repeat("x y ", 30)+`",`+body+`}`, 200)
+		if decode(t, text).get(t, "timings", "truncated") != true {
+			t.Errorf("%s: %s", path, text)
+		}
+	}
 	s := newTester(t, with(t, func(o *spec.Options) { o.Context = 80 }))
 	long := strings.Repeat(`{"role":"user","content":"x"},{"role":"assistant","content":"y"},`, 9)
 	for field, cut := range map[string]bool{"": false, long: true} {
@@ -135,5 +144,24 @@ func TestClockIsTheRequests(t *testing.T) {
 	}))
 	if a, b := count(``), count(`,"clock":"1999-12-31T00:00:00Z"`); a == b {
 		t.Errorf("/v1/responses: the prompt has %v tokens with either clock", a)
+	}
+}
+
+// A seed of 0 that the server's options give is one, and a request that asks for another each time gets that.
+func TestSeedOfZero(t *testing.T) {
+	s := newTester(t, func(o *Options) { o.Seeded = true })
+	for body, drawn := range map[string]bool{
+		`{"prompt":"x"}`: false, `{"prompt":"x","seed":0}`: false, `{"prompt":"x","seed":-1}`: true,
+	} {
+		r, err := s.parse(t.Context(), formCompletion, s.anyone, []byte(body), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seed := r.settled(nil).Seed; (seed != 0) != drawn {
+			t.Errorf("%s: seed %d", body, seed)
+		}
+	}
+	if props := decode(t, s.page("/props")); props.get(t, "default_generation_settings", "params", "seed") != 0.0 {
+		t.Error(props)
 	}
 }

@@ -8,8 +8,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -199,6 +201,62 @@ func TestChatRegen(t *testing.T) {
 	}
 }
 
+// Without drafts /regen answers anew too, and so do the messages behind it: the earlier answer, which drafts follow, is
+// of no use then.
+func TestChatRegenWithoutDrafts(t *testing.T) {
+	args := []string{"chat", "--chat-template", "plain", "-n", "12", "-s", "3"}
+	want, _, _ := spec(t, "func main() {\n/regen\nfunc Add(\n", args...)
+	for script, more := range map[string][]string{
+		"func main() {\n/regen\nfunc Add(\n":                      {"--drafter", "none"},
+		"func main() {\n/draft none\n/regen\nfunc Add(\n":         nil,
+		"/draft none\nfunc main() {\n/regen\n/draft\nfunc Add(\n": nil,
+	} {
+		if got, stderr, code := spec(t, script, with(args, more...)...); code != exitDone || got != want {
+			t.Errorf("%q: exit %d, %q, want %q: %s", script, code, got, want, stderr)
+		}
+	}
+}
+
+// A message whose answer is stopped before its first token is taken back, with the files in front of it, which go with
+// the next one; an answer that another one was to replace stays then.
+func TestChatStoppedBeforeTheAnswer(t *testing.T) {
+	d, _, stderr := newDialog("")
+	source, _ := chat.Builtin("plain")
+	stops := false
+	m, err := library.New(library.Parts{Target: target(t)}, library.Options{Template: source, Parallel: 1,
+		Around: func(s library.Sequence) library.Sequence {
+			if stops {
+				d.stop.interrupt()
+			}
+			return s
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+	d.writing = &writing{Model: m, prefill: &watched{}}
+	if d.template, err = m.Template(); err != nil {
+		t.Fatal(err)
+	}
+	d.predict, d.attached = 3, "a.go:\nx\n\n"
+	if err := d.say(t.Context(), "func main() {"); err != nil || len(d.messages) != 2 || d.attached != "" {
+		t.Fatalf("%v, %+v, %q", err, d.messages, d.attached)
+	}
+	stops, d.attached = true, "b.go:\ny\n\n"
+	before := slices.Clone(d.messages)
+	for name, f := range map[string]func() error{
+		"a message": func() error { return d.say(t.Context(), "more") },
+		"/regen":    func() error { return d.regen(t.Context(), "") },
+	} {
+		if err := f(); err != nil || !reflect.DeepEqual(d.messages, before) || d.attached == "" {
+			t.Errorf("%s: %v, %+v, %q", name, err, d.messages, d.attached)
+		}
+	}
+	if n := strings.Count(stderr.String(), "(stopped)\n"); n != 2 {
+		t.Errorf("stopped %d times: %s", n, stderr)
+	}
+}
+
 func TestChatMistakes(t *testing.T) {
 	dir := t.TempDir()
 	bad, template := filepath.Join(dir, "bad.json"), filepath.Join(dir, "t.jinja")
@@ -240,6 +298,9 @@ func TestChatMistakes(t *testing.T) {
 		{"/load " + bad + "\n", "schema", exitFailed, greedyChat},
 		{`"""open`, "does not end", exitFailed, greedyChat},
 		{"hello\n", "refused", exitFailed, []string{"chat", "--chat-template", "{{ raise_exception('never') }}"}},
+		{"hello\n", "--reasoning-budget: it and --grammar exclude each other", exitFailed, []string{"chat", "--chat-template",
+			"{{ messages[-1].content }}{% if false %}<think></think>{% endif %}", "--reasoning-budget", "9", "--grammar",
+			`root ::= "a"`}},
 	} {
 		_, stderr, code := spec(t, c.stdin, c.args...)
 		if code != c.code || !strings.Contains(stderr, c.want) {

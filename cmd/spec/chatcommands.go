@@ -130,11 +130,12 @@ func (d *dialog) regen(ctx context.Context, _ string) error {
 	before := slices.Clone(d.messages)
 	if n := len(d.messages); n > i+1 {
 		d.request.Previous = library.Prompt{Text: d.messages[n-1].Content}
+		defer func() { d.request.Previous = library.Prompt{} }()
 	}
 	d.messages = d.messages[:i+1]
 	d.request.Sampling.Seed++
 	err := d.answer(ctx)
-	if err != nil {
+	if last := len(d.messages) - 1; err != nil || d.messages[last].Role == "user" { // there is no other answer
 		d.messages = before
 	}
 	return err

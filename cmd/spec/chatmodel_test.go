@@ -29,6 +29,13 @@ func TestChatChangesItsModel(t *testing.T) {
 		t.Errorf("answered %+v; the model itself %+v", got, want)
 	}
 
+	// A drafter that needs the first model's draft model is left behind with it.
+	if _, stderr, code := spec(t, "func main() {\n/model "+small+"\nfunc Add(\n/draft\n",
+		with(greedyChat, "--drafter", "tree")...); code != exitDone || !strings.Contains(stderr, "drafter ") ||
+		strings.Contains(stderr, "drafter tree") {
+		t.Errorf("behind --drafter tree: exit %d, %s", code, stderr)
+	}
+
 	d, _, notes := newDialog("")
 	d.p.env = func(string) string { return "" }
 	g := options[*converse](t, with(greedyChat, "--chat-template", "plain")...)

@@ -17,15 +17,13 @@ import (
 
 // say adds a message of the user and answers it. Without an answer the message is taken back.
 func (d *dialog) say(ctx context.Context, text string) error {
-	n := len(d.messages)
 	d.messages = append(d.messages, chat.Message{Role: "user", Content: d.attached + text})
 	err := d.answer(ctx)
-	if err == nil {
-		d.attached = ""
+	if last := len(d.messages) - 1; d.messages[last].Role == "user" { // also where Ctrl-C came before its first token
+		d.messages = d.messages[:last]
+		return err
 	}
-	if err != nil && len(d.messages) > n && d.messages[len(d.messages)-1].Role == "user" {
-		d.messages = d.messages[:len(d.messages)-1]
-	}
+	d.attached = ""
 	return err
 }
 
@@ -182,7 +180,11 @@ func (d *dialog) prepare(ctx context.Context) (task *library.Task, tokens int, e
 		d.once("(the chat template has no system message: its text goes in front of the first message)")
 	}
 	d.request.Messages, d.request.MaxTokens = d.messages, max(d.predict, 0)
-	task, err = d.Prepare(ctx, d.request)
+	r := d.request
+	if r.Speculation.Drafter == "none" { // nothing drafts, also not from an earlier answer
+		r.Previous = library.Prompt{}
+	}
+	task, err = d.Prepare(ctx, r)
 	if e := (*library.RequestError)(nil); errors.As(err, &e) && e.Code == library.CodeContext {
 		return nil, e.Tokens, nil
 	}

@@ -82,6 +82,7 @@ func TestConfigErrors(t *testing.T) {
 		"[q]\nmodel = a\nhf = b/c": "config.ini, line 3: hf, and model in line 2: the same flag twice",
 		"[q]\nm = a\nchat-template = x\nchat-template-file = y": "config.ini, line 4: chat-template-file, and chat-template",
 		"ctx-size":                 "config.ini, line 1: neither KEY = VALUE",
+		"[q]\nm = a\npredict = 0":  "config.ini, line 3: predict = 0: an answer has a token at least",
 		"config = other":           "config.ini, line 1: unknown key config",
 		"temp = 1\ntemperature =1": "config.ini, line 2: temperature, and temp in line 1",
 	} {
@@ -89,6 +90,9 @@ func TestConfigErrors(t *testing.T) {
 		if code != exitUsage || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {
 			t.Errorf("%q: exit %d, %q, want %s", text, code, errs, want)
 		}
+	}
+	if _, errs, code := spec(t, "", "serve", "-n", "0"); code != exitUsage || !strings.Contains(errs, "a token at least") {
+		t.Errorf("serve -n 0: exit %d, %s", code, errs)
 	}
 	if _, errs, code := spec(t, "", "version", "--config", "nothing/here"); code != exitUsage {
 		t.Errorf("a file that is not there: exit %d, %s", code, errs)

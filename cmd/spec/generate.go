@@ -135,6 +135,14 @@ func (g *generate) check() error {
 	return g.speculation.check(g.model, g.sampling.Temperature)
 }
 
+// resolve finds the file of the model, which shows whether a block of its own drafts.
+func (g *generate) resolve(ctx context.Context, p *program) error {
+	if err := g.modelFlags.resolve(ctx, p); err != nil {
+		return err
+	}
+	return g.speculation.check(g.model, g.sampling.Temperature)
+}
+
 func (g *generate) run(ctx context.Context, p *program) (err error) {
 	if stdout, ok := p.stdout.(*os.File); ok && g.traceFile == "" && g.receipt == "" && closed(stdout) {
 		return fmt.Errorf("standard output is closed (or %s, opened for reading too, which looks the same): "+
@@ -274,10 +282,14 @@ func spelledToken(tok *bpe.Tokenizer, text string) string {
 func (g *generate) write(ctx context.Context, out *writer, task *library.Task) error {
 	start := time.Now()
 	var failed error
-	if g.predict != 0 {
+	if g.predict != 0 || g.promptCache.file != "" { // which is to have the prompt
 		for e, err := range task.Generate(ctx, library.Run{}) {
 			if e.Stats != nil {
 				out.result.Stats = *e.Stats
+			}
+			if g.predict == 0 { // the one token that comes with it is no part of the text
+				e.Token = speculative.Token{ID: -1}
+				out.result.Stats.Generated, out.result.Stats.End = 0, speculative.EndLength
 			}
 			if failed = errors.Join(requestError(err), out.token(e.Token, g.logprobs), out.failed); failed != nil {
 				break

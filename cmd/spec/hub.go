@@ -161,6 +161,17 @@ func localPath(ctx context.Context, p *program, path string) (string, error) {
 	return path, unreached(err)
 }
 
+// localPaths is localPath of several.
+func localPaths(ctx context.Context, p *program, paths []string) (list []string, err error) {
+	for _, path := range paths {
+		if path, err = localPath(ctx, p, path); err != nil {
+			return nil, err
+		}
+		list = append(list, path)
+	}
+	return list, nil
+}
+
 // listing is the options of spec list.
 type listing struct{ json bool }
 

@@ -91,6 +91,16 @@ func TestHub(t *testing.T) {
 	if code != exitDone || got != want || want == "" || *downloads != 1 {
 		t.Errorf("-hf: exit %d, %q, want %q, %d downloads, %s", code, got, want, *downloads, errs)
 	}
+	// It counts in --memory as a file of -md does.
+	limited := func(more ...string) (errs string) {
+		_, errs, _ = run(append([]string{"generate", "-m", "../../testdata/go-target.q8_0.gguf", "-p", ring, "--memory",
+			"1M"}, more...)...)
+		return errs
+	}
+	if got, want := limited("-hfd", "go/pair-GGUF"), limited("-md", path); got != want ||
+		!strings.Contains(want, "the least is") || want == limited() {
+		t.Errorf("-hfd: %s, -md: %s", got, want)
+	}
 	if out, errs, code := run("rm", "go/pair-GGUF:Q4_0"); code != exitFailed || out != "" ||
 		!strings.Contains(errs, "not in the cache") {
 		t.Errorf("rm: exit %d, %q, %q", code, out, errs)
@@ -106,6 +116,19 @@ func TestHub(t *testing.T) {
 	if got, errs, code := run("generate", "-hf", "go/pair-GGUF", "-p",
 		ring, "-n", "4", "--temp", "0"); code != exitDone || got != want || *downloads != 2 {
 		t.Errorf("-hf: exit %d, %q, want %q, %d downloads, %s", code, got, want, *downloads, errs)
+	}
+}
+
+// Whether a model of the Hub has a block that drafts shows when it is here: it is not refused before.
+func TestHubModelThatMayDraft(t *testing.T) {
+	run, _, downloads := onHub(t)
+	for _, args := range [][]string{
+		{"generate", "-hf", "go/pair-GGUF", "--drafter", "mtp"}, {"run", "go/pair-GGUF", "--drafter", "tree"},
+	} {
+		_, errs, code := run(append(args, "-p", "x", "-n", "1")...)
+		if code != exitUsage || !strings.Contains(errs, args[len(args)-1]+" needs a ") || *downloads != 1 {
+			t.Errorf("%q: exit %d, %d downloads, %s", args, code, *downloads, errs)
+		}
 	}
 }
 

@@ -112,6 +112,9 @@ func (g *generate) request() (r library.Request, err error) {
 		MaxTokens: max(g.predict, 0), IgnoreEOS: g.ignoreEOS, Sampling: g.sampling, Speculation: g.chosen(g.model),
 		LogProbs: g.logprobs,
 	}
+	if g.predict == 0 {
+		r.MaxTokens = 1 // where the prompt is computed all the same, see write
+	}
 	for _, text := range g.stop {
 		if !g.prompt.verbatim {
 			text = unescape(text)
@@ -183,7 +186,7 @@ func (m *modelFlags) openDrafts(ctx context.Context, p *program, rt *engine.Runt
 
 // requestFlags are the flags of fields of requests, and words for others.
 var requestFlags = map[string]string{"logit_bias": "-l", "prompt": "the prompt", "messages": "the conversation",
-	"previous": "--draft-from"}
+	"previous": "--draft-from", "thinking_budget": "--reasoning-budget"}
 
 // requestError names the flags of an error about a request.
 func requestError(err error) error {

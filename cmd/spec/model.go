@@ -115,7 +115,9 @@ func (m *modelFlags) openWith(ctx context.Context, p *program, rt *engine.Runtim
 	} else if err = modelFile(path, hub); err == nil {
 		var beside []string
 		if o.Target == nil {
-			beside = m.beside
+			if beside, err = localPaths(ctx, p, m.beside); err != nil { // whose sizes count
+				return nil, err
+			}
 		}
 		if err = m.setMemory(p, &o, path, beside); err != nil {
 			return nil, err

@@ -447,3 +447,14 @@ func TestEndlessText(t *testing.T) {
 		t.Errorf("100 tokens are at most %d bytes", most)
 	}
 }
+
+// -s 0 is a seed of a server and of a batch too, and no seed is another for each request.
+func TestSeedsOfServers(t *testing.T) {
+	for line, want := range map[string]bool{"": false, "-s -1": false, "-s 0": true, "-s 7": true} {
+		s := options[*serving](t, append([]string{"serve"}, strings.Fields(line)...)...)
+		o, err := s.options(&program{stderr: io.Discard}, nil)
+		if err != nil || o.Seeded != want || o.Sampling.Seed != uint64(max(s.seed, 0)) {
+			t.Errorf("%s: %v, %d, %v", line, o.Seeded, o.Sampling.Seed, err)
+		}
+	}
+}

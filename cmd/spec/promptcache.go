@@ -252,11 +252,22 @@ func (c *promptCache) open(parts *library.Parts, o *library.Options) (*promptFil
 	if c.readOnly {
 		store = readOnlyStore{f}
 	}
-	o.Parallel, o.Memory.Cache = 0, 1<<50 // one text at a time, which is kept in any case
+	o.Parallel, o.Memory.Cache = 0, keptTexts(parts, o)
 	o.Stored = &library.Stored{Store: store, PromptsOnly: !c.all, Failed: func(err error) {
 		x.failed = errors.Join(x.failed, err)
 	}}
 	return x, nil
+}
+
+// keptTexts is the memory for what is kept: the text of --prompt-cache, of which one is computed at a time, and one
+// more. What else a conversation has been goes, as before its first messages were dropped.
+func keptTexts(parts *library.Parts, o *library.Options) int64 {
+	s := engine.Sessions{Count: 2, Tokens: o.Context, KV: o.KV, StateBytes: o.StateBytes}
+	n := s.Bytes(parts.Target.Describe())
+	if d := parts.Draft; d != nil && (d.Head() == nil || !d.Head().SharesCache) {
+		n += s.Bytes(d.Describe())
+	}
+	return max(n, library.DefaultCacheBytes)
 }
 
 // end closes the models, and writes the file of --prompt-cache.

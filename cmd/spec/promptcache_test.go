@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	library "github.com/specgo/spec"
 	"github.com/specgo/spec/testdata"
 )
 
@@ -72,6 +73,14 @@ func TestPromptCacheFiles(t *testing.T) {
 	if got := write("--prompt-cache", file); got.Stats.Reused < got.Stats.Prompt-3 {
 		t.Errorf("%d of %d tokens of prompt and answer are reused", got.Stats.Reused, got.Stats.Prompt)
 	}
+	// -n 0 writes no text, and its prompt to the file.
+	prompt += "\n\tfor i := range 9 {\n"
+	for i, n := range []string{"0", "1"} {
+		got := write("--temp", "0", "--prompt-cache", file, "-n", n)
+		if reused := got.Stats.Prompt - 1; (got.Stats.Reused == reused) != (i == 1) || (got.Text == "") != (i == 0) {
+			t.Errorf("-n %s: %+v", n, got)
+		}
+	}
 	junk := filepath.Join(dir, "junk")
 	if err := os.WriteFile(junk, []byte(strings.Repeat("junk ", 100)), 0o600); err != nil {
 		t.Fatal(err)
@@ -83,6 +92,19 @@ func TestPromptCacheFiles(t *testing.T) {
 		if code, _, stderr := runWith(t, cache, args...); code == 0 || !strings.Contains(stderr, "--prompt-cache") {
 			t.Errorf("%q: %d, %s", args[5:], code, stderr)
 		}
+	}
+}
+
+// What a conversation has been, before /clear or before its first messages were dropped, takes memory within a bound.
+func TestPromptCacheHasABound(t *testing.T) {
+	parts, o := library.Parts{Target: target(t)}, library.Options{Context: 256, Parallel: 1}
+	f, err := (&promptCache{file: filepath.Join(t.TempDir(), "prompt")}).open(&parts, &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.abort()
+	if o.Memory.Cache != library.DefaultCacheBytes || o.Parallel != 0 {
+		t.Errorf("%d bytes are kept, %d sequences at once", o.Memory.Cache, o.Parallel)
 	}
 }
 

@@ -40,7 +40,7 @@ func (c *converse) resolve(ctx context.Context, p *program) (err error) {
 	if err != nil {
 		return err
 	}
-	return c.modelFlags.resolve(ctx, p)
+	return c.generate.resolve(ctx, p)
 }
 
 // modelByName is the path of what a person calls a model: a file, OWNER/NAME[:QUANTIZATION], or a URL of the Hub.

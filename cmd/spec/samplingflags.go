@@ -127,6 +127,20 @@ func predictRow(p *int, help, standard string) flag {
 	return intFlag("-n, --predict, --n-predict", p, -1, math.MaxInt32, help).or(standard).env("LLAMA_ARG_N_PREDICT")
 }
 
+// mostRow is -n of what answers requests: each answer has a token.
+func mostRow(p *int, help string) flag {
+	f := predictRow(p, help, "-1: the context")
+	read := f.set
+	f.set = func(v string) error {
+		err := read(v)
+		if err == nil && *p == 0 {
+			err = errors.New("an answer has a token at least; -1: as many as the context holds")
+		}
+		return err
+	}
+	return f
+}
+
 // lengthRow is -n of commands that measure: it has a variable of its own, for llama.cpp's may be -1.
 func lengthRow(p *int, low, high int, help, standard string) flag {
 	return intFlag("-n, --predict, --n-predict", p, low, high, help).or(standard)

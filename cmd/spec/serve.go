@@ -248,7 +248,7 @@ func (s *serving) options(p *program, entries []serve.Entry) (serve.Options, err
 		queue = -1 // the option takes 0 for its default
 	}
 	o := serve.Options{
-		Models: entries, Memory: s.memory, Sampling: sampling, Parallel: s.parallel,
+		Models: entries, Memory: s.memory, Sampling: sampling, Seeded: s.seed >= 0, Parallel: s.parallel,
 		Queue:     queue,
 		MaxTokens: max(s.predict, 0), Limits: limits, RequestTime: seconds(s.requestTimeout), Keys: keys,
 		TrustedProxies: s.proxies, SharePrefixes: s.sharePrefixes, Hosts: s.hosts, Origins: s.origins,

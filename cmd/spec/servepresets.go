@@ -73,7 +73,7 @@ func presetRows(one *servedModels, m *preset) (list []flag) {
 		predict int
 	}
 	for _, f := range append(samplingRows(&checked.Sampling), seedRow(&checked.seed, ""),
-		predictRow(&checked.predict, "", "")) {
+		mostRow(&checked.predict, "")) {
 		if f.option() != "" {
 			list = append(list, f)
 		}

@@ -182,7 +182,7 @@ func (s *serving) limitRows() []flag {
 		intFlag("--encoder-tokens", &s.encoderTokens, 1, engine.MaxInput,
 			"most tokens of a prompt of an encoder-decoder model: others wait while it is read").
 			or(strconv.Itoa(encoderTokens)),
-		predictRow(&s.predict, "most tokens of an answer", "-1: the context"),
+		mostRow(&s.predict, "most tokens of an answer"),
 		switchFlag("--json-any-order", &s.anyOrder, true,
 			"keys of objects that follow a JSON Schema come in any order, for requests that do not say"),
 		choiceFlag("--when-full", &s.whenFull, []string{fullStop, fullDrop},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strings"
 
@@ -138,9 +139,8 @@ func (s *speculation) check(model string, temperature float32) error {
 		return err
 	}
 	needs := s.choice.Needs()
-	own := needs&(speculative.NeedsDraft|speculative.NeedsMTP) != 0 // a block in the model's own file will do
 	switch {
-	case needs.Draft() && len(s.drafts) == 0 && model != "" && !(own && hasMTP(model)):
+	case needs.Draft() && len(s.drafts) == 0 && model != "" && !ownDraft(needs, model):
 		return usagef("%v: -md FILE", flagError(s.choice.Fits(nil, nil, nil)))
 	case s.choice.Drafter == "none" && s.earlier != "":
 		return usagef("--drafter none drafts nothing, also not from --draft-from")
@@ -154,6 +154,16 @@ func (s *speculation) check(model string, temperature float32) error {
 		return usagef("--drafter %s does not use the draft model of -md", s.choice.Drafter)
 	}
 	return nil
+}
+
+// ownDraft reports whether a block in the model's own file is what a drafter needs, or may be: a model of the Hub is
+// not here before it is resolved.
+func ownDraft(needs speculative.Needs, model string) bool {
+	if needs&(speculative.NeedsDraft|speculative.NeedsMTP) == 0 {
+		return false
+	}
+	_, err := os.Stat(model)
+	return err != nil || hasMTP(model)
 }
 
 // openNamedDraft opens a draft model for a drafter with such needs; "" is the embedded one, or the embedded head.
