@@ -178,7 +178,7 @@ func (s *speculation) verifyRows(model string) int {
 	if s.earlier != "" {
 		longest = speculative.PreviousDraftMax
 	}
-	chain := 1 + cmp.Or(s.choice.Max, longest)
+	chain := 1 + cmp.Or(s.choice.Max, max(longest, s.choice.Min))
 	usual := s.choice.Drafter == "" && (len(s.drafts) == 1 || model != "" && hasMTP(model))
 	switch {
 	case s.choice.Drafter == "none":
