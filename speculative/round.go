@@ -76,6 +76,9 @@ func (d *Decoder) propose(ctx context.Context) error {
 		room = min(room, d.o.MaxTokens-d.stats.Generated-1)
 	}
 	if room <= 0 {
+		if d.following { // others' drafts are not to wait for one
+			d.clock.Announce(false)
+		}
 		return nil
 	}
 	askDrafter := d.force(room)
