@@ -570,7 +570,7 @@ func (t *Task) decoderOptions() speculative.Options {
 	if len(t.previous) > 0 {
 		choice.Drafter = "previous, " + choice.Drafter
 		if o.DraftMax == 0 && choice.Schedule == "auto" {
-			o.DraftMax = speculative.PreviousDraftMax
+			o.DraftMax = max(speculative.PreviousDraftMax, o.DraftMin)
 		}
 	}
 	o.Experience = t.m.experience.OfDraftVocab(choice, len(t.m.form.tokens))

@@ -107,7 +107,7 @@ func Confirm(ctx context.Context, m *engine.Model, file engine.Fingerprint, r *R
 		c.Passes++
 		for i := range logits.Rows() {
 			p := at + i + 1
-			if id := sampler.Pick(logits.Row(i), sequence[:p]); id != sequence[p] {
+			if id := sampler.Pick(logits.Row(i), sequence[:p]); id < 0 || id != sequence[p] {
 				return c, &Mismatch{
 					Field: "token_ids", Position: p, WrittenID: sequence[p], ExpectedID: id,
 					Written: quoted(tok, sequence[p]), Expected: quoted(tok, id),

@@ -25,7 +25,7 @@ type Options struct {
 
 	DraftSampling DraftSampling // how drafts are sampled at a temperature above 0
 
-	DraftMax int // most tokens on a path of a draft; 0: DefaultDraftMax
+	DraftMax int // most tokens on a path of a draft; 0: DefaultDraftMax, or DraftMin if that is more
 	DraftMin int // the schedule may not end a draft before so many tokens
 
 	MaxTokens int              // most tokens to generate; 0 or less: until the text or the context ends
@@ -113,7 +113,7 @@ type roundState struct {
 // New makes a decoder. Without a drafter (nil) it decodes plainly, one token per pass.
 func New(target Sequence, drafter Drafter, o Options) *Decoder {
 	if o.DraftMax <= 0 {
-		o.DraftMax = DefaultDraftMax
+		o.DraftMax = max(DefaultDraftMax, o.DraftMin)
 	}
 	if o.Schedule == nil {
 		o.Schedule = Auto(AutoOptions{})

@@ -285,9 +285,12 @@ func (d *Draft) ownDepth(i int) int {
 	return d.own[i]
 }
 
-// Allows reports whether the text's constraint allows token id after node (-1: the end of the sequence). Without a
-// constraint every token is allowed.
+// Allows reports whether token id may follow node (-1: the end of the sequence): the target knows it, and the text's
+// constraint, if it has one, allows it there.
 func (d *Draft) Allows(node int, id int32) bool {
+	if id < 0 || int(id) >= d.vocab {
+		return false
+	}
 	_, ok := d.after(node, id)
 	return ok
 }

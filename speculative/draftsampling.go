@@ -44,7 +44,7 @@ func (s DraftSampling) drafting(u Setup) (Setup, error) {
 	switch s {
 	case DraftDefault:
 	case DraftGreedy:
-		u.Sampling.Temperature, u.NeedsProbs = 0, false // a token without q was certain
+		u.Sampling.Temperature, u.Sampling.Dynatemp.Range, u.NeedsProbs = 0, 0, false // a token without q was certain
 	case DraftShared:
 		u.NeedsProbs = false
 	case DraftFromQ:

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/sampling"
 	"github.com/specgo/spec/internal/testkit"
 )
 
@@ -50,6 +51,28 @@ func TestDraftSamplingByTemperature(t *testing.T) {
 	}
 	if q[3] > 0.1 {
 		t.Errorf("independent drafts at a high temperature: %.2f", q[3])
+	}
+}
+
+// Greedy drafts are the draft model's most likely tokens also where the target's temperature is one that varies.
+func TestGreedyDraftsHaveNoTemperature(t *testing.T) {
+	model := random(7)
+	s := engine.Sampling{Temperature: 5, Dynatemp: sampling.Dynatemp{Range: 4}, Seed: 5}
+	row := make([]float32, matrixVocab)
+	var d *Decoder
+	d = New(newFake(t, matrixVocab, 400, model), Model(newFake(t, matrixVocab, 400, model)), Options{
+		DraftSampling: DraftGreedy, Schedule: Constant(ConstantOptions{Length: 3}), MaxTokens: 60,
+		Trace: func(r *Round) {
+			if r.Draft.Len() == 0 {
+				return
+			}
+			if model(d.sequence[:r.Position], row); int32(argmax(row)) != r.Draft.Tokens[0] {
+				t.Errorf("after %d tokens: drafted %d, the most likely is %d", r.Position, r.Draft.Tokens[0], argmax(row))
+			}
+		},
+	})
+	if got, _ := collect(t, d, matrixPrompt, s); !slices.Equal(got, plain(t, matrixVocab, model, matrixPrompt, 60, s)) {
+		t.Error("other text")
 	}
 }
 

@@ -26,7 +26,7 @@ type head struct {
 	cached  int       // positions that the cache holds of the target's states; those after them are drafted
 	waiting []float32 // states of positions cached to len(text)-1
 
-	lost      bool      // the text has a token that the head does not know
+	lost      bool      // no more drafts in this text: it is too long, or has a token that the head does not know
 	verifying bool      // states are those of a draft, of which Observe will say what is accepted
 	fed       []int32   // tokens of the draft's pass
 	states    []float32 // their states
@@ -65,11 +65,17 @@ func (h *head) start([]int32) error {
 	return nil
 }
 
+// beyond reports whether the head has no room to draft after a text of n tokens, and so in all that follows it.
+func (h *head) beyond(n int) bool { return n-1+h.lead > h.seq.Context() }
+
 // known begins a text: it keeps what the head has of the prompt and returns for how many of its tokens the states
 // need not come again. The last state before the prompt's last token always comes again: the first draft begins with
 // it.
 func (h *head) known(ctx context.Context, prompt []int32) (int, error) {
-	h.verifying, h.lost, h.nodes, h.fed = false, false, h.nodes[:0], h.fed[:0]
+	h.verifying, h.lost, h.nodes, h.fed = false, h.beyond(len(prompt)), h.nodes[:0], h.fed[:0]
+	if h.lost { // what it has of an earlier text stays for a later one
+		return len(prompt), nil
+	}
 	if err := h.seq.open(); err != nil {
 		return 0, err
 	}
@@ -122,10 +128,12 @@ func (h *head) resume(ctx context.Context, s Shared, prompt []int32) bool {
 
 // hidden takes the states of a pass of the target that begins at a position of the text.
 func (h *head) hidden(ctx context.Context, position int, tokens []int32, s engine.HiddenStates) error {
+	h.lost = h.lost || h.beyond(position+2) // the pass has a token at least, and another one follows it
 	for _, id := range tokens {
 		h.lost = h.lost || int(id) >= h.seq.Vocab() && !h.verifying
 	}
 	if h.lost {
+		h.fed = h.fed[:0]
 		return nil
 	}
 	columns := make([]int, 0, 8)
@@ -262,7 +270,7 @@ func (h *head) logits(ctx context.Context, path []int32, written int, d *Draft) 
 	if h.most > 0 && len(path)-written >= h.most {
 		return nil, nil // there is no block for a further token
 	}
-	if h.lost || len(path)-1+h.lead > h.seq.Context() || len(h.text) != written-1 || h.cached >= written-1 &&
+	if h.lost || h.beyond(len(path)) || len(h.text) != written-1 || h.cached >= written-1 &&
 		len(h.nodes) == 0 {
 		return nil, nil
 	}

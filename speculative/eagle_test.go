@@ -388,6 +388,38 @@ func testHeadIdentity(t *testing.T, target *engine.Model, prompt, want []int32, 
 	}
 }
 
+// A head whose context ends within a text keeps no states of what comes behind it. A text that begins beyond it costs
+// the target no token again, and after it a shorter one is drafted for as before.
+func TestHeadsOfAShorterContext(t *testing.T) {
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
+	target := randomModel(t, rt, 0)
+	small := randomHead(t, rt, target)
+	one, o := session(t, target, 0), Options{MaxTokens: 100, Schedule: Constant(ConstantOptions{Length: 4})}
+	d := New(one, Model(session(t, small, 25)), o)
+	write := func(d *Decoder, prompt []int32) Stats {
+		t.Helper()
+		want, _ := collect(t, New(session(t, target, 0), nil, o), prompt, engine.Sampling{})
+		if got, _ := collect(t, d, prompt, engine.Sampling{}); !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+		return d.Stats()
+	}
+	s := write(d, matrixPrompt)
+	h := d.drafter.(*modelDrafter).head.(*head)
+	if len(h.waiting) > 8*h.width || s.Drafted == 0 {
+		t.Errorf("%d states wait, of %d numbers each; %+v", len(h.waiting)/h.width, h.width, s)
+	}
+	long := append(slices.Clone(matrixPrompt), d.sequence[len(matrixPrompt):]...)
+	for _, x := range []*Decoder{d, New(one, Model(session(t, small, 25)), o)} {
+		if s := write(x, long); s.Reused != len(long)-1 || s.Drafted > 0 {
+			t.Errorf("%d tokens, of which the target had all but the last: %+v", len(long), s)
+		}
+	}
+	if s := write(d, matrixPrompt); s.Drafted == 0 || s.Reused != len(matrixPrompt)-2 {
+		t.Errorf("a shorter text after it: %+v", s)
+	}
+}
+
 func TestEagleRefused(t *testing.T) {
 	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	target := randomModel(t, rt, 0)

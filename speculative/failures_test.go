@@ -155,3 +155,15 @@ func TestTreesOfOneCandidate(t *testing.T) {
 		}
 	}
 }
+
+// In the round of a text's last token there is no room for a draft: those who wait for one are told that none comes.
+func TestLastRoundsAnnounceNoDraft(t *testing.T) {
+	d := New(newFake(t, matrixVocab, 100, random(1)), NGram(NGramOptions{}), Options{MaxTokens: 1})
+	collect(t, d, matrixPrompt, engine.Sampling{})
+	one := &told{}
+	d.clock.announced, d.following = []Shared{one}, true // as after a pass of shared sequences
+	d.sequence, d.stats = d.sequence[:len(matrixPrompt)], Stats{}
+	if err := d.propose(context.Background()); err != nil || one.n != 1 {
+		t.Errorf("told %d times: %v", one.n, err)
+	}
+}

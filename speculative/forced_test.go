@@ -268,28 +268,50 @@ func TestConstraintEndsInsideDraft(t *testing.T) {
 	}
 }
 
-// TestConstraintFailsInDraft: an error of the constraint while drafting ends the text.
+// TestConstraintFailsInDraft: an error of the constraint about a draft, or about what is forced, ends no text, and
+// drafts go on some rounds later. One about a token of the text ends it where plain decoding's ends.
 func TestConstraintFailsInDraft(t *testing.T) {
-	broken := errors.New("broken")
-	for name, fails := range map[string]func(*ruled){
-		"step":   func(r *ruled) { r.fails = func(s int32) error { return at(s, 2, broken) } },
-		"forced": func(r *ruled) { r.forced = nil; r.forcedErr = func(s int32) error { return at(s, 2, broken) } },
-	} {
-		for _, drafter := range []Drafter{&scripted{tokens: count(9)},
-			Merge(Replay(ReplayOptions{Tokens: count(9)}), NGram(NGramOptions{})), NGram(NGramOptions{MinMatch: 1}), nil} {
-			if _, ok := drafter.(*ngram); name == "forced" && drafter != nil && !ok {
-				continue // it does not ask in the middle of a draft
-			}
-			c := &ruled{vocab: 64, next: func(s, id int32) int32 { return s + 1 }}
-			fails(c)
-			d := New(newFake(t, 64, 100, script(4, count(9)...)), drafter,
-				Options{Schedule: Constant(ConstantOptions{Length: 8}), MaxTokens: 9})
-			var failed error
-			for _, err := range d.Generate(context.Background(), []int32{2, 3, 4, 1}, engine.Sampling{Constraint: c}) {
-				failed = err
-			}
-			if !errors.Is(failed, broken) || !errors.Is(failed, sampling.ErrConstraint) {
-				t.Errorf("%s, %T: %v", name, drafter, failed)
+	const n, wrong, behindWrong = 40, 63, 100
+	broken, prompt, drafted := errors.New("broken"), []int32{2, 3, 4, 1}, count(n)
+	drafted[3] = wrong
+	for name, x := range map[string]struct {
+		state  int32 // that it fails in
+		forced bool  // while it looks for forced tokens
+		n      int   // tokens of the text
+	}{"text": {2, false, 2}, "forced": {2, true, n}, "draft": {behindWrong, false, n}} {
+		for i, drafter := range []func() Drafter{
+			func() Drafter { return &scripted{tokens: drafted} },
+			func() Drafter { return Merge(Replay(ReplayOptions{Tokens: drafted}), NGram(NGramOptions{})) },
+			func() Drafter { return NGram(NGramOptions{MinMatch: 1}) },
+			func() Drafter { return nil },
+		} {
+			for _, verifier := range []func() Verifier{Greedy, Rejection, Block} {
+				c := &ruled{vocab: 64, next: func(s, id int32) int32 {
+					if id == wrong {
+						return behindWrong
+					}
+					return s + 1
+				}}
+				fails := func(s int32) error { return at(s, x.state, broken) }
+				if c.fails = fails; x.forced {
+					c.fails, c.forcedErr = nil, fails
+				}
+				d := New(newFake(t, 64, 100, script(len(prompt), count(n)...)), drafter(),
+					Options{Schedule: Constant(ConstantOptions{Length: 8}), Verifier: verifier(), MaxTokens: n})
+				var got []int32
+				var failed error
+				for tok, err := range d.Generate(context.Background(), prompt, engine.Sampling{Constraint: c}) {
+					if failed = err; err == nil {
+						got = append(got, tok.ID)
+					}
+				}
+				ends := errors.Is(failed, broken) && errors.Is(failed, sampling.ErrConstraint)
+				if !slices.Equal(got, count(x.n)) || ends != (x.n < n) || failed != nil && !ends {
+					t.Errorf("%s, %T, %T: %v, %v", name, drafter(), verifier(), got, failed)
+				}
+				if s := d.Stats(); name == "draft" && i < 2 && s.Accepted < n/2 {
+					t.Errorf("%T, %T: drafts do not go on: %+v", drafter(), verifier(), s)
+				}
 			}
 		}
 	}

@@ -36,6 +36,8 @@ func TestDraftsOfManyTokens(t *testing.T) {
 		{"least of a chain", Replay(ReplayOptions{Tokens: want}),
 			Options{Schedule: Constant(ConstantOptions{Length: 1}), DraftMin: 300, DraftMax: 300}, 300},
 		{"least of a tree", tree(), Options{DraftMin: 300, DraftMax: 300}, fakeTree - 1},
+		{"least without a most", Replay(ReplayOptions{Tokens: want}),
+			Options{Schedule: Constant(ConstantOptions{Length: 1}), DraftMin: 2 * DefaultDraftMax}, 2 * DefaultDraftMax},
 	} {
 		longest := 0
 		c.o.MaxTokens, c.o.Trace = n, func(r *Round) { longest = max(longest, r.Drafted()) }

@@ -145,9 +145,6 @@ func (d *Draft) Sub(sub *Draft, of Merging, i int) (ask bool) {
 // same token are two draws. Join reports whether the draft may go on.
 func (d *Draft) Join(sub *Draft, separate bool) bool {
 	d.Passes += sub.Passes
-	if d.err = sub.err; d.err != nil {
-		return false
-	}
 	lane := d.lane
 	sub.joined = sub.joined[:0]
 	for i, id := range sub.Tokens {
@@ -172,5 +169,8 @@ func (d *Draft) Join(sub *Draft, separate bool) bool {
 		sub.joined = append(sub.joined, next)
 	}
 	d.lane, d.Source, d.forcing = lane, SourceDraft, false
-	return true
+	if d.err == nil {
+		d.err = sub.err
+	}
+	return d.err == nil
 }

@@ -42,7 +42,7 @@ const (
 )
 
 // certain reports whether a draft does without other drafters.
-func certain(d *Draft) bool { return d.Len() > d.forced && d.Confidence[d.forced] >= certainFirst }
+func certain(d *Draft) bool { return d.Len() > d.prefix && d.Confidence[d.prefix] >= certainFirst }
 
 type previous struct {
 	earlier []int32

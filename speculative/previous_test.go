@@ -152,3 +152,28 @@ func (a *asked) Draft(ctx context.Context, sequence []int32, d *Draft) error {
 	a.times++
 	return a.Drafter.Draft(ctx, sequence, d)
 }
+
+// Whether another drafter is asked depends on the first token that is drafted: not on those that a constraint forces
+// before it, and not on those that it forces behind it.
+func TestPreviousIsCertainOfItsFirstToken(t *testing.T) {
+	for _, x := range []struct {
+		prefix     int
+		confidence []float32 // 1: forced
+		want       bool
+	}{
+		{0, nil, false}, {0, []float32{0.9}, true}, {0, []float32{0.1, 0.9}, false}, {0, []float32{0.1, 1, 1, 1}, false},
+		{0, []float32{0.9, 1}, true}, {2, []float32{1, 1}, false}, {2, []float32{1, 1, 0.1, 1}, false},
+		{2, []float32{1, 1, 0.9, 1, 1}, true},
+	} {
+		d := Draft{Tokens: make([]int32, len(x.confidence)), Confidence: x.confidence}
+		d.prefix = x.prefix
+		for _, c := range x.confidence {
+			if c == 1 {
+				d.forced++
+			}
+		}
+		if certain(&d) != x.want {
+			t.Errorf("%+v: %v", x, !x.want)
+		}
+	}
+}

@@ -419,6 +419,21 @@ func TestReceiptOfATamperedModel(t *testing.T) {
 	}
 }
 
+// A token that is none is nobody's choice, also where nothing can be chosen; what follows it is not confirmed either.
+func TestReceiptOfNoToken(t *testing.T) {
+	m, r := openTarget(t, "", ""), read(t, writeReceipts(t, "")[0])
+	for id := range int32(m.Config().Vocab) {
+		r.Sampling.Banned = append(r.Sampling.Banned, id)
+	}
+	r.Tokens, r.End = append([]int32{-1}, r.Tokens[:9]...), EndCancel
+	r.Text = r.replay(m.Tokenizer()).text
+	var d *Mismatch
+	if c, err := Confirm(t.Context(), m, targetFile(t), r); !errors.As(err, &d) || d.Field != "token_ids" ||
+		d.Position != len(r.Prompt) || d.ExpectedID != -1 {
+		t.Errorf("%q, of which %d tokens are confirmed: %v", r.Text, c.Tokens, err)
+	}
+}
+
 // Every field of engine.Sampling is part of a receipt, or refused by its name.
 func TestReceiptHoldsEveryOption(t *testing.T) {
 	s := everyPenalty()

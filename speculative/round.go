@@ -76,6 +76,9 @@ func (d *Decoder) propose(ctx context.Context) error {
 		room = min(room, d.o.MaxTokens-d.stats.Generated-1)
 	}
 	if room <= 0 {
+		if d.following { // others' drafts are not to wait for one
+			d.clock.Announce(false)
+		}
 		return nil
 	}
 	askDrafter := d.force(room)
@@ -91,7 +94,7 @@ func (d *Decoder) propose(ctx context.Context) error {
 			err := d.drafter.Draft(ctx, d.sequence, &d.draft)
 			d.clock.Announce(false)
 			if refused(err) {
-				d.withoutMemory()
+				d.withoutDrafts()
 			} else if err != nil {
 				return fmt.Errorf("drafting: %w", err)
 			}
@@ -103,8 +106,8 @@ func (d *Decoder) propose(ctx context.Context) error {
 	if d.following && d.round.Requested == 0 {
 		d.clock.Announce(false)
 	}
-	if err := d.draft.err; err != nil {
-		return fmt.Errorf("drafting: %w: %w", sampling.ErrConstraint, err)
+	if d.draft.err != nil { // of a text that may never be: the verifier meets the errors of the text's own tokens
+		d.withoutDrafts()
 	}
 	if s, ok := d.schedule.(Trimming); ok && d.drafter != nil && d.draft.rules == nil { // forced tokens stay
 		d.kept = append(d.kept[:0], s.Trim(&d.draft)...)
@@ -126,9 +129,9 @@ func (d *Decoder) propose(ctx context.Context) error {
 	return nil
 }
 
-// withoutMemory ends the drafts of some rounds: memory was refused. Schedules learn nothing from what is left of this
-// one if that is no draft.
-func (d *Decoder) withoutMemory() {
+// withoutDrafts ends the drafts of some rounds: memory was refused, or the constraint could not say what may follow a
+// draft. Schedules learn nothing from what is left of this one if that is no draft.
+func (d *Decoder) withoutDrafts() {
 	d.shortage.begin(d.stats.Rounds)
 	if d.draft.Len() == d.draft.forced {
 		d.round.Requested = 0
@@ -144,7 +147,7 @@ func (d *Decoder) evaluate(ctx context.Context) (engine.Logits, error) {
 	case refused(err) && d.draft.Len() > 0:
 		d.draft.reset(0, 0, 0)
 		d.trimmed = false
-		d.withoutMemory()
+		d.withoutDrafts()
 		if err := d.restore(ctx); err != nil {
 			return engine.Logits{}, err
 		}

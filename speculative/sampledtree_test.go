@@ -244,3 +244,38 @@ func TestTreeAsksTheModelWithoutAMatch(t *testing.T) {
 		}
 	}
 }
+
+// insists is a source that says the same token everywhere.
+type insists int32
+
+func (insists) Reset()                                    {}
+func (insists) Begin([]int32)                             {}
+func (a insists) Next([]int32, int) (id int32, match int) { return int32(a), 9 }
+
+// What a source says has no part in the distribution that tokens are drawn from, if it is no token of the target: when
+// it was drawn nothing would be drafted, and that depends on the draw.
+func TestSourcesOfUnknownTokens(t *testing.T) {
+	for _, unknown := range []insists{-1, tinyVocab} {
+		for _, verifier := range []Verifier{Rejection(), Block()} {
+			for _, make := range []func(Sequence, TreeOptions) Drafter{Tree, Splice} {
+				drafted := 0
+				d := New(newFake(t, tinyVocab, 64, tiny(3)),
+					make(newFake(t, tinyVocab, 64, tiny(8)), TreeOptions{Sources: []CandidateSource{unknown}}),
+					Options{Schedule: Constant(ConstantOptions{Length: 3}), Verifier: verifier, MaxTokens: 40,
+						Trace: func(r *Round) {
+							drafted += r.Drafted()
+							for _, q := range r.Draft.Probs {
+								for _, x := range q {
+									if x.ID < 0 || x.ID >= tinyVocab {
+										t.Errorf("drawn from %v", q)
+									}
+								}
+							}
+						}})
+				if collect(t, d, []int32{1, 2}, engine.Sampling{Temperature: 1, Seed: 3}); drafted < 20 {
+					t.Errorf("%d: %d tokens were drafted", unknown, drafted)
+				}
+			}
+		}
+	}
+}

@@ -6,8 +6,9 @@ import (
 	"github.com/specgo/spec/engine"
 )
 
-// shortage is what a drafter's owner knows of memory that was refused. No text depends on drafts: it goes on without
-// them for some rounds, twice as many after each refusal, and after a draft that was made as at first.
+// shortage is what a drafter's owner knows of drafts that could not be made: memory was refused, or the constraint did
+// not know what may follow. No text depends on drafts: it goes on without them for some rounds, twice as many after
+// each refusal, and after a draft that was made as at first.
 type shortage struct {
 	until int // the round in which drafting goes on
 	pause int // rounds of the last pause

@@ -8,8 +8,9 @@ type CandidateSource interface {
 	// Begin is told the sequence at the beginning of each draft. Mostly it continues that of the draft before.
 	Begin(sequence []int32)
 	// Next returns the token that may follow path, and the number of tokens on which this rests, such as the length of a
-	// match; a longer match is trusted more, by experience. 0 is: nothing known. path is the sequence of Begin followed by
-	// drafted tokens, of which the last branch are new.
+	// match; a longer match is trusted more, by experience. 0 is: nothing known. A token that the target does not know, or
+	// that a constraint forbids, is not drafted. path is the sequence of Begin followed by drafted tokens, of which the
+	// last branch are new.
 	Next(path []int32, branch int) (id int32, match int)
 }
 

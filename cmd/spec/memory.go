@@ -178,7 +178,7 @@ func (s *speculation) verifyRows(model string, forced int) int {
 	if s.earlier != "" {
 		longest = speculative.PreviousDraftMax
 	}
-	chain := 1 + forced + cmp.Or(s.choice.Max, longest)
+	chain := 1 + forced + cmp.Or(s.choice.Max, max(longest, s.choice.Min))
 	usual := s.choice.Drafter == "" && (len(s.drafts) == 1 || model != "" && hasMTP(model))
 	switch {
 	case s.choice.Drafter == "none":

@@ -49,6 +49,7 @@ func TestVerifyRows(t *testing.T) {
 	}{
 		{speculation{}, 33}, {speculation{choice: speculative.Choice{Drafter: "none", Max: 255}}, 1},
 		{speculation{choice: speculative.Choice{Max: 255}}, 256}, {speculation{drafts: []string{"d"}}, 256},
+		{speculation{choice: speculative.Choice{Min: 60}}, 61},
 		{speculation{choice: speculative.Choice{Drafter: "model"}, drafts: []string{"d"}}, 33},
 		{speculation{choice: speculative.Choice{Drafter: "model"}, drafts: []string{"d", "e"}}, 256},
 		{speculation{choice: speculative.Choice{Drafter: "tree", Max: 300}, drafts: []string{"d"}}, 301},

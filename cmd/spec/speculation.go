@@ -90,7 +90,7 @@ func drafterRow(c *speculative.Choice) flag {
 // choiceRows are the other flags of a choice.
 func choiceRows(c *speculative.Choice) []flag {
 	least := leastFlag("--draft-p-min, --spec-draft-p-min", &c.Confidence,
-		"end a draft after a token of lower confidence").or("0; dynamic 0.4")
+		"end a draft after a token of lower confidence; auto chooses by itself").or("0; dynamic 0.4")
 	return []flag{
 		intFlag("--exit-layer", &c.ExitLayer, 1, math.MaxInt32, "layers that --drafter early-exit computes").or("a third"),
 		choiceFlag("--schedule", &c.Schedule, speculative.Names(speculative.Schedules(), false),
