@@ -237,7 +237,7 @@ func (b *builder) finish() error {
 		}
 	}
 	for _, name := range b.weights.names {
-		if !b.used[name] {
+		if !b.used[name] && !b.weights.tensors[name].empty() {
 			return fmt.Errorf("%s: tensor %s is not part of a %s model as it is known here",
 				b.weights.tensors[name].file.Name(), gguf.Printable(name, 80), b.arch)
 		}
