@@ -196,6 +196,9 @@ func (b *builder) head(from string, width int) {
 	tied := c.boolOr("tie_word_embeddings", slices.Contains(tiedUnlessSaid, b.arch))
 	if tied || !b.holds(from) && (!c.has("tie_word_embeddings") || b.bare) {
 		b.skip(from)
+		if !tied && b.bare {
+			b.note("the weights have no output matrix: the file is for vectors, and what a model writes with it means nothing")
+		}
 		return
 	}
 	b.matrix("output.weight", from, b.vocab, width)

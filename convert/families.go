@@ -26,6 +26,7 @@ var families = []family{
 	{"GraniteForCausalLM", "granite", granite},
 	{"Qwen2ForCausalLM", "qwen2", func(b *builder) { b.llamaLike(options{}) }},
 	{"Qwen3ForCausalLM", "qwen3", func(b *builder) { b.llamaLike(options{headNorms: true}) }},
+	{"Qwen3Model", "qwen3", func(b *builder) { b.llamaLike(options{headNorms: true}) }}, // saved without the head
 	{"Olmo2ForCausalLM", "olmo2", func(b *builder) { b.llamaLike(options{headNorms: true, postNorms: true}) }},
 	{"Gemma2ForCausalLM", "gemma2", gemma2},
 	{"Gemma3ForCausalLM", "gemma3", gemma3},

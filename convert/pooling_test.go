@@ -121,3 +121,23 @@ func TestNames(t *testing.T) {
 		}
 	}
 }
+
+// TestSavedWithoutHead: sentence-transformers saves a model without its head, under either class. Where the embedding
+// is not the output matrix, the file's texts mean nothing, and that is said.
+func TestSavedWithoutHead(t *testing.T) {
+	for _, class := range []string{"Qwen3ForCausalLM", "Qwen3Model"} {
+		for _, tied := range []bool{true, false} {
+			s, config := embeddingSource(t)
+			config["architectures"], config["tie_word_embeddings"] = []string{class}, tied
+			s.file("config.json", config)
+			s.weights()
+			m, err := Open(s.dir)
+			if err != nil {
+				t.Fatal(class, err)
+			}
+			if m.Close(); strings.Contains(strings.Join(m.Notes, "\n"), "no output matrix") == tied {
+				t.Errorf("%s, tied %v: notes %q", class, tied, m.Notes)
+			}
+		}
+	}
+}
