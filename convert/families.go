@@ -95,6 +95,7 @@ func (b *builder) llamaLike(o options) {
 	}
 	c.must("partial_rotary_factor", "only Phi-3 turns a part of each head", 1.0)
 	c.must("use_mrope", "a position is one number in this architecture", false)
+	c.must("is_causal", "attention is causal here", true)
 	for _, key := range []string{"attention_bias", "mlp_bias", "qkv_bias"} {
 		c.has(key) // whether there are biases is told by the tensors
 	}

@@ -41,12 +41,23 @@ func (b *builder) pooling(dir string) error {
 			if err := b.pool(filepath.Join(dir, m.Path, "config.json")); err != nil {
 				return err
 			}
+			b.noteCode()
 		default:
 			return fmt.Errorf("%s: a module of type %s in %s is not supported", file, gguf.Printable(m.Type, 80),
 				gguf.Printable(m.Path, 80))
 		}
 	}
 	return nil
+}
+
+// noteCode says that a model of vectors has Python code of its own. That of gte-Qwen2 and others of its kind has the
+// class of a language model in config.json, and may attend to later tokens.
+func (b *builder) noteCode() {
+	code, _ := b.config.values["auto_map"].(map[string]any)
+	if name, _ := code["AutoModel"].(string); name != "" {
+		b.note("auto_map: the Python code %s is not read; where it computes other vectors than the class does, by attention "+
+			"to later tokens for one, the file's are not the model's", gguf.Printable(name, 80))
+	}
 }
 
 // pool reads the settings of a pooling module.

@@ -81,6 +81,31 @@ func TestPooling(t *testing.T) {
 	}
 }
 
+// TestOwnCode: a model that has Python code of its own may compute other vectors, which is said; attention that
+// config.json says to be of another kind is refused.
+func TestOwnCode(t *testing.T) {
+	s, config := embeddingSource(t)
+	config["auto_map"], config["is_causal"] = map[string]any{"AutoModel": "modeling_qwen.Qwen2Model"}, true
+	s.file("config.json", config)
+	s.weights()
+	for _, pools := range []bool{false, true} {
+		if pools {
+			s.file("modules.json", modules("1_Pooling", ""))
+			s.file("1_Pooling/config.json", map[string]any{"pooling_mode": "lasttoken"})
+		}
+		m, err := Open(s.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Close(); strings.Contains(strings.Join(m.Notes, "\n"), "modeling_qwen.Qwen2Model") != pools {
+			t.Errorf("makes vectors: %v; notes %q", pools, m.Notes)
+		}
+	}
+	config["is_causal"] = false
+	s.file("config.json", config)
+	s.refused("attention to later tokens", []string{"is_causal: false is not supported"})
+}
+
 // TestHeadIsMissing: a model whose output matrix is said to be another than the embedding needs one.
 func TestHeadIsMissing(t *testing.T) {
 	s, config := llamaSource(t, "LlamaForCausalLM")
