@@ -78,12 +78,14 @@ func Open(dir string) (*Model, error) {
 	b.size("vocab_size", b.vocab)
 	f.build(b)
 	c.rest()
-	if *c.err == nil {
-		if err = b.pooling(dir); err == nil {
-			err = b.finish()
+	err = *c.err
+	for _, read := range []func(dir string) error{b.pooling, b.prompts} {
+		if err == nil {
+			err = read(dir)
 		}
-	} else {
-		err = *c.err
+	}
+	if err == nil {
+		err = b.finish()
 	}
 	var words []gguf.KV
 	if err == nil {

@@ -3,7 +3,9 @@ package convert
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/specgo/spec/gguf"
@@ -85,4 +87,31 @@ func (b *builder) pool(file string) error {
 	}
 	c.rest()
 	return *c.err
+}
+
+// prompts notes what sentence-transformers puts in front of texts.
+func (b *builder) prompts(dir string) error {
+	const name = "config_sentence_transformers.json"
+	data, there, err := optionalFile(filepath.Join(dir, name))
+	if !there {
+		return err
+	}
+	var said struct {
+		Prompts map[string]*string `json:"prompts"`
+		Default *string            `json:"default_prompt_name"`
+	}
+	if err := json.Unmarshal(data, &said); err != nil {
+		return fmt.Errorf("%s: %w", filepath.Join(dir, name), err)
+	}
+	maps.DeleteFunc(said.Prompts, func(_ string, text *string) bool { return text == nil || *text == "" })
+	if said.Default != nil && said.Prompts[*said.Default] != nil {
+		b.note(`what %s puts in front of every text, "%s", is left out: GGUF has no key for it`, name,
+			gguf.Printable(*said.Prompts[*said.Default], 200))
+		return nil
+	}
+	if kinds := slices.Sorted(maps.Keys(said.Prompts)); len(kinds) > 0 {
+		b.note(`what %s puts in front of texts of some kinds, of %s "%s" for one, is left out: GGUF has no key for it`, name,
+			gguf.Printable(kinds[0], 40), gguf.Printable(*said.Prompts[kinds[0]], 200))
+	}
+	return nil
 }

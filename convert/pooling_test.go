@@ -166,3 +166,31 @@ func TestSavedWithoutHead(t *testing.T) {
 		}
 	}
 }
+
+// TestPromptsAreNoted: what is put in front of texts is no part of the file, and that is said.
+func TestPromptsAreNoted(t *testing.T) {
+	const file = "config_sentence_transformers.json"
+	for text, want := range map[string]string{
+		`{}`: "", `{"prompts": null}`: "", `{"prompts": {"document": "", "query": null}, "default_prompt_name": null}`: "",
+		`{"prompts": {"query": "Instruct: x\nQuery:", "document": ""}}`: `kinds, of query "Instruct: x\nQuery:" for one`,
+		`{"prompts": {"b": "B", "a": "A"}, "default_prompt_name": "b"}`: `every text, "B",`,
+	} {
+		s, config := embeddingSource(t)
+		s.file("config.json", config)
+		s.weights()
+		s.file(file, text)
+		m, err := Open(s.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		notes := strings.Join(m.Notes, "\n")
+		if m.Close(); !strings.Contains(notes, want) || strings.Contains(notes, file) != (want != "") {
+			t.Errorf("%s: notes %s, want %q", text, notes, want)
+		}
+	}
+	s, config := embeddingSource(t)
+	s.file("config.json", config)
+	s.weights()
+	s.file(file, "{")
+	s.refused("damaged", []string{file})
+}
