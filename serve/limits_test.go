@@ -163,6 +163,10 @@ func limitTables() []struct {
 			{"fields of one object", maxNames, "", refused, "serve.TestBordersOfBodies"},
 			{"answers (`n`), prompts", maxChoices, "", refused, "serve.TestBordersOfBodies"},
 			{"texts to embed", maxInputs, "", refused, "serve.TestBordersOfBodies"},
+			{
+				"numbers of the vectors of single tokens (`pooling` none)", maxNumbers, "", refused,
+				"serve.TestVectorsOfTokensAreBounded",
+			},
 			{"stop texts", maxStops, "", refused, "serve.TestBordersOfBodies"},
 			{"bytes of a stop text", maxStopText, "", refused, "serve.TestBordersOfBodies"},
 			{"tools", maxTools, "", refused, "serve.TestBordersOfBodies"},
