@@ -173,6 +173,7 @@ func limitTables() []struct {
 			{"texts of `dry_sequence_breakers`", maxBreakers, "", refused, "serve.TestBordersOfBodies"},
 			{"`response_fields`", maxResponseFields, "", refused, "serve.TestBordersOfBodies"},
 			{"documents to rerank", maxInputs, "", refused, "serve.TestBordersOfBodies"},
+			{"bytes of documents to rerank, with the query at each", maxPairBytes, "", refused, "serve.TestPairsAreBounded"},
 			{"files of `input_extra`", maxExtra, "", refused, "serve.TestBordersOfBodies"},
 			{"alternatives of a token", maxTop, "", refused, "serve.TestBordersOfBodies"},
 			{"tokens of a draft", MaxDraft, "", refused, "serve.TestFields"},
