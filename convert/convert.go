@@ -79,7 +79,7 @@ func Open(dir string) (*Model, error) {
 	f.build(b)
 	c.rest()
 	err = *c.err
-	for _, read := range []func(dir string) error{b.pooling, b.prompts} {
+	for _, read := range []func(dir string) error{b.pooling, b.prompts, b.reranker} {
 		if err == nil {
 			err = read(dir)
 		}
@@ -142,10 +142,11 @@ type builder struct {
 	used    map[string]bool // tensors of the source
 	notes   []string
 
-	addBOS     bool // a text begins with BOS unless the tokenizer's files say otherwise
-	unigram    bool // the tokenizer may be a unigram one
-	plainWords bool // vocab.json's words are those of GPT-2
-	bare       bool // the weights were saved without the head, under shorter names
+	addBOS     bool     // a text begins with BOS unless the tokenizer's files say otherwise
+	unigram    bool     // the tokenizer may be a unigram one
+	plainWords bool     // vocab.json's words are those of GPT-2
+	bare       bool     // the weights were saved without the head, under shorter names
+	answers    *answers // of a reranker; nil: it is none
 }
 
 func (b *builder) note(format string, args ...any) {

@@ -24,6 +24,9 @@ var pools = []struct {
 	{key: "pooling_mode_weightedmean_tokens"},
 }
 
+// rankPool is GGUF's number of scores, which are no vectors.
+const rankPool = 4
+
 // pooling writes how a model of sentence-transformers makes one vector of a text. Its folder has modules.json, a list
 // of what happens to a text, each with a folder of its own.
 func (b *builder) pooling(dir string) error {
@@ -44,6 +47,10 @@ func (b *builder) pooling(dir string) error {
 				return err
 			}
 			b.noteCode()
+		case kind == "LogitScore" && filepath.IsLocal(m.Path):
+			if err := b.logitScore(filepath.Join(dir, m.Path, "config.json")); err != nil {
+				return err
+			}
 		default:
 			return fmt.Errorf("%s: a module of type %s in %s is not supported", file, gguf.Printable(m.Type, 80),
 				gguf.Printable(m.Path, 80))
