@@ -78,12 +78,14 @@ func Open(dir string) (*Model, error) {
 	b.size("vocab_size", b.vocab)
 	f.build(b)
 	c.rest()
-	if *c.err == nil {
-		if err = b.pooling(dir); err == nil {
-			err = b.finish()
+	err = *c.err
+	for _, read := range []func(dir string) error{b.pooling, b.prompts, b.reranker} {
+		if err == nil {
+			err = read(dir)
 		}
-	} else {
-		err = *c.err
+	}
+	if err == nil {
+		err = b.finish()
 	}
 	var words []gguf.KV
 	if err == nil {
@@ -140,10 +142,11 @@ type builder struct {
 	used    map[string]bool // tensors of the source
 	notes   []string
 
-	addBOS     bool // a text begins with BOS unless the tokenizer's files say otherwise
-	unigram    bool // the tokenizer may be a unigram one
-	plainWords bool // vocab.json's words are those of GPT-2
-	bare       bool // the weights were saved without the head, under shorter names
+	addBOS     bool     // a text begins with BOS unless the tokenizer's files say otherwise
+	unigram    bool     // the tokenizer may be a unigram one
+	plainWords bool     // vocab.json's words are those of GPT-2
+	bare       bool     // the weights were saved without the head, under shorter names
+	answers    *answers // of a reranker; nil: it is none
 }
 
 func (b *builder) note(format string, args ...any) {
@@ -196,6 +199,9 @@ func (b *builder) head(from string, width int) {
 	tied := c.boolOr("tie_word_embeddings", slices.Contains(tiedUnlessSaid, b.arch))
 	if tied || !b.holds(from) && (!c.has("tie_word_embeddings") || b.bare) {
 		b.skip(from)
+		if !tied && b.bare {
+			b.note("the weights have no output matrix: the file is for vectors, and what a model writes with it means nothing")
+		}
 		return
 	}
 	b.matrix("output.weight", from, b.vocab, width)
@@ -237,7 +243,7 @@ func (b *builder) finish() error {
 		}
 	}
 	for _, name := range b.weights.names {
-		if !b.used[name] {
+		if !b.used[name] && !b.weights.tensors[name].empty() {
 			return fmt.Errorf("%s: tensor %s is not part of a %s model as it is known here",
 				b.weights.tensors[name].file.Name(), gguf.Printable(name, 80), b.arch)
 		}

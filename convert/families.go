@@ -26,6 +26,7 @@ var families = []family{
 	{"GraniteForCausalLM", "granite", granite},
 	{"Qwen2ForCausalLM", "qwen2", func(b *builder) { b.llamaLike(options{}) }},
 	{"Qwen3ForCausalLM", "qwen3", func(b *builder) { b.llamaLike(options{headNorms: true}) }},
+	{"Qwen3Model", "qwen3", func(b *builder) { b.llamaLike(options{headNorms: true}) }}, // saved without the head
 	{"Olmo2ForCausalLM", "olmo2", func(b *builder) { b.llamaLike(options{headNorms: true, postNorms: true}) }},
 	{"Gemma2ForCausalLM", "gemma2", gemma2},
 	{"Gemma3ForCausalLM", "gemma3", gemma3},
@@ -94,6 +95,7 @@ func (b *builder) llamaLike(o options) {
 	}
 	c.must("partial_rotary_factor", "only Phi-3 turns a part of each head", 1.0)
 	c.must("use_mrope", "a position is one number in this architecture", false)
+	c.must("is_causal", "attention is causal here", true)
 	for _, key := range []string{"attention_bias", "mlp_bias", "qkv_bias"} {
 		c.has(key) // whether there are biases is told by the tensors
 	}

@@ -3,7 +3,9 @@ package convert
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/specgo/spec/gguf"
@@ -21,6 +23,9 @@ var pools = []struct {
 	{key: "pooling_mode_max_tokens"}, {key: "pooling_mode_mean_sqrt_len_tokens"},
 	{key: "pooling_mode_weightedmean_tokens"},
 }
+
+// rankPool is GGUF's number of scores, which are no vectors.
+const rankPool = 4
 
 // pooling writes how a model of sentence-transformers makes one vector of a text. Its folder has modules.json, a list
 // of what happens to a text, each with a folder of its own.
@@ -41,12 +46,27 @@ func (b *builder) pooling(dir string) error {
 			if err := b.pool(filepath.Join(dir, m.Path, "config.json")); err != nil {
 				return err
 			}
+			b.noteCode()
+		case kind == "LogitScore" && filepath.IsLocal(m.Path):
+			if err := b.logitScore(filepath.Join(dir, m.Path, "config.json")); err != nil {
+				return err
+			}
 		default:
 			return fmt.Errorf("%s: a module of type %s in %s is not supported", file, gguf.Printable(m.Type, 80),
 				gguf.Printable(m.Path, 80))
 		}
 	}
 	return nil
+}
+
+// noteCode says that a model of vectors has Python code of its own. That of gte-Qwen2 and others of its kind has the
+// class of a language model in config.json, and may attend to later tokens.
+func (b *builder) noteCode() {
+	code, _ := b.config.values["auto_map"].(map[string]any)
+	if name, _ := code["AutoModel"].(string); name != "" {
+		b.note("auto_map: the Python code %s is not read; where it computes other vectors than the class does, by attention "+
+			"to later tokens for one, the file's are not the model's", gguf.Printable(name, 80))
+	}
 }
 
 // pool reads the settings of a pooling module.
@@ -74,4 +94,31 @@ func (b *builder) pool(file string) error {
 	}
 	c.rest()
 	return *c.err
+}
+
+// prompts notes what sentence-transformers puts in front of texts.
+func (b *builder) prompts(dir string) error {
+	const name = "config_sentence_transformers.json"
+	data, there, err := optionalFile(filepath.Join(dir, name))
+	if !there {
+		return err
+	}
+	var said struct {
+		Prompts map[string]*string `json:"prompts"`
+		Default *string            `json:"default_prompt_name"`
+	}
+	if err := json.Unmarshal(data, &said); err != nil {
+		return fmt.Errorf("%s: %w", filepath.Join(dir, name), err)
+	}
+	maps.DeleteFunc(said.Prompts, func(_ string, text *string) bool { return text == nil || *text == "" })
+	if said.Default != nil && said.Prompts[*said.Default] != nil {
+		b.note(`what %s puts in front of every text, "%s", is left out: GGUF has no key for it`, name,
+			gguf.Printable(*said.Prompts[*said.Default], 200))
+		return nil
+	}
+	if kinds := slices.Sorted(maps.Keys(said.Prompts)); len(kinds) > 0 {
+		b.note(`what %s puts in front of texts of some kinds, of %s "%s" for one, is left out: GGUF has no key for it`, name,
+			gguf.Printable(kinds[0], 40), gguf.Printable(*said.Prompts[kinds[0]], 200))
+	}
+	return nil
 }

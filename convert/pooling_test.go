@@ -81,6 +81,31 @@ func TestPooling(t *testing.T) {
 	}
 }
 
+// TestOwnCode: a model that has Python code of its own may compute other vectors, which is said; attention that
+// config.json says to be of another kind is refused.
+func TestOwnCode(t *testing.T) {
+	s, config := embeddingSource(t)
+	config["auto_map"], config["is_causal"] = map[string]any{"AutoModel": "modeling_qwen.Qwen2Model"}, true
+	s.file("config.json", config)
+	s.weights()
+	for _, pools := range []bool{false, true} {
+		if pools {
+			s.file("modules.json", modules("1_Pooling", ""))
+			s.file("1_Pooling/config.json", map[string]any{"pooling_mode": "lasttoken"})
+		}
+		m, err := Open(s.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Close(); strings.Contains(strings.Join(m.Notes, "\n"), "modeling_qwen.Qwen2Model") != pools {
+			t.Errorf("makes vectors: %v; notes %q", pools, m.Notes)
+		}
+	}
+	config["is_causal"] = false
+	s.file("config.json", config)
+	s.refused("attention to later tokens", []string{"is_causal: false is not supported"})
+}
+
 // TestHeadIsMissing: a model whose output matrix is said to be another than the embedding needs one.
 func TestHeadIsMissing(t *testing.T) {
 	s, config := llamaSource(t, "LlamaForCausalLM")
@@ -120,4 +145,52 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s: %q, want %q", dir, got, want)
 		}
 	}
+}
+
+// TestSavedWithoutHead: sentence-transformers saves a model without its head, under either class. Where the embedding
+// is not the output matrix, the file's texts mean nothing, and that is said.
+func TestSavedWithoutHead(t *testing.T) {
+	for _, class := range []string{"Qwen3ForCausalLM", "Qwen3Model"} {
+		for _, tied := range []bool{true, false} {
+			s, config := embeddingSource(t)
+			config["architectures"], config["tie_word_embeddings"] = []string{class}, tied
+			s.file("config.json", config)
+			s.weights()
+			m, err := Open(s.dir)
+			if err != nil {
+				t.Fatal(class, err)
+			}
+			if m.Close(); strings.Contains(strings.Join(m.Notes, "\n"), "no output matrix") == tied {
+				t.Errorf("%s, tied %v: notes %q", class, tied, m.Notes)
+			}
+		}
+	}
+}
+
+// TestPromptsAreNoted: what is put in front of texts is no part of the file, and that is said.
+func TestPromptsAreNoted(t *testing.T) {
+	const file = "config_sentence_transformers.json"
+	for text, want := range map[string]string{
+		`{}`: "", `{"prompts": null}`: "", `{"prompts": {"document": "", "query": null}, "default_prompt_name": null}`: "",
+		`{"prompts": {"query": "Instruct: x\nQuery:", "document": ""}}`: `kinds, of query "Instruct: x\nQuery:" for one`,
+		`{"prompts": {"b": "B", "a": "A"}, "default_prompt_name": "b"}`: `every text, "B",`,
+	} {
+		s, config := embeddingSource(t)
+		s.file("config.json", config)
+		s.weights()
+		s.file(file, text)
+		m, err := Open(s.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		notes := strings.Join(m.Notes, "\n")
+		if m.Close(); !strings.Contains(notes, want) || strings.Contains(notes, file) != (want != "") {
+			t.Errorf("%s: notes %s, want %q", text, notes, want)
+		}
+	}
+	s, config := embeddingSource(t)
+	s.file("config.json", config)
+	s.weights()
+	s.file(file, "{")
+	s.refused("damaged", []string{file})
 }

@@ -4,7 +4,9 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
+	"slices"
 
 	"github.com/specgo/spec/gguf"
 )
@@ -54,9 +56,9 @@ func (w *weights) safetensors(f *os.File, size int64) error {
 			return fail("data_offsets %v, the file has %d bytes of data", e.Offsets, room)
 		}
 		s := stored{file: f, dtype: e.Dtype, at: 8 + int64(n) + e.Offsets[0], size: e.Offsets[1] - e.Offsets[0]}
-		elements := int64(1)
+		elements, empty := int64(1), slices.Contains(e.Shape, 0)
 		for _, d := range e.Shape {
-			if d < 1 || d > 1<<31 || elements > room/d {
+			if d < 0 || d > math.MaxInt32 || !empty && elements > room/d {
 				return fail("shape %v, %d bytes", e.Shape, s.size)
 			}
 			elements *= d

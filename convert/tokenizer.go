@@ -218,6 +218,11 @@ func readTokenizer(dir string, b *builder) ([]gguf.KV, error) {
 	if len(w.charsmap) > 0 {
 		add("precompiled_charsmap", w.charsmap)
 	}
+	if b.answers != nil {
+		if err := b.rank(file, w, settings); err != nil {
+			return nil, err
+		}
+	}
 	return append(kvs, settings.keys()...), nil
 }
 

@@ -215,6 +215,9 @@ func (w *weights) put(name string, s stored) error {
 	return nil
 }
 
+// empty reports whether a tensor has no elements: nothing depends on it.
+func (s stored) empty() bool { return slices.Contains(s.shape, 0) }
+
 // rowsCols is a tensor's shape as a matrix; a vector is one row.
 func (s stored) rowsCols() (rows, cols int) {
 	switch len(s.shape) {

@@ -48,3 +48,29 @@ func TestPartsWithoutIndex(t *testing.T) {
 		}
 	}
 }
+
+// TestTensorsWithoutElements: a tensor of which a dimension is 0, as the format allows, is refused by its name where
+// the model needs it, and nothing depends on it where not.
+func TestTensorsWithoutElements(t *testing.T) {
+	for name, c := range map[string]struct {
+		tensor string
+		shape  []int
+		want   string
+	}{
+		"nobody's":           {"model.layers.0.extra.weight", []int{0}, ""},
+		"nobody's of two":    {"model.layers.0.extra.weight", []int{1 << 30, 0}, ""},
+		"one that is needed": {"model.norm.weight", []int{0}, "model.norm.weight: shape [0], [1 8] expected"},
+		"a needed matrix":    {"lm_head.weight", []int{0, 8}, "lm_head.weight: shape [0 8]"},
+		"less than nothing":  {"model.layers.0.extra.weight", []int{0, -1}, "model.layers.0.extra.weight: shape [0 -1]"},
+	} {
+		s, config := llamaSource(t, "LlamaForCausalLM")
+		s.tensors[c.tensor] = c.shape
+		s.file("config.json", config)
+		s.weights()
+		if c.want != "" {
+			s.refused(name, []string{c.want})
+			continue
+		}
+		converted(t, s.dir, Options{})
+	}
+}

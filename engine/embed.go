@@ -101,6 +101,9 @@ func (m *Model) vectorPass() bool {
 	}
 	p.ctx, p.results = passContext(texts), make([]Result, len(texts))
 	made, err := m.vectorsOf(p, texts[0].call.o)
+	if len(p.tokens) > m.rows() {
+		p.shrink()
+	}
 	m.queue.deliver(texts, made, err)
 	return true
 }

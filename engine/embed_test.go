@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/specgo/spec/internal/randommodel"
 	"github.com/specgo/spec/internal/testkit"
 )
 
@@ -218,4 +219,25 @@ func TestEmbedRefuses(t *testing.T) {
 	if _, err := m.Embed(t.Context(), texts, EmbedOptions{}); !errors.Is(err, ErrClosed) {
 		t.Errorf("a closed model: %v", err)
 	}
+}
+
+// What a text of more tokens than a pass has otherwise takes is given back behind it.
+func TestLongTextsLeaveNoScratch(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
+	m := openDrawn(t, rt, randommodel.Llama(), Options{})
+	o, short := EmbedOptions{Pooling: PoolMean}, randomTokens(20, m.config.Vocab, 1)
+	kept := func() int {
+		rt.t.Lock() // until the pass is over
+		defer rt.t.Unlock()
+		return cap(rt.pass.x) + cap(rt.pass.gate) + cap(rt.pass.q)
+	}
+	want := embed(t, m, o, short)[0]
+	if kept() == 0 {
+		t.Error("no scratch memory is kept")
+	}
+	embed(t, m, o, randomTokens(passRows+40, m.config.Vocab, 2))
+	if n := kept(); n > 0 {
+		t.Errorf("%d numbers are kept", n)
+	}
+	sameBits(t, "a short text behind a long one", embed(t, m, o, short)[0], want)
 }

@@ -151,6 +151,9 @@ func (p *pass) end() {
 	p.results, p.projected, p.part, p.crossed, p.texts = nil, nil, nil, p.crossed[:0], nil
 }
 
+// shrink gives the scratch memory back: a long text goes through the layers whole, with many times the rows of others.
+func (p *pass) shrink() { p.activations, p.in = activations{}, tensor.Input{} }
+
 func (p *pass) push(c chunk) {
 	if len(c.tokens) > 0 {
 		p.chunks = append(p.chunks, c)

@@ -1,12 +1,19 @@
 package engine
 
 import (
+	"bytes"
 	"errors"
+	"io"
 	"math"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/specgo/spec/bpe"
+	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/randommodel"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // What a query and a document say is text in the template "rerank", also where it spells the template's marks.
@@ -71,5 +78,56 @@ func TestRank(t *testing.T) {
 	}
 	if _, err := openEncoder(t, rt, "bert", Options{}).Rank(t.Context(), "a", []string{"b"}); !errors.Is(err, ErrUsage) {
 		t.Errorf("a model without a head: %v", err)
+	}
+}
+
+// A Qwen3-VL-Reranker's language part scores texts as a Qwen3-Reranker of the same weights does.
+func TestRankOfQwen3VL(t *testing.T) {
+	raw, err := os.ReadFile(testkit.Shared(t, "families/encoders/qwen3-reranker.gguf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := gguf.Open(bytes.NewReader(raw), int64(len(raw)), "qwen3-reranker")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kvs []gguf.KV
+	for key := range f.Keys() {
+		v, _ := f.Value(key)
+		if rest, is := strings.CutPrefix(key, "qwen3."); is {
+			key = "qwen3vl." + rest
+		}
+		if key == "general.architecture" {
+			v = "qwen3vl"
+		}
+		kvs = append(kvs, gguf.KV{Key: key, Value: v})
+	}
+	var tensors []gguf.TensorSource
+	for _, x := range f.Tensors {
+		tensors = append(tensors, gguf.TensorSource{Name: x.Name, Type: x.Type, Dims: slices.Clone(x.Dims),
+			Write: func(w io.Writer) error {
+				_, err := w.Write(raw[x.Offset : int64(x.Offset)+x.Size])
+				return err
+			}})
+	}
+	data := randommodel.Bytes(t, kvs, tensors)
+	m, err := New(t.Context(), newRuntime(t, RuntimeOptions{Threads: 1}), bytes.NewReader(data), int64(len(data)),
+		Options{Name: "qwen3vl"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	g := readEncoderGolden(t, "qwen3-reranker")
+	for _, pair := range g.Pairs {
+		got, err := m.Rank(t.Context(), pair.Query, []string{pair.Document})
+		if err != nil || got[0].Err != nil || len(got[0].Data) != 2 {
+			t.Fatal(err, got)
+		}
+		if d := math.Abs(float64(got[0].Data[0]) - pair.Pooled[0]); !(d <= 1e-4*g.RMS) {
+			t.Errorf("%q with %q: %v, expected %v", pair.Query, pair.Document, got[0].Data, pair.Pooled)
+		}
+	}
+	if len(g.Pairs) == 0 {
+		t.Error("no pairs")
 	}
 }

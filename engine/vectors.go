@@ -92,6 +92,10 @@ func (c *classifier) apply(p *pass, z []float32) []float32 {
 	return z
 }
 
+// answering are the decoders whose files may have a classification head: the output matrix's rows of the tokens that a
+// reranker answers with.
+var answering = []string{"qwen3", "qwen3vl"}
+
 // vectorParts reads what comes after the blocks of a model that makes vectors.
 func (l *loader) vectorParts(m *Model) (v vectorParts) {
 	v.pooling = PoolNone
@@ -106,7 +110,7 @@ func (l *loader) vectorParts(m *Model) (v vectorParts) {
 		}
 	}
 	d := m.config.HiddenSize
-	if m.kind.is == KindEncoder || m.config.Architecture == "qwen3" && l.holds("cls.output.weight") {
+	if m.kind.is == KindEncoder || slices.Contains(answering, m.config.Architecture) && l.holds("cls.output.weight") {
 		v.classifier = l.classifier(m, d)
 	}
 	if m.config.Architecture == "gemma-embedding" {

@@ -59,6 +59,10 @@ func (s *Server) embed(ctx context.Context, r *request, bounded bool, log *recor
 			out.counts[len(out.counts)-1] = len(ids)
 		}
 	}
+	if size := m.VectorSize(); pooling == spec.PoolNone && out.tokens > maxNumbers/size {
+		return nil, badField(r.texts, "%d tokens in all: with pooling none at most %d, of which each has a vector of %d "+
+			"numbers", out.tokens, maxNumbers/size, size)
+	}
 	want := 1
 	if !m.EmbedsWhole() {
 		want = min(len(texts), max(1, s.o.Parallel/embedShare))
@@ -77,6 +81,10 @@ func (s *Server) embed(ctx context.Context, r *request, bounded bool, log *recor
 	s.metrics.embedded(out.tokens, s.now().Sub(begun).Seconds())
 	return out, nil
 }
+
+// maxNumbers is the most numbers that the vectors of single tokens have in one answer: they are in memory together, and
+// as text, which takes about three times as much.
+const maxNumbers = 1 << 25
 
 // embedShare is the part of all places that one request for embeddings takes at most: 1 of so many. Its texts share
 // passes, and others keep theirs. With an embedding model it takes one: its texts hold no memory while they wait, and

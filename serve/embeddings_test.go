@@ -162,3 +162,16 @@ func TestTextsToEmbedAreNamed(t *testing.T) {
 		}
 	}
 }
+
+// The vectors of single tokens are bounded before any is computed: a request of the greatest number of texts would
+// take all memory.
+func TestVectorsOfTokensAreBounded(t *testing.T) {
+	s := newTester(t, nil)
+	list := func(one string, n int) string { return "[" + strings.TrimSuffix(strings.Repeat(one+",", n), ",") + "]" }
+	const texts, tokens, size = 2000, 70, 256
+	body := `{"pooling":"none","content":` + list(list("5", tokens), texts) + `}`
+	want := fmt.Sprintf("content: %d tokens in all: with pooling none at most %d", texts*tokens, maxNumbers/size)
+	if got := s.post("/embedding", body, 400); !strings.Contains(got, want) {
+		t.Errorf("%.200s, want %s", got, want)
+	}
+}

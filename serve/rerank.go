@@ -2,6 +2,8 @@ package serve
 
 import (
 	"context"
+	"errors"
+	"strings"
 
 	"github.com/specgo/spec"
 )
@@ -17,6 +19,17 @@ type ranking struct {
 	best      int  // of the best; 0: all
 	withText  bool
 	rawScores bool // of TEI: scores as the model has them
+}
+
+// maxPairBytes is the most bytes of a query with all its documents: it is read and encoded with each of them.
+const maxPairBytes = 32 << 20
+
+// pairBytes is the length of the documents, each with the query.
+func (r *ranking) pairBytes() (n int64) {
+	for _, document := range r.documents {
+		n += int64(len(r.query) + len(document))
+	}
+	return n
 }
 
 // rankFields are the fields of /v1/rerank.
@@ -86,6 +99,13 @@ func (s *Server) rerank(ctx context.Context, body []byte, log *record) (any, err
 	if r.query == "" {
 		return nil, badField("query", "missing")
 	}
+	field := "documents"
+	if r.tei {
+		field = "texts"
+	}
+	if n := r.pairBytes(); n > maxPairBytes {
+		return nil, badField(field, "%d bytes, with the query at each: more than %d", n, maxPairBytes)
+	}
 	m, release, err := s.models.acquire(ctx, r.model)
 	if err != nil {
 		return nil, err
@@ -93,6 +113,11 @@ func (s *Server) rerank(ctx context.Context, body []byte, log *record) (any, err
 	defer release()
 	log.model = m.name
 	pairs, err := m.RankTokens(r.query, r.documents)
+	if wrong := (*spec.RequestError)(nil); errors.As(err, &wrong) { // by the name that the form has for them
+		named := *wrong
+		named.Field = strings.Replace(wrong.Field, "documents", field, 1)
+		return nil, &named
+	}
 	if err != nil {
 		return nil, err
 	}

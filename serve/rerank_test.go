@@ -30,6 +30,24 @@ func TestRerankRefuses(t *testing.T) {
 	}
 }
 
+// A query is encoded with each of its documents: what that comes to is bounded, whatever a body's size.
+func TestPairsAreBounded(t *testing.T) {
+	s := newTester(t, nil)
+	const documents, most = 2000, maxPairBytes / 2000
+	for _, field := range []string{"documents", "texts"} {
+		body := func(query int) string {
+			return `{"query":"` + strings.Repeat("x", query) + `","` + field + `":[` +
+				strings.TrimSuffix(strings.Repeat(`"y",`, documents), ",") + `]}`
+		}
+		if e := decode(t, s.post("/v1/rerank", body(most), 400)).get(t, "error", "param"); e != field {
+			t.Errorf("%d bytes: the field %v, want %s", documents*(most+1), e, field)
+		}
+		if text := s.post("/v1/rerank", body(most-1), 400); !strings.Contains(text, "no classification head") {
+			t.Errorf("%d bytes: %s", documents*most, text)
+		}
+	}
+}
+
 // A reranker answers in Jina's form and, to bodies with texts, in TEI's: by falling score, the best only where that is
 // asked, with the texts of the documents, scores between 0 and 1 or as they are.
 func TestRerank(t *testing.T) {
@@ -67,6 +85,17 @@ func TestRerank(t *testing.T) {
 		text := s.post("/rerank", `{"query":"which cat","texts":["the cat","a ship"],`+body+`}`, 200)
 		if err := json.Unmarshal([]byte(text), to); err != nil {
 			t.Fatal(text, err)
+		}
+	}
+	long := strings.Repeat("a cat sat ", 200)
+	for body, want := range map[string]string{
+		`{"query":"which cat","texts":["the cat","` + long + `"]}`:     "texts[1]",
+		`{"query":"which cat","texts":[]}`:                             "texts",
+		`{"query":"which cat","documents":["the cat","` + long + `"]}`: "documents[1]",
+		`{"query":"which cat"}`:                                        "documents",
+	} {
+		if got := decode(t, s.post("/rerank", body, 400)).get(t, "error", "param"); got != want {
+			t.Errorf("%.60s: the field %v, want %s", body, got, want)
 		}
 	}
 	for i, r := range raw {
