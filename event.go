@@ -144,9 +144,9 @@ func (t *Task) newReader(index int, stats func() speculative.Stats) *reader {
 	if t.r.Lines != (Lines{}) {
 		r.lines = &lineWatch{Lines: t.r.Lines}
 	}
-	if t.format != nil {
+	if kind := t.r.Constraint.Kind; t.format != nil {
 		r.parser = chat.NewParser(*t.format, chat.ParserOptions{Tools: t.offered, Reasoning: t.reasoning,
-			Continued: t.r.Continue, Exact: t.r.Constraint.Kind == JSONSchema})
+			Continued: t.r.Continue, Exact: kind == JSONSchema, JSON: kind == JSONSchema || kind == AnyJSON})
 	}
 	return r
 }

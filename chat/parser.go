@@ -41,6 +41,8 @@ type ParserOptions struct {
 	// Exact: where calls need no mark an answer is calls only if it begins as [Format.CallBegins] says, and else content,
 	// also where it is JSON that names a tool.
 	Exact bool
+	// JSON: the content is one JSON value, and calls are instead of it: what looks like a mark in its strings is text.
+	JSON bool
 	// Inline: reasoning stays in the content, with its marks. Opening is what of it the prompt holds ([Prompt.Opening]).
 	Inline  bool
 	Opening string
@@ -313,6 +315,15 @@ func (p *Parser) start() bool {
 		}
 	}
 	p.state = (*Parser).content
+	if p.o.JSON && !calls && p.calls == 0 && p.wrapEnd == "" && p.syntax.drop == nil && rest != "" {
+		switch mark, more := p.peek(p.syntax.open...); {
+		case !mark && more:
+			p.state = (*Parser).start
+			return false
+		case !mark:
+			p.state = (*Parser).literal
+		}
+	}
 	if p.syntax.answer != nil {
 		p.state = p.syntax.answer
 	}
@@ -338,6 +349,13 @@ func (p *Parser) thinkMark(mark string) {
 	if start {
 		p.state = (*Parser).reasoning
 	}
+}
+
+// literal is content in which nothing is a mark.
+func (p *Parser) literal() bool {
+	p.text(ContentEvent, p.buf)
+	p.buf = ""
+	return false
 }
 
 func (p *Parser) content() bool {
