@@ -214,8 +214,9 @@ func callBegin(tool, key string) string { return `{"name": "` + tool + `", "` + 
 
 // CallBegins are the texts with which the calls of tools begin where they need no mark, as [Format.ToolGrammar] writes
 // them; none in other formats.
-func (f *Format) CallBegins(tools []Tool) (list []string) {
-	s := f.Syntax.of()
+func (f *Format) CallBegins(tools []Tool) []string { return f.Syntax.of().callBegins(tools) }
+
+func (s *syntax) callBegins(tools []Tool) (list []string) {
 	if !s.bare {
 		return nil
 	}

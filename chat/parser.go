@@ -310,7 +310,7 @@ func (p *Parser) start() bool {
 	calls := p.syntax.bare && len(p.o.Tools) > 0 && rest != "" && (rest[0] == '{' || rest[0] == '[')
 	if calls && p.o.Exact && p.calls == 0 {
 		var more bool
-		if calls, more = p.peek(p.f.CallBegins(p.o.Tools)...); more && !calls {
+		if calls, more = p.peek(p.syntax.callBegins(p.o.Tools)...); more && !calls {
 			return false
 		}
 	}
