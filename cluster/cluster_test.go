@@ -131,7 +131,7 @@ func TestLinesAreCompleted(t *testing.T) {
 	for _, c := range []struct{ path, body, want string }{
 		{"/v1/embeddings", `{ "input": "x" }`, `{"input":"x"}`},
 		{"/v1/completions", `{"prompt":"x","seed":7}`, `{"prompt":"x","seed":7}`},
-		{"/v1/completions", `{"seed":7,"speculation":{"drafter":"suffix"}}`, `{"seed":7,"speculation":{"drafter":"suffix"}}`},
+		{"/v1/completions", `{"seed":7,"speculation":{"drafter":"ngram"}}`, `{"seed":7,"speculation":{"drafter":"ngram"}}`},
 		{"/v1/completions", `{"seed":0}`, `{"seed":0}`},
 		{"/v1/chat/completions", `{"seed":7,"clock":"2001-01-01T00:00:00Z"}`, `{"seed":7,"clock":"2001-01-01T00:00:00Z"}`},
 		{"/v1/responses", `{"seed":7, "clock":null}`, `{"seed":7,"clock":"2026-01-31T11:00:00Z"}`},

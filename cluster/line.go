@@ -116,8 +116,8 @@ func Complete(r Request, clock time.Time) (Request, error) {
 		if slices.ContainsFunc(speculative.Drafters(), func(d speculative.Named[speculative.Drafter]) bool {
 			return d.Name == s.Drafter && d.Needs&ofDrafts != 0
 		}) {
-			return r, fmt.Errorf("speculation.drafter: %q is of a draft model or head, and a worker without it would refuse the "+
-				"request; workers draft as they are started", s.Drafter)
+			return r, fmt.Errorf("speculation.drafter: %q is of a draft model or head, and a worker without it would refuse "+
+				"the request; workers draft as they are started", s.Drafter)
 		}
 	}
 	set := func(name, value string, lacks func(json.RawMessage) bool) {
