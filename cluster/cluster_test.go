@@ -131,6 +131,7 @@ func TestLinesAreCompleted(t *testing.T) {
 	for _, c := range []struct{ path, body, want string }{
 		{"/v1/embeddings", `{ "input": "x" }`, `{"input":"x"}`},
 		{"/v1/completions", `{"prompt":"x","seed":7}`, `{"prompt":"x","seed":7}`},
+		{"/v1/completions", `{"seed":7,"speculation":{"drafter":"ngram"}}`, `{"seed":7,"speculation":{"drafter":"ngram"}}`},
 		{"/v1/completions", `{"seed":0}`, `{"seed":0}`},
 		{"/v1/chat/completions", `{"seed":7,"clock":"2001-01-01T00:00:00Z"}`, `{"seed":7,"clock":"2001-01-01T00:00:00Z"}`},
 		{"/v1/responses", `{"seed":7, "clock":null}`, `{"seed":7,"clock":"2026-01-31T11:00:00Z"}`},
@@ -162,6 +163,7 @@ func TestLinesAreCompleted(t *testing.T) {
 	}
 	for body, want := range map[string]string{
 		`{"speculation":{"verify":"block"}}`: "speculation.verify", `{"speculation":{"verify":"rejection"}}`: "rejection",
+		`{"speculation":{"drafter":"model"}}`: "speculation.drafter", `{"speculation":{"drafter":"eagle"}}`: "eagle",
 		`{"a":1,"a":2}`: `"a" stands twice`, `[]`: "no object", `{"a":`: "body",
 	} {
 		if _, err := Complete(Request{Body: []byte(body)}, clock); err == nil || !strings.Contains(err.Error(), want) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/specgo/spec/internal/batch"
+	"github.com/specgo/spec/speculative"
 )
 
 // Request is a line of a batch: a request with its custom_id, path and body.
@@ -81,9 +82,13 @@ var (
 	dated = []string{"/v1/chat/completions", "/v1/responses"}
 )
 
+// ofDrafts is what a drafter needs that workers of one identity need not have in common.
+const ofDrafts = speculative.NeedsDraft | speculative.NeedsForeign | speculative.NeedsHead | speculative.NeedsBlock
+
 // Complete writes into a line's body what its answer would depend on otherwise: a seed, which follows from the line's
 // id, path and body, and the clock that templates read. What is there stays. A line whose answer depends on more than
-// that is refused: speculation by the verifiers rejection and block, whose tokens depend on what was drafted.
+// that is refused: speculation by the verifiers rejection and block, whose tokens depend on what was drafted, and
+// drafters that are of a draft model or head, which not every worker has.
 func Complete(r Request, clock time.Time) (Request, error) {
 	list, err := members(r.Body)
 	if err != nil {
@@ -98,11 +103,21 @@ func Complete(r Request, clock time.Time) (Request, error) {
 			continue
 		}
 		var s struct {
-			Verify string `json:"verify"`
+			Verify  string `json:"verify"`
+			Drafter string `json:"drafter"`
 		}
-		if json.Unmarshal(m.value, &s) == nil && (s.Verify == "rejection" || s.Verify == "block") {
+		if json.Unmarshal(m.value, &s) != nil {
+			continue // the answer says what is wrong
+		}
+		if s.Verify == "rejection" || s.Verify == "block" {
 			return r, fmt.Errorf("speculation.verify: with %q an answer depends on drafts, and a repeated one may be another",
 				s.Verify)
+		}
+		if slices.ContainsFunc(speculative.Drafters(), func(d speculative.Named[speculative.Drafter]) bool {
+			return d.Name == s.Drafter && d.Needs&ofDrafts != 0
+		}) {
+			return r, fmt.Errorf("speculation.drafter: %q is of a draft model or head, and a worker without it would refuse "+
+				"the request; workers draft as they are started", s.Drafter)
 		}
 	}
 	set := func(name, value string, lacks func(json.RawMessage) bool) {

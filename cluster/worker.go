@@ -153,8 +153,8 @@ const shortestPause, longestPause = 2 * time.Millisecond, 250 * time.Millisecond
 // longestLanePause is how long a worker waits at most until it tries again to follow a lane.
 const longestLanePause = 10 * time.Second
 
-// followAll follows the lanes that the bucket tells of, until it tells no more, or ctx ends. One that cannot be followed
-// now is tried again later; the others do not wait for it.
+// followAll follows the lanes that the bucket tells of, until it tells no more, or ctx ends. One that cannot be
+// followed now is tried again later; the others do not wait for it.
 func (w *Worker) followAll(ctx context.Context, told <-chan jetstream.KeyValueEntry, wake func()) {
 	var left []string
 	retry, pause := time.NewTimer(0), shortestPause

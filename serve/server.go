@@ -427,8 +427,8 @@ func (s *Server) deltas(ctx context.Context, f form, j *job, to sink, begun *boo
 }
 
 // Do answers one request body without HTTP, as a line of a batch: path is that of an endpoint of OpenAI's API, the
-// answer is what it would send. It waits for its turn however long the queue is. A cancelled ctx gives status 499. Of an
-// error of the server's own the log has the details.
+// answer is what it would send. It waits for its turn however long the queue is. A cancelled ctx gives status 499. Of
+// an error of the server's own the log has the details.
 func (s *Server) Do(ctx context.Context, path string, body []byte) (status int, answer []byte) {
 	visit, _ := s.inside.enter(s.anyone, false) // which is never refused
 	defer visit.end()

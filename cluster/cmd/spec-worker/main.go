@@ -58,6 +58,9 @@ type command struct {
 	cache                  promptCache
 }
 
+// mostParallel is the most requests at once, as of spec.
+const mostParallel = 1024
+
 func (c *command) parse(args []string, env func(string) string, stderr io.Writer) error {
 	f := flag.NewFlagSet("spec-worker", flag.ContinueOnError)
 	f.SetOutput(stderr)
@@ -103,6 +106,8 @@ func (c *command) parse(args []string, env func(string) string, stderr io.Writer
 		return errors.New("-m is missing: the model")
 	case c.template != "" && c.templateFile != "":
 		return errors.New("-chat-template and -chat-template-file exclude each other")
+	case c.parallel > mostParallel:
+		return fmt.Errorf("-np %d: at most %d", c.parallel, mostParallel)
 	case c.parallel < 1 || c.tries < 1 || c.threads < 0 || c.context < 0 || c.memory < 0:
 		return errors.New("-np and -tries are at least 1, -t, -c and -memory at least 0")
 	case c.logFormat != "text" && c.logFormat != "json":

@@ -34,3 +34,13 @@ func TestMetricsAnswerToEveryName(t *testing.T) {
 		}
 	}
 }
+
+// More requests at once than spec answers are refused before memory is taken for them.
+func TestRequestsAtOnceAreBounded(t *testing.T) {
+	for _, np := range []string{"0", "1025", "2000000000"} {
+		err := new(command).parse([]string{"-m", "model.gguf", "-np", np}, func(string) string { return "" }, io.Discard)
+		if err == nil || !strings.Contains(err.Error(), "-np") {
+			t.Errorf("-np %s: %v", np, err)
+		}
+	}
+}
