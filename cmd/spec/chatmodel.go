@@ -72,6 +72,11 @@ func (d *dialog) model(ctx context.Context, name string) error {
 			return err
 		}
 		next.request.Sampling = d.request.Sampling
+		had := d.Target().Tokenizer()
+		if s := &next.request.Sampling; len(s.LogitBias) > 0 && next.Target().Tokenizer().Compatible(had) != nil {
+			s.LogitBias = nil
+			d.note("-l, --logit-bias, is of tokens of %s: it holds no longer", terminal.Line(d.Name(), 0))
+		}
 		next.request.Trace = func(r *speculative.Round) { d.estimate.round(r) }
 		if err := d.end(); err != nil {
 			d.note("%v", err)

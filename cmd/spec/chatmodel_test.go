@@ -36,6 +36,13 @@ func TestChatChangesItsModel(t *testing.T) {
 		t.Errorf("behind --drafter tree: exit %d, %s", code, stderr)
 	}
 
+	// What is said of tokens by their numbers is not said of another vocabulary, which may not have them.
+	_, stderr, code = spec(t, "/model "+small+"\nfunc Add(\n/model ../../testdata/families/gemma2.f16.gguf\nfunc\n",
+		with(greedyChat, "-n", "1", "-l", "4000-1")...)
+	if code != exitDone || strings.Count(stderr, "it holds no longer") != 1 || strings.Contains(stderr, "4000") {
+		t.Errorf("with -l: exit %d, %s", code, stderr)
+	}
+
 	d, _, notes := newDialog("")
 	d.p.env = func(string) string { return "" }
 	g := options[*converse](t, with(greedyChat, "--chat-template", "plain")...)
