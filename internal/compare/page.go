@@ -429,12 +429,18 @@ func (r *Report) byTemperature() charts.Section {
 			if len(kinds) == 1 {
 				c = charts.Curve{Name: own.Limits(), Color: scheduleHues[n.schedule]}
 			}
+			fits := func(row *Row, verify string) bool {
+				return row.Prompts == g.prompts && row.Weights == g.weights && row.Kernels == g.kernels &&
+					row.Drafter == n.drafter && row.Schedule == n.schedule && row.DraftMax == own.DraftMax &&
+					row.Confidence == own.Confidence && row.Verify == verify
+			}
+			atZero := false // this verifier was run at 0 itself
+			for i := range r.Rows {
+				atZero = atZero || r.Rows[i].Temperature == 0 && fits(&r.Rows[i], n.verify)
+			}
 			for i := range r.Rows {
 				row := &r.Rows[i]
-				fits := row.Prompts == g.prompts && row.Weights == g.weights && row.Kernels == g.kernels &&
-					row.Drafter == n.drafter && row.Schedule == n.schedule && row.DraftMax == own.DraftMax &&
-					row.Confidence == own.Confidence
-				if fits && (row.Verify == n.verify || row.Temperature == 0 && row.Verify == "greedy") {
+				if fits(row, n.verify) || !atZero && row.Temperature == 0 && fits(row, "greedy") {
 					c.Points = append(c.Points, charts.Point{
 						X: float64(row.Temperature), Y: row.Estimate.Value, Low: row.Estimate.Low, High: row.Estimate.High})
 				}

@@ -146,3 +146,23 @@ func TestDraftLengthsAreOfTexts(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+// A verifier that was run at 0 itself has one point there, not the greedy one's beside it.
+func TestOnePointAtZero(t *testing.T) {
+	r := &Report{}
+	add := func(temperature float32, verify string) {
+		r.Rows = append(r.Rows, Row{Prompts: "code", Speedups: Speedups{Estimate: Estimate{Value: 2, N: 9}},
+			Setting: Setting{Drafter: "model", Schedule: "auto", Verify: verify, Temperature: temperature}})
+	}
+	add(0, "greedy")
+	add(0, "match")
+	for _, temperature := range []float32{0.5, 1} {
+		add(temperature, "match")
+		add(temperature, "rejection")
+	}
+	s := r.byTemperature()
+	if len(s.Figures) != 1 || strings.Count(s.Figures[0].SVG, "match: 2.00x at 0<") != 1 ||
+		strings.Count(s.Figures[0].SVG, "rejection: 2.00x at 0<") != 1 {
+		t.Errorf("%+v", s.Figures)
+	}
+}

@@ -466,7 +466,8 @@ func TestNumbersOfPrompts(t *testing.T) {
 		told[p.name] = strings.Join(strings.Fields(text), " ")
 	}
 	for name, want := range map[string]string{"counts": "7 prompts of each kind",
-		"lookahead, table": "all 7 prompts, code", "acceptance": "7 prompts of each kind", "lookahead": "7 prompts of each kind", "temperatures": "7 code prompts"} {
+		"lookahead, table": "all 7 prompts, code", "acceptance": "7 prompts of each kind",
+		"lookahead": "7 prompts of each kind", "temperatures": "7 code prompts"} {
 		if !strings.Contains(told[name], want) {
 			t.Errorf("%s: no %q in\n%s", name, want, told[name])
 		}
