@@ -3,6 +3,7 @@ package speculative
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/engine/sampling"
@@ -40,7 +41,8 @@ type modelDrafter struct {
 	known int       // the cache agrees with the sequence up to here
 	head  draftHead // nil: a model by itself
 	// ready reports whether the sequence can compute by now; until then it drafts nothing. nil: it always can.
-	ready func() bool
+	ready  func() bool
+	unread []int32 // input of its encoder that memory was refused for; nil: it has it, or none
 }
 
 // Sequence is the draft model's.
@@ -96,7 +98,7 @@ func (m *modelDrafter) Start(ctx context.Context, s Setup) error {
 	if m.heading() != nil {
 		return m.head.start(s.Prompt)
 	}
-	if err := m.encode(ctx, s); err != nil {
+	if err := m.encode(ctx, s); err != nil || m.unread != nil {
 		return err
 	}
 	if err := m.seq.open(); err != nil {
@@ -115,15 +117,20 @@ func (m *modelDrafter) Start(ctx context.Context, s Setup) error {
 	return m.seq.warm(ctx, s.Prompt[:len(s.Prompt)-1])
 }
 
-// encode gives a draft model with an encoder the target's input.
+// encode gives a draft model with an encoder the target's input. Where memory is short for it the first draft asks for
+// it again.
 func (m *modelDrafter) encode(ctx context.Context, s Setup) error {
+	m.unread = nil
 	switch {
 	case m.seq.encoderOf() == nil || s.Longest == 0:
 		return nil
 	case s.Input == nil:
 		return fmt.Errorf("draft model: %w: an encoder-decoder model, and the target has no encoder", ErrOptions)
 	}
-	if err := m.seq.encode(ctx, s.Input); err != nil {
+	err := m.seq.encode(ctx, s.Input)
+	if refused(err) {
+		m.unread = slices.Clone(s.Input)
+	} else if err != nil {
 		return fmt.Errorf("draft model: %w", err)
 	}
 	return nil
@@ -180,6 +187,12 @@ func (m *modelDrafter) logits(ctx context.Context, sequence []int32, written int
 	}
 	if len(sequence) > m.seq.Context() || m.ready != nil && !m.ready() {
 		return nil, nil
+	}
+	if m.unread != nil {
+		if err := m.seq.encode(ctx, m.unread); err != nil {
+			return nil, err
+		}
+		m.unread = nil
 	}
 	if err := m.seq.rewind(sequence, m.known); err != nil {
 		return nil, err

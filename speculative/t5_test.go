@@ -161,6 +161,44 @@ func TestT5DraftAgrees(t *testing.T) {
 	}
 }
 
+// unencoded is a session for which memory is short so many times when its encoder is to read an input.
+type unencoded struct {
+	*engine.Session
+	short int
+}
+
+func (s *unencoded) Encode(ctx context.Context, ids []int32) error {
+	if s.short > 0 {
+		s.short--
+		return fmt.Errorf("session: %w", engine.ErrKVBudget)
+	}
+	return s.Session.Encode(ctx, ids)
+}
+
+// A draft model that memory is refused for when it is to read the target's input costs no answer: it is asked again.
+func TestT5DraftsWithoutMemory(t *testing.T) {
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
+	target, near := randomT5(t, rt, 0), randomT5(t, rt, 0.05)
+	o := Options{MaxTokens: 30, Schedule: Constant(ConstantOptions{Length: 3})}
+	write := func(d *Decoder) []int32 {
+		t.Helper()
+		d.Encode(t5Inputs()[0])
+		ids, _ := collect(t, d, []int32{target.DecoderStart()}, engine.Sampling{})
+		return ids
+	}
+	want := write(New(session(t, target, 0), nil, o))
+	for _, short := range []int{1, 2, 1000} {
+		for _, drafter := range []func(Sequence) Drafter{Model,
+			func(s Sequence) Drafter { return Tree(s, TreeOptions{Sources: []CandidateSource{}}) },
+			func(s Sequence) Drafter { return Merge(Model(s), NGram(NGramOptions{})) }} {
+			d := New(session(t, target, 0), drafter(&unencoded{session(t, near, 0), short}), o)
+			if got := write(d); !slices.Equal(got, want) || (d.Stats().DraftPasses > 0) != (short < 1000) {
+				t.Errorf("refused %d times, %T: %v, expected %v: %+v", short, d.drafter, got, want, d.Stats())
+			}
+		}
+	}
+}
+
 // TestT5Receipt: a receipt holds the encoder's input, and a text with another input is not confirmed.
 func TestT5Receipt(t *testing.T) {
 	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
