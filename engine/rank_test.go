@@ -131,3 +131,18 @@ func TestRankOfQwen3VL(t *testing.T) {
 		t.Error("no pairs")
 	}
 }
+
+// Of a reranker's file the header tells what it is, as of others: memory is planned by it, and spec inspect says by it
+// that the file runs.
+func TestRerankersAreDescribed(t *testing.T) {
+	for _, name := range encoderNames(t) {
+		f, err := gguf.OpenFile(testkit.Shared(t, "families/encoders/"+name+".gguf"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d, err := Describe(f); err != nil || d.Config.HiddenSize == 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+		f.Close()
+	}
+}

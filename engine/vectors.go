@@ -59,18 +59,11 @@ type classifier struct {
 	norm           norm
 	softmax        bool // over the outputs
 	labels         []string
+	size           int // of the outputs; 0 without a head
 }
 
 // outputs is the number of outputs; 0 without a head.
-func (c *classifier) outputs() int {
-	switch {
-	case c.output.w != nil:
-		return c.output.w.Rows()
-	case c.hidden.w != nil:
-		return c.hidden.w.Rows()
-	}
-	return 0
-}
+func (c *classifier) outputs() int { return c.size }
 
 // apply computes the outputs of z [n][D].
 func (c *classifier) apply(p *pass, z []float32) []float32 {
@@ -168,6 +161,7 @@ func (l *loader) classifier(m *Model, d int) classifier {
 	width := d // of what the output reads
 	if name := "cls.weight"; l.holds(name) && m.kind.is == KindEncoder {
 		width = rows(name)
+		c.size = width
 		c.hidden = l.linear("cls", width, d)
 		if name := "cls.norm"; l.holds(name+".weight") && l.ok() {
 			c.norm = norm{kind: layerNorm{}, eps: m.config.Epsilon}
@@ -175,7 +169,8 @@ func (l *loader) classifier(m *Model, d int) classifier {
 		}
 	}
 	if name := "cls.output"; l.holds(name + ".weight") {
-		c.output = l.linear(name, rows(name+".weight"), width)
+		c.size = rows(name + ".weight")
+		c.output = l.linear(name, c.size, width)
 	}
 	const labels = "classifier.output_labels"
 	if l.has(labels) {
