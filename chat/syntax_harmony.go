@@ -186,8 +186,8 @@ func (p *Parser) harmonyBody() bool {
 	return true
 }
 
-// harmonyArgs passes on arguments as they are, and checks them: they are one object, and where a call has none, an empty
-// one. A mark within a string of theirs is text.
+// harmonyArgs passes on arguments as they are, and checks them: they are one object, and an empty one where a call has
+// none. A mark within a string of theirs is text.
 func (p *Parser) harmonyArgs() string {
 	if p.call == nil {
 		p.call = &callReader{}

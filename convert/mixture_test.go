@@ -322,7 +322,9 @@ func TestGivenTypesMoveNoPlace(t *testing.T) {
 	}
 	f := ofNames(t, []gguf.KV{{Key: "general.architecture", Value: "llama"}, {Key: "llama.block_count", Value: uint32(8)}},
 		names...)
-	for pattern, want := range map[string]string{"": "64464466", "^blk.0.attn_v": "86446446", "^blk.3.attn_v": "64486446"} {
+	for pattern, want := range map[string]string{
+		"": "64464466", "^blk.0.attn_v": "86446446", "^blk.3.attn_v": "64486446",
+	} {
 		o := Quantizing{Tensors: []TensorChoice{{regexp.MustCompile(pattern), "q8_0"}}}
 		if pattern == "" {
 			o = Quantizing{}

@@ -91,8 +91,8 @@ func newBenchmark() *benchmark {
 func (b *benchmark) flags() []group {
 	return []group{
 		{"model", append(b.modelFlags.rows(),
-			draftRow("a draft model or head, whose steps are measured too", func(file string) { b.draft = file }).
-				or("the MTP block in the model's file, if it has one"),
+			draftRow("a draft model or head, whose steps are measured too",
+				func(file string) error { b.draft = file; return nil }).or("the MTP block in the model's file, if it has one"),
 			intFlag("--draft-vocab", &b.o.DraftVocab, 0, math.MaxInt32, "its steps have the logits of so many tokens alone").
 				or("0: all"),
 			choiceFlag("--shape", &b.shape, synth.Shapes(), "random weights of this shape instead of a file"),

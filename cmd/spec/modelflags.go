@@ -84,14 +84,17 @@ func draftRows(help, hubHelp string, add func(string)) []flag {
 
 // draftPair is draftRows of an add that may fail.
 func draftPair(help, hubHelp string, add func(string) error) []flag {
-	file := valueFlag("-md, --model-draft, --spec-draft-model", "FILE", help, func(v string) error {
+	return []flag{draftRow(help, add), hubFlag("-hfd, -hfrd, --hf-repo-draft, --spec-draft-hf", add, hubHelp).
+		env("LLAMA_ARG_SPEC_DRAFT_HF_REPO", "LLAMA_ARG_HFD_REPO").of(fieldDraft)}
+}
+
+func draftRow(help string, add func(string) error) flag {
+	return valueFlag("-md, --model-draft, --spec-draft-model", "FILE", help, func(v string) error {
 		if v == "" {
 			return errors.New("no name of a file")
 		}
 		return add(v)
 	}).env("LLAMA_ARG_SPEC_DRAFT_MODEL", "LLAMA_ARG_MODEL_DRAFT").of(fieldDraft)
-	return []flag{file, hubFlag("-hfd, -hfrd, --hf-repo-draft, --spec-draft-hf", add, hubHelp).
-		env("LLAMA_ARG_SPEC_DRAFT_HF_REPO", "LLAMA_ARG_HFD_REPO").of(fieldDraft)}
 }
 
 // rows are the flags of the models of a server.
