@@ -232,8 +232,8 @@ func TestMTPBlocksAllocateNothing(t *testing.T) {
 	roundsAllocateNothing(t, "a chain", d, engine.Sampling{})
 }
 
-// TestHeadReadsAgainBehindItsWindow: a head whose layers have windows drafts for a text that has the beginning of a long
-// one in common with it as for one that it reads first.
+// TestHeadReadsAgainBehindItsWindow: a head whose layers have windows drafts for a text that has the beginning of a
+// long one in common with it as for one that it reads first.
 func TestHeadReadsAgainBehindItsWindow(t *testing.T) {
 	const n, beginning = 1000, 60
 	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
