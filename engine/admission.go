@@ -80,6 +80,10 @@ func (m *Model) admit(p *pass, i int, g *Segment) error {
 	if !s.noCache {
 		known = s.Restorable(len(s.tokens))
 	}
+	if m.head != nil && known < len(s.tokens) { // a pass of several rounds has failed, and windows have moved on
+		return fmt.Errorf("%w: of %d tokens %d are left, and a draft head's cannot be recomputed: Truncate it", ErrUsage,
+			len(s.tokens), known)
+	}
 	s.rewind(known)
 	again := s.tokens[known:]
 	if n > 0 {

@@ -94,6 +94,7 @@ func (s *Session) encode(ctx context.Context, ids []int32) (*input, error) {
 	}
 	kv.Meter(s.used)
 	if err := kv.Grow(pageSlots(len(ids))); err != nil {
+		kv.Close()
 		return nil, err
 	}
 	m.encoder.cross(p, ids, states, s.layers, kv)

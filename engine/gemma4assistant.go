@@ -119,7 +119,7 @@ func (m *assistant) gives(_ *Session, k int) error {
 
 // assistantLayers is the number of a head's blocks.
 func (l *loader) assistantLayers(*Config) int {
-	l.layers = l.integer("block_count")
+	l.layers = l.blockCount("block_count")
 	if n := l.integer("nextn_predict_layers"); l.ok() && n != l.layers {
 		l.fail("nextn_predict_layers", ErrValue, "%d of %d blocks, all of a draft head's are", n, l.layers)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -111,4 +112,20 @@ func TestHostileKeys(t *testing.T) {
 func TestLongHostileKeys(t *testing.T) {
 	testkit.Long(t)
 	TestHostileKeys(t)
+}
+
+// TestManyBlocks: a file that names a block of a great number does not have memory taken for as many.
+func TestManyBlocks(t *testing.T) {
+	const blocks = 1 << 24
+	for _, arch := range []string{"llama", "t5", "bert"} {
+		prefix := map[string]string{"t5": "enc."}[arch]
+		f := headerOf(t, []gguf.KV{
+			{Key: "general.architecture", Value: arch}, {Key: arch + ".block_count", Value: uint32(blocks)},
+			{Key: arch + ".context_length", Value: uint32(8)}, {Key: arch + ".embedding_length", Value: uint32(8)},
+		}, []gguf.TensorSource{{Name: fmt.Sprintf("%sblk.%d.attn_norm.weight", prefix, blocks-1), Type: gguf.F32,
+			Dims: []uint64{8}}}, "many.gguf")
+		if _, err := Describe(f); !errors.Is(err, ErrValue) || !strings.Contains(err.Error(), `"`+arch+`.block_count"`) {
+			t.Errorf("%s: %v", arch, err)
+		}
+	}
 }

@@ -32,6 +32,20 @@ func (l *loader) integer(key string) int {
 	return int(n)
 }
 
+// mostBlocks is the greatest number of blocks that is accepted. Of each something is kept before its tensors are read,
+// and no model comes near it.
+const mostBlocks = 1 << 12
+
+// blockCount is a number of blocks, which must be there.
+func (l *loader) blockCount(key string) int {
+	n := l.integer(key)
+	if n > mostBlocks {
+		l.fail(key, ErrValue, "%d blocks, at most %d", n, mostBlocks)
+		return 1
+	}
+	return n
+}
+
 // integerOr is a hyperparameter that may be absent.
 func (l *loader) integerOr(key string, absent int) int {
 	if !l.has(key) {
@@ -138,7 +152,7 @@ func (l *loader) boolOr(key string, absent bool) bool {
 
 // layerCount is the number of the model's layers.
 func (l *loader) layerCount(*Config) int {
-	blocks := l.integer("block_count")
+	blocks := l.blockCount("block_count")
 	more := l.integerOr("nextn_predict_layers", 0)
 	l.layers = blocks - more
 	if l.ok() && l.layers < 1 {

@@ -80,3 +80,22 @@ func TestImportanceIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestImportanceEnds: what is computed after a measurement does not count in what it has returned.
+func TestImportanceEnds(t *testing.T) {
+	ctx := context.Background()
+	m := openRecipe(t, newRuntime(t, RuntimeOptions{Threads: 1}), "llama")
+	ids := randomTokens(12, m.config.Vocab, 5)
+	got, err := MeasureImportance(ctx, m, ids, len(ids), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Embed(ctx, [][]int32{ids}, EmbedOptions{Pooling: PoolMean}); err != nil {
+		t.Fatal(err)
+	}
+	for name, x := range got {
+		if !slices.Equal(x.Counts, []int64{int64(len(ids))}) {
+			t.Errorf("%s: %d inputs of %d tokens", name, x.Counts, len(ids))
+		}
+	}
+}

@@ -370,3 +370,31 @@ func TestFits(t *testing.T) {
 		}
 	}
 }
+
+// TestAtMostIsMore: what decides whether a model is looked at closer under a limit is no less than its matrices take
+// packed: of types whose panels are larger than their rows, and of those that stand in for another one.
+func TestAtMostIsMore(t *testing.T) {
+	for _, c := range []struct {
+		from    gguf.Type
+		to      string
+		cols    int
+		becomes string
+	}{{gguf.IQ3_S, "", 2048, "iq3_s"}, {gguf.Q4_0, "q6_k", 96, "q8_0"}, {gguf.Q4_0, "q6_k", 256, "q6_k"},
+		{gguf.F16, "", 100, "f16"}} {
+		const rows = 1000
+		becomes, err := tensor.ParseType(c.becomes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := headerOf(t, []gguf.KV{{Key: "general.architecture", Value: "llama"}}, []gguf.TensorSource{
+			{Name: "blk.0.attn_q.weight", Type: c.from, Dims: []uint64{uint64(c.cols), rows}}}, "most.gguf")
+		l, err := newLoader(context.Background(), nil, f, Options{Weights: c.to}, "llama")
+		if err != nil {
+			t.Fatal(err)
+		}
+		packed := shape{becomes, rows, c.cols}.bytes()
+		if most := l.atMost() - scratchMargin; most < packed {
+			t.Errorf("%v as %s, %d columns: at most %d bytes, they take %d", c.from, c.becomes, c.cols, most, packed)
+		}
+	}
+}

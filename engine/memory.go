@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 
 	"github.com/specgo/spec/engine/internal/panels"
 	"github.com/specgo/spec/gguf"
@@ -152,13 +153,20 @@ func openPacked(l *loader, unread *Model, o Options) (*Model, error) {
 func (l *loader) atMost() (n int64) {
 	for _, t := range l.f.Tensors {
 		size := t.Size
-		if k := t.Elements(); l.convert && len(t.Dims) > 1 {
-			size = max(size, int64(k)/int64(l.to.BlockWeights())*int64(l.to.BlockBytes()))
-		}
 		if len(t.Dims) < 2 {
 			size *= 2 // vectors become float32
+		} else if cols := dim(t, 0); cols > 0 {
+			w := shape{rows: int(t.Elements() / uint64(cols)), cols: cols}
+			var err error
+			if w.t, err = tensor.ParseType(strings.ToLower(t.Type.String())); err == nil {
+				size = max(size, w.bytes())
+			}
+			if to, ok := tensor.Fitting(l.to, cols); l.convert && ok {
+				w.t = to
+				size = max(size, w.bytes())
+			}
 		}
-		n += size + size/8 + 2*tensor.PageBytes // padding of types and rows
+		n += size + size/8 + 2*tensor.PageBytes // padding of experts' rows
 	}
 	return n + scratchMargin
 }

@@ -190,7 +190,7 @@ func mtpAlone(f *gguf.File, arch string) bool {
 // mtpOnly makes the loader read the MTP blocks as if they were the model's only ones. It returns their number.
 func (l *loader) mtpOnly(*Config) int {
 	l.alone = mtpAlone(l.f, l.arch)
-	blocks, n := l.integer("block_count"), l.integerOr("nextn_predict_layers", 0)
+	blocks, n := l.blockCount("block_count"), l.integerOr("nextn_predict_layers", 0)
 	switch {
 	case !l.ok():
 		n = 1

@@ -169,6 +169,9 @@ func PlanMemory(f *gguf.File, o Options, sessions Sessions) (*MemoryPlan, error)
 	if err != nil {
 		return nil, err
 	}
+	if f, err = o.Overridden(f); err != nil {
+		return nil, err
+	}
 	d := m.Describe()
 	if o.Target == nil { // with what drafts in the same file
 		if d, err = Describe(f); err != nil {

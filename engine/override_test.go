@@ -158,3 +158,36 @@ func TestOverridesOfPanelFilesRefused(t *testing.T) {
 		t.Errorf("%v, %v", err, list)
 	}
 }
+
+// TestPlanCountsOverriddenKeys: a plan counts the sessions of the model that the options make of the file: those of a
+// longer context, and of a file that cannot be loaded without them.
+func TestPlanCountsOverriddenKeys(t *testing.T) {
+	shape := randommodel.Llama()
+	shape.Context = 512
+	plan := func(tokens int, o Options, kvs ...gguf.KV) int64 {
+		t.Helper()
+		file := shape.File(t)
+		f, err := gguf.Open(bytes.NewReader(file), int64(len(file)), "plain.gguf")
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := PlanMemory(f.With(kvs), o, Sessions{Count: 1, Tokens: tokens, KV: "f16"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.Sessions
+	}
+	want := 4 * plan(512, Options{})
+	if got := plan(2048, Options{Rope: Rope{Scaling: "yarn", Scale: 4}}); got != want {
+		t.Errorf("a context four times as long: %d bytes, expected %d", got, want)
+	}
+	context := gguf.KV{Key: "llama.context_length", Value: int64(2048)}
+	if got := plan(2048, Options{Override: []gguf.KV{context}}); got != want {
+		t.Errorf("an overridden context: %d bytes, expected %d", got, want)
+	}
+	scaling := gguf.KV{Key: "llama.rope.scaling.type", Value: "linear"}
+	if got := plan(2048, Options{Override: []gguf.KV{context, scaling}},
+		gguf.KV{Key: scaling.Key, Value: "other"}); got != want {
+		t.Errorf("a file that is refused as it is: %d bytes, expected %d", got, want)
+	}
+}

@@ -147,7 +147,7 @@ func (p *pass) end() {
 	clear(p.products)
 	p.recurrent.Abandon() // what a panic has left
 	p.chunks, p.wanted, p.products, p.ctx = p.chunks[:0], p.wanted[:0], p.products[:0], nil
-	p.hidden, p.fed, p.form = p.hidden[:0], p.fed[:0], nil
+	p.hidden, p.fed, p.form, p.watch = p.hidden[:0], p.fed[:0], nil, nil
 	p.results, p.projected, p.part, p.crossed, p.texts = nil, nil, nil, p.crossed[:0], nil
 }
 

@@ -127,6 +127,8 @@ func (s *Session) Restore(r Restored) (err error) {
 			return fmt.Errorf("%s: %w: token %d of a vocabulary of %d", s.m.name, ErrUsage, id, s.m.config.Vocab)
 		}
 	}
+	s.rewind(0) // what is left of a sequence that was cut
+	s.nodes, s.parents = s.nodes[:0], s.parents[:0]
 	defer func() {
 		if err != nil {
 			s.rewind(0)

@@ -214,3 +214,31 @@ func TestRestoreRefuses(t *testing.T) {
 		t.Error("states are saved that there are not")
 	}
 }
+
+// TestRestoreAfterACut: a session that was cut to nothing is restored as a new one is: nothing is left of what it had.
+func TestRestoreAfterACut(t *testing.T) {
+	for _, name := range []string{"qwen35", "llama"} {
+		m := openRecipe(t, newRuntime(t, RuntimeOptions{Threads: 1}), name)
+		ids := randomTokens(45, m.config.Vocab, 3)
+		s, f := newSession(t, m, SessionOptions{}), newSession(t, m, SessionOptions{})
+		eval(t, s, ids[:40], nil, None)
+		eval(t, f, ids[5:30], nil, None)
+		if err := f.Truncate(0); err != nil {
+			t.Fatal(err)
+		}
+		eval(t, f, ids[:3], []int32{-1, 0, 0}, All) // a tree that waits
+		r := Restored{Tokens: ids[:40], Step: savedStep}
+		r.KV = func(cache, from, to int) ([]byte, error) { return s.SaveKV(nil, cache, from, to) }
+		if name == "qwen35" {
+			state, err := s.SaveState(nil, 40)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.State = state
+		}
+		if err := f.Restore(r); err != nil || f.Nodes() > 0 {
+			t.Fatalf("%s: %v, %d nodes of a tree", name, err, f.Nodes())
+		}
+		sameBits(t, name, eval(t, f, ids[40:], nil, All), eval(t, s, ids[40:], nil, All))
+	}
+}

@@ -218,10 +218,14 @@ func (s *Session) Restorable(n int) int {
 func (s *Session) Recomputed() int { return s.again }
 
 // Truncate shortens the sequence to its first n tokens and drops a waiting tree. If n is not [Session.Restorable],
-// the next pass recomputes the tokens between the nearest restorable length and n, as a prefill does.
+// the next pass recomputes the tokens between the nearest restorable length and n, as a prefill does. The session of a
+// draft head does not have the states that went in with them: it is cut to the restorable length itself.
 func (s *Session) Truncate(n int) error {
 	if n < 0 || n > len(s.tokens) {
 		return fmt.Errorf("%w: Truncate(%d) of %d tokens", ErrUsage, n, len(s.tokens))
+	}
+	if s.m.head != nil {
+		n = s.Restorable(n)
 	}
 	s.valid = min(s.valid, n)
 	s.tokens = s.tokens[:n]
@@ -278,7 +282,7 @@ func (s *Session) Commit(path []int32) error {
 // the two writes to them. A waiting tree stays with s.
 func (s *Session) Fork() (*Session, error) { return s.ForkAt(len(s.tokens)) }
 
-// ForkAt is Fork of the first n tokens.
+// ForkAt is Fork of the first n tokens; of a draft head's session as many as [Session.Truncate] leaves.
 func (s *Session) ForkAt(n int) (*Session, error) { return s.ExitAt(n, s.layers) }
 
 // ExitAt is ForkAt for a session that ends after so many layers ([SessionOptions].Layers), at most those of s.
@@ -289,6 +293,9 @@ func (s *Session) ExitAt(n, layers int) (*Session, error) {
 	}
 	if s.closed {
 		return nil, fmt.Errorf("%s: session: %w", s.m.name, ErrClosed)
+	}
+	if s.m.head != nil {
+		n = s.Restorable(n)
 	}
 	in, err := s.input.share()
 	if err != nil {

@@ -151,7 +151,7 @@ func (m *t5) cross(p *pass, ids []int32, states []float32, layers int, kv *tenso
 // t5EncoderLayers reads the number of blocks of an encoder alone, whose tensors have the same names, and returns the
 // decoder's: none.
 func (l *loader) t5EncoderLayers(c *Config) int {
-	c.EncoderLayers = l.integer("block_count")
+	c.EncoderLayers = l.blockCount("block_count")
 	l.layers = c.EncoderLayers
 	l.checkBlocks("block_count", "enc.", c.EncoderLayers)
 	return 0
@@ -161,7 +161,7 @@ func (l *loader) t5EncoderLayers(c *Config) int {
 func (l *loader) t5Layers(c *Config) int {
 	l.t5EncoderLayers(c)
 	if l.has("decoder_block_count") {
-		l.layers = l.integer("decoder_block_count")
+		l.layers = l.blockCount("decoder_block_count")
 	}
 	l.checkBlocks("decoder_block_count", "dec.", l.layers)
 	return l.layers

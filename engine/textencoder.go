@@ -36,7 +36,7 @@ func (p *pass) addToRows(x, y []float32) {
 
 // encoderLayers reads the number of an encoder's blocks and returns the decoder's: none.
 func (l *loader) encoderLayers(c *Config) int {
-	c.EncoderLayers = l.integer("block_count")
+	c.EncoderLayers = l.blockCount("block_count")
 	l.layers = c.EncoderLayers
 	l.checkBlocks("block_count", "", c.EncoderLayers)
 	return 0

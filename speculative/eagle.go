@@ -1,6 +1,7 @@
 package speculative
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -99,6 +100,10 @@ func (h *head) known(ctx context.Context, prompt []int32) (int, error) {
 	h.text = h.text[:min(max(same, h.cached), len(prompt)-1)]
 	h.waiting = h.waiting[:(len(h.text)-h.cached)*h.width]
 	err := h.seq.cut(h.length())
+	if len(h.seq.tokens) < h.length() { // layers with a window do not reach back so far: it reads the text again
+		h.cached, h.text, h.waiting = 0, h.text[:0], h.waiting[:0]
+		err = cmp.Or(err, h.seq.cut(0))
+	}
 	if s, ok := h.seq.Sequence.(Shared); ok && err == nil && len(h.seq.tokens) == 0 && h.resume(ctx, s, prompt) {
 		return h.known(ctx, prompt)
 	}

@@ -231,3 +231,46 @@ func TestMTPBlocksAllocateNothing(t *testing.T) {
 		Options{Schedule: Constant(ConstantOptions{Length: 3})})
 	roundsAllocateNothing(t, "a chain", d, engine.Sampling{})
 }
+
+// TestHeadReadsAgainBehindItsWindow: a head whose layers have windows drafts for a text that has the beginning of a
+// long one in common with it as for one that it reads first.
+func TestHeadReadsAgainBehindItsWindow(t *testing.T) {
+	const n, beginning = 1000, 60
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
+	o := engine.Options{Override: []gguf.KV{{Key: "mimo2.context_length", Value: int64(2048)}}}
+	open := func() *engine.Model {
+		m, err := engine.Open(context.Background(), rt, testkit.Shared(t, "families/models/mimo2.gguf"), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(m.Close)
+		return m
+	}
+	target := open()
+	o.MTP, o.Target = true, target
+	head := open()
+	var long []int32
+	for i := range int32(n) {
+		long = append(long, 3+i*i%61)
+	}
+	short := append(slices.Clone(long[:beginning]), 5, 6, 7)
+	drafts := func(prompts ...[]int32) map[string]headLogits {
+		h := &headRecorder{Session: session(t, head, 0)}
+		d := New(session(t, target, 0), headed(h, headOptions{}), Options{Schedule: Constant(ConstantOptions{Length: 2}),
+			MaxTokens: 4})
+		for _, prompt := range prompts {
+			h.rows = map[string]headLogits{}
+			collect(t, d, prompt, engine.Sampling{})
+		}
+		return h.rows
+	}
+	want, got := drafts(short), drafts(long, short)
+	if len(want) == 0 || len(got) != len(want) {
+		t.Fatalf("%d rows of logits, expected %d", len(got), len(want))
+	}
+	for key, x := range want {
+		if !slices.Equal(got[key].row, x.row) {
+			t.Errorf("the logits after %d tokens and %d drafted are others than of a new head", len(x.text), len(x.branch))
+		}
+	}
+}

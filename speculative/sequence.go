@@ -23,7 +23,8 @@ const prefillChunk = 256
 //     token i's parent, less than i, or -1 for the end of the sequence; Len stays, and the tokens wait for Commit. A
 //     failed Eval leaves the sequence as it was.
 //   - MaxTree is the most tokens of an Eval with parents; chains are bounded by the context only.
-//   - Truncate keeps the first n tokens and drops a waiting tree.
+//   - Truncate keeps the first n tokens and drops a waiting tree. Of a draft head's sequence fewer may remain, as Len
+//     says then.
 //   - Commit appends the tokens of a path of the waiting tree, from the root down, and drops the rest of the tree.
 type Sequence interface {
 	Len() int
@@ -206,7 +207,7 @@ func (t *cachedSequence) open() error {
 		t.tokens = t.tokens[:0]
 		return t.Truncate(0)
 	}
-	return t.Truncate(t.Len()) // drops a waiting tree
+	return t.shorten(t.Len()) // drops a waiting tree
 }
 
 // rewind drops what the cache holds beyond its common prefix with sequence without its last token, which is always left
@@ -220,15 +221,20 @@ func (t *cachedSequence) rewind(sequence []int32, known int) error {
 	return t.cut(i)
 }
 
-// cut keeps the first n tokens.
+// cut keeps the first n tokens; of a draft head's sequence they may be fewer.
 func (t *cachedSequence) cut(n int) error {
 	if n >= len(t.tokens) {
 		return nil
 	}
+	return t.shorten(n)
+}
+
+// shorten truncates the sequence to n tokens.
+func (t *cachedSequence) shorten(n int) error {
 	if err := t.Truncate(n); err != nil {
 		return err
 	}
-	t.tokens = t.tokens[:n]
+	t.tokens = t.tokens[:min(n, t.Len())]
 	return nil
 }
 

@@ -126,9 +126,13 @@ func (m *modelFlags) setMemory(p *program, o *engine.Options, path string, besid
 	defer f.Close()
 	sessions := planned(m.sessions)
 	sessions.Beside = m.loaded
+	changed, err := o.Overridden(f)
+	if err != nil {
+		return nil // loading it says what is wrong
+	}
 	for _, file := range beside { // as much as its own plan counts when it is loaded
 		n := draftFileBytes(file, sessions.DraftVocab)
-		if target, wrong := engine.Describe(f); n > 0 && wrong == nil {
+		if target, wrong := engine.Describe(changed); n > 0 && wrong == nil {
 			sessions.Beside += n + planned(m.sessions).DraftBytes(target, describeFile(file))
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // segmented is a sequence of a draft head, shared or not.
@@ -88,5 +90,49 @@ func TestMTPBlocksShared(t *testing.T) {
 	all.Wait()
 	if n := sched.Stats(); n.Passes == 0 {
 		t.Errorf("%+v", n)
+	}
+}
+
+// TestHeadWithWindowsIsCut: a shared sequence of a draft head is cut as a session by itself is, to what its windows
+// reach back to.
+func TestHeadWithWindowsIsCut(t *testing.T) {
+	const n, beginning = 1000, 60
+	ctx := context.Background()
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
+	o := engine.Options{Override: []gguf.KV{{Key: "mimo2.context_length", Value: int64(2048)}}}
+	open := func() *engine.Model {
+		m, err := engine.Open(ctx, rt, testkit.Shared(t, "families/models/mimo2.gguf"), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(m.Close)
+		return m
+	}
+	target := open()
+	o.MTP, o.Target = true, target
+	head := open()
+	sched := New(head, Options{})
+	defer sched.Close()
+	ids, d := randomTokens(n, head.Config().Vocab, 3), head.Config().HiddenSize
+	states := make([]float32, n*d)
+	feed := func(s segmented, to int) []float32 {
+		t.Helper()
+		from := s.Len()
+		r, err := s.EvalSegment(ctx, engine.Segment{Tokens: ids[from:to], States: states[from*d : to*d], FromTarget: true,
+			Logits: engine.Last})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.Clone(r.Logits.Row(0))
+	}
+	want := feed(newSession(t, head, engine.SessionOptions{}), beginning)
+	s := sharedSession(t, sched)
+	defer s.Close()
+	feed(s, n)
+	if err := s.Truncate(beginning); err != nil || s.Len() != 0 {
+		t.Fatalf("cut to %d of %d tokens: %d are left: %v", beginning, n, s.Len(), err)
+	}
+	if got := feed(s, beginning); !slices.Equal(got, want) {
+		t.Error("another text that begins alike gives other logits than in a new session")
 	}
 }

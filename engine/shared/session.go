@@ -189,7 +189,8 @@ func (s *Session) PassCosts(seconds []float64) bool {
 	return true
 }
 
-// Truncate shortens the sequence to its first n tokens and drops a waiting tree.
+// Truncate shortens the sequence to its first n tokens, or that of a draft head as [engine.Session.Truncate] does, and
+// drops a waiting tree.
 func (s *Session) Truncate(n int) error {
 	s.c.mu.Lock()
 	defer s.c.mu.Unlock()
@@ -205,12 +206,18 @@ func (s *Session) Truncate(n int) error {
 	return s.cut()
 }
 
-// cut drops what the engine's session holds beyond the sequence, and a tree that waits there.
+// cut drops what the engine's session holds beyond the sequence, and a tree that waits there. Of a draft head's that
+// may be more, which it does not compute again: then the sequence has no more either.
 func (s *Session) cut() error {
 	if s.session == nil {
 		return nil
 	}
-	return s.session.Truncate(min(s.session.Len(), len(s.tokens)))
+	err := s.session.Truncate(min(s.session.Len(), len(s.tokens)))
+	if !s.c.recomputes() {
+		s.tokens = s.tokens[:min(len(s.tokens), s.session.Len())]
+		s.computed = min(s.computed, len(s.tokens))
+	}
+	return err
 }
 
 // Commit appends a path of the waiting tree to the sequence and drops the rest of the tree.
