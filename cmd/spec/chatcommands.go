@@ -134,7 +134,8 @@ func (d *dialog) regen(ctx context.Context, _ string) error {
 	d.messages = d.messages[:i+1]
 	d.request.Sampling.Seed++
 	err := d.answer(ctx)
-	if err != nil {
+	d.request.Previous = library.Prompt{} // also of an answer that never began
+	if err != nil || d.unanswered() {     // stopped before the answer
 		d.messages = before
 	}
 	return err

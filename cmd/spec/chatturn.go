@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,22 +16,28 @@ import (
 	"github.com/specgo/spec/speculative"
 )
 
-// say adds a message of the user and answers it. Without an answer the message is taken back.
+// say adds a message of the user and answers it. Without an answer the conversation is what it was.
 func (d *dialog) say(ctx context.Context, text string) error {
-	n := len(d.messages)
-	d.messages = append(d.messages, chat.Message{Role: "user", Content: d.attached + text})
+	before := d.messages
+	d.messages = append(slices.Clone(before), chat.Message{Role: "user", Content: d.attached + text})
 	err := d.answer(ctx)
-	if err == nil {
+	if d.unanswered() {
+		d.messages = before
+	} else {
 		d.attached = ""
-	}
-	if err != nil && len(d.messages) > n && d.messages[len(d.messages)-1].Role == "user" {
-		d.messages = d.messages[:len(d.messages)-1]
 	}
 	return err
 }
 
+// unanswered reports whether the last message, of one at least, is the user's.
+func (d *dialog) unanswered() bool { return d.messages[len(d.messages)-1].Role == "user" }
+
 // answer generates the assistant's next message.
-func (d *dialog) answer(ctx context.Context) error {
+func (d *dialog) answer(ctx context.Context) (err error) {
+	defer func() { d.said = d.said || err == nil }()
+	if d.request.Speculation.Drafter == "none" { // no earlier answer drafts either
+		d.request.Previous = library.Prompt{}
+	}
 	task, err := d.fit(ctx)
 	if err != nil {
 		return err
