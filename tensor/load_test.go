@@ -253,7 +253,7 @@ func TestReadFails(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	f := &flaky{size: 1 << 40}
 	f.each = func() {
-		if f.calls.Load() == 4 {
+		if f.calls.Load() >= 4 { // of two reads at once each may see the other
 			cancel()
 		}
 	}
