@@ -42,3 +42,34 @@ func TestIdentityIsOfWhatChangesAnswers(t *testing.T) {
 		t.Error("the model's name is part of the sum")
 	}
 }
+
+// Adapters are part of the identity with the scales of requests that do not choose; those with the scale 0 are not.
+func TestIdentityHasAdapters(t *testing.T) {
+	p, err := pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := engine.Fingerprint{Model: "m", Tokenizer: "t"}
+	plain, err := newModel(t, Options{}).Identity(file).Sum()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Adapters = targetAdapters(t, p.Target, 2)
+	m, err := New(p, Options{Template: hermes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	var seen []string
+	for _, scales := range [][]AdapterScale{{}, {{0, 1}}, {{0, 0.5}}, {{1, 1}}, {{0, 1}, {1, 1}}} {
+		if err := m.SetAdapters(scales); err != nil {
+			t.Fatal(err)
+		}
+		got, err := m.Identity(file).Sum()
+		if err != nil || (got == plain) != (len(scales) == 0) || slices.Contains(seen, got) {
+			t.Errorf("adapters %v: %v, the identity is that without them %v, or of others %v", scales, err, got == plain,
+				slices.Contains(seen, got))
+		}
+		seen = append(seen, got)
+	}
+}
