@@ -55,11 +55,18 @@ func Answer[T any](ctx context.Context, m *Model, messages []chat.Message, r Req
 	if err != nil {
 		return value, err
 	}
-	if list[0].Finish == FinishLength {
+	if list[0].Finish == FinishLength && !whole(list[0].Text) {
 		return value, fmt.Errorf("%w after %d tokens", ErrCutOff, list[0].Stats.Generated)
 	}
 	if err := json.Unmarshal([]byte(list[0].Text), &value); err != nil {
 		return value, fmt.Errorf("spec: the answer is no %T: %w", value, err)
 	}
 	return value, nil
+}
+
+// whole reports whether a text is a JSON value behind which no more of it can come: any but a number. The last token
+// that was allowed has completed it then.
+func whole(text string) bool {
+	text = strings.TrimSpace(text)
+	return json.Valid([]byte(text)) && strings.ContainsRune(`}]"el`, rune(text[len(text)-1]))
 }

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"math"
 	"slices"
 	"testing"
 
@@ -30,5 +31,58 @@ func TestVectorsOfParts(t *testing.T) {
 	gap := Request{Messages: []chat.Message{chat.User("x")}, Infill: &Infill{}}
 	if _, err := m.Prepare(t.Context(), gap); err == nil {
 		t.Error("a gap in a conversation is not filled, and no error")
+	}
+}
+
+// The vectors of a long text's tokens are those of its beginning and of the rest, the last one is that of PoolLast, and
+// their mean that of PoolMean, also where the text takes several passes.
+func TestVectorsOfALongTextsTokens(t *testing.T) {
+	m := newModel(t, Options{})
+	ids := make([]int32, embedChunk+4)
+	for i := range ids {
+		ids[i] = int32(40 + i%60)
+	}
+	vector := func(pooling string, ids []int32) []float32 {
+		t.Helper()
+		v, err := m.EmbedIDs(t.Context(), [][]int32{ids}, EmbedOptions{Pooling: pooling, Norm: NormNone})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v[0]
+	}
+	size, each := m.VectorSize(), vector(PoolNone, ids)
+	if len(each) != size*len(ids) {
+		t.Fatalf("%d numbers for %d tokens of %d", len(each), len(ids), size)
+	}
+	if !slices.Equal(vector(PoolNone, ids[:9]), each[:9*size]) {
+		t.Error("a beginning has other vectors")
+	}
+	for _, n := range []int{embedChunk, embedChunk + 1} {
+		if !slices.Equal(vector(PoolLast, ids[:n]), each[(n-1)*size:n*size]) {
+			t.Errorf("the last of %d tokens has another vector", n)
+		}
+	}
+	for j, x := range vector(PoolMean, ids) {
+		sum := 0.0
+		for i := range ids {
+			sum += float64(each[i*size+j])
+		}
+		if want := sum / float64(len(ids)); math.Abs(float64(x)-want) > 1e-6 {
+			t.Fatalf("number %d of the mean is %v, expected %v", j, x, want)
+		}
+	}
+}
+
+// What is spelled like a control token is text where texts are embedded, by itself and among ids.
+func TestControlTokensInTextsToEmbedAreText(t *testing.T) {
+	m := newModel(t, Options{})
+	mark := m.tok.Token(m.tok.EOS())
+	list, err := m.EmbedTokens([]Prompt{{Text: mark}, {Parts: []Prompt{{Text: mark}, {IDs: []int32{70}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if plain, parts := list[0], list[1]; slices.Contains(plain[1:], m.tok.EOS()) ||
+		!slices.Equal(parts, append(slices.Clone(plain), 70)) {
+		t.Errorf("%q: %d, in a row with 70 %d", mark, plain, parts)
 	}
 }

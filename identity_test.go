@@ -65,3 +65,29 @@ func TestIdentityIsOfAdaptersThatRequestsChoose(t *testing.T) {
 		seen = append(seen, sum)
 	}
 }
+
+// Adapters are part of the identity with the scales of requests that do not choose.
+func TestIdentityHasAdapters(t *testing.T) {
+	p, err := pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := engine.Fingerprint{Model: "m", Tokenizer: "t"}
+	p.Adapters = targetAdapters(t, p.Target, 2)
+	m, err := New(p, Options{Template: hermes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	var seen []string
+	for _, scales := range [][]AdapterScale{{}, {{0, 1}}, {{0, 0.5}}, {{1, 1}}, {{0, 1}, {1, 1}}} {
+		if err := m.SetAdapters(scales); err != nil {
+			t.Fatal(err)
+		}
+		got, err := m.Identity(file).Sum()
+		if err != nil || slices.Contains(seen, got) {
+			t.Errorf("adapters %v: the identity of others; %v", scales, err)
+		}
+		seen = append(seen, got)
+	}
+}

@@ -240,9 +240,9 @@ func New(p Parts, o Options) (*Model, error) {
 		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
 	m.adapters.list = slices.Clone(p.Adapters)
-	if set, err := m.adapterSet(nil); err != nil {
+	if _, err := m.adapterSet(nil); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
-	} else if set.Len() > 0 && set.At(0).Adapter.Model() != p.Target {
+	} else if len(p.Adapters) > 0 && p.Adapters[0].Adapter.Model() != p.Target { // which all are of one
 		return nil, fmt.Errorf("%w: adapters of another model than the target", ErrOptions)
 	}
 	m.breakers = sync.OnceValue(func() [][]int32 { return Breakers(m.tok, DefaultBreakers()) })

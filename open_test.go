@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/hub"
 )
 
@@ -65,5 +66,42 @@ func TestOpenFromTheHub(t *testing.T) {
 		if _, err := Open(t.Context(), bad, Options{Hub: client}); !errors.Is(err, want) {
 			t.Errorf("%s: %v", bad, err)
 		}
+	}
+}
+
+// Parts that do not fit each other are refused when a model is made of them, and a draft head by itself when it is
+// opened.
+func TestPartsThatDoNotFit(t *testing.T) {
+	p, err := pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	off := targetAdapters(t, p.Target, 1) // which no request has by default
+	on := []engine.ScaledAdapter{{Adapter: off[0].Adapter, Scale: 1}}
+	for what, c := range map[string]struct {
+		p    Parts
+		o    Options
+		want string
+	}{
+		"nothing": {Parts{}, Options{}, "no target"},
+		"a head without a cache": {Parts{Target: p.Target, Draft: headOf(t, p.Target)},
+			Options{NoCache: true, Parallel: 1}, "NoCache"},
+		"others' adapters":      {Parts{Target: p.Draft, Adapters: on}, Options{}, "adapters of another model"},
+		"others' adapters, off": {Parts{Target: p.Draft, Adapters: off}, Options{}, "adapters of another model"},
+	} {
+		m, err := New(c.p, c.o)
+		if err == nil {
+			m.Close()
+		}
+		if !errors.Is(err, ErrOptions) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	m, err := Open(t.Context(), "testdata/go-eagle.q8_0.gguf", Options{})
+	if err == nil {
+		m.Close()
+		t.Error("a draft head is a model by itself")
+	} else if !strings.Contains(err.Error(), "head") {
+		t.Error(err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/specgo/spec/chat"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/grammar"
+	"github.com/specgo/spec/speculative"
 )
 
 // Types that encoding/json writes, and that no schema without a definition of a list or a map describes.
@@ -186,5 +187,35 @@ func TestAnswersHaveTheirType(t *testing.T) {
 	}
 	if _, err := Answer[func()](t.Context(), m, ask, Request{}); !errors.Is(err, ErrSchema) {
 		t.Error(err)
+	}
+}
+
+// An answer whose last token is the last that may come is whole; a number may have gone on.
+func TestAnswersThatJustFit(t *testing.T) {
+	type unit struct {
+		Unit string `json:"unit" jsonschema:"enum=C,enum=F"`
+	}
+	m, ask := newModel(t, Options{}), []chat.Message{chat.User("func")}
+	schema, err := SchemaFor[unit]()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := Request{Constraint: Schema(schema)}
+	list, err := Collect(m.Chat(t.Context(), ask, r))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.MaxTokens = list[0].Stats.Generated; list[0].Stats.End == speculative.EndOfText {
+		r.MaxTokens-- // the token that ended it
+	}
+	if u, err := Answer[unit](t.Context(), m, ask, r); err != nil || u.Unit != "C" && u.Unit != "F" {
+		t.Errorf("%+v, %v; %q has %d tokens", u, err, list[0].Text, r.MaxTokens)
+	}
+	for text, want := range map[string]bool{`{"a":1}`: true, ` [1, 2]` + "\n": true, `"a"`: true, "true": true,
+		"false": true, "null": true, "12": false, "1e5": false, `{"a":1`: false, "": false, " ": false, `"a`: false,
+		"tru": false} {
+		if whole(text) != want {
+			t.Errorf("%q is whole: %v", text, !want)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package spec
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/specgo/spec/bpe"
@@ -107,5 +108,46 @@ func TestTextsFromAStoreAreTheSame(t *testing.T) {
 		t.Fatal(err)
 	} else if _, err := New(p, Options{Stored: &Stored{}}); err == nil {
 		t.Error("a store for models that cannot be told apart")
+	}
+}
+
+// With PromptsOnly another model goes on from the prompt and not from its answer; without it from both.
+func TestAnswersAreStoredUnlessPromptsAloneAre(t *testing.T) {
+	p, _ := storedParts(t)
+	p.Draft, p.Adapters = nil, nil
+	prompt := p.Target.Tokenizer().Encode("func (r *Ring) Push(x int) {\n\tif r.n == len(r.buf) {",
+		bpe.EncodeOptions{AddSpecial: true})
+	for _, only := range []bool{false, true} {
+		folder, err := promptcache.NewFolder(t.TempDir(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write := func(ids []int32) (written []int32, reused int) {
+			m, err := New(p, Options{Stored: &Stored{Store: folder, PromptsOnly: only,
+				Failed: func(err error) { t.Error(err) }}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer m.Close()
+			r := Request{Prompts: []Prompt{{IDs: ids}}, MaxTokens: 16, IgnoreEOS: true}
+			for e, err := range m.Generate(t.Context(), r) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if e.Token.ID >= 0 {
+					written = append(written, e.Token.ID)
+				}
+				if e.Stats != nil {
+					reused = e.Stats.Reused
+				}
+			}
+			return written, reused
+		}
+		answer, _ := write(prompt)
+		_, reused := write(slices.Concat(prompt, answer))
+		if n := len(prompt); only && (reused < n-2 || reused > n) || !only && reused < n+len(answer)-3 {
+			t.Errorf("prompts only: %v: %d tokens of a prompt of %d and an answer of %d are reused", only, reused, n,
+				len(answer))
+		}
 	}
 }

@@ -47,7 +47,8 @@ func TestVectorsAsPooled(t *testing.T) {
 			t.Errorf("number %d is %v, expected %v", i, v, want)
 		}
 	}
-	for _, o := range []EmbedOptions{{Dimensions: m.VectorSize() + 1}, {Dimensions: -1}, {Norm: NormMax + 1}} {
+	for _, o := range []EmbedOptions{{Dimensions: m.VectorSize() + 1}, {Dimensions: -1}, {Norm: NormMax + 1},
+		{Pooling: PoolCLS}, {Pooling: "most"}, {Pooling: PoolNone, Dimensions: 5}} {
 		if _, err := m.EmbedIDs(t.Context(), [][]int32{{50}}, o); err == nil {
 			t.Errorf("%+v is accepted", o)
 		}

@@ -186,6 +186,15 @@ func TestQuantizeBy(t *testing.T) {
 	if !bytes.Equal(got.Bytes(), want.Bytes()) {
 		t.Error("other bytes than row by row")
 	}
+	importance, err := q.importance(f.Tensors[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := (rows + 1) * len(row) // a chunk that begins within the second expert
+	if rest, _, err := convertRows(f, f.Tensors[0], gguf.Q5_0, rows+1, 2, importance); err != nil ||
+		!bytes.Equal(rest, want.Bytes()[from:from+2*len(row)]) {
+		t.Errorf("%v, or a chunk is weighed as another expert's", err)
+	}
 	plain := make([]byte, want.Len())
 	if err := tensor.Encode(tensor.Q5_0, plain, x); err != nil || bytes.Equal(plain, want.Bytes()) {
 		t.Errorf("%v, or the importance has no effect", err)

@@ -12,14 +12,12 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/asm"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // TestDecodeReference compares with the values that the reference implementation gives to its own and to random bytes.
 func TestDecodeReference(t *testing.T) {
-	dir := filepath.Join("..", "..", "shared", "families", "quants")
-	if _, err := os.Stat(dir); err != nil {
-		t.Skip("reference values are not at hand: ", err)
-	}
+	dir := testkit.Shared(t, "families", "quants")
 	rt := runtimeOf(t, 2)
 	for _, f := range asm.Formats() {
 		for _, kind := range []string{"", ".rand", ".grid"} { // .grid: every entry of the type's grid

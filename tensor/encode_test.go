@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // Blocks that the types hold exactly, so that it is plain what must come out.
@@ -225,11 +227,9 @@ func TestEncodePacked(t *testing.T) {
 
 // TestEncodeReference: rows are no further off than as the reference quantizes them.
 func TestEncodeReference(t *testing.T) {
-	dir := filepath.Join("..", "..", "shared", "families", "quants")
+	dir := testkit.Shared(t, "families", "quants")
 	input, err := os.ReadFile(filepath.Join(dir, "input.f32"))
-	if err != nil {
-		t.Skip("reference values are not at hand: ", err)
-	}
+	ok(t, err)
 	x := make([]float32, len(input)/4)
 	ok(t, Decode(F32, x, input))
 	for _, f := range Encodable() {

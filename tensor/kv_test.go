@@ -316,6 +316,76 @@ func TestKVMeter(t *testing.T) {
 	}
 }
 
+// TestKVShare: caches that hold the same numbers have the whole pages of the slots that are named in common, from the
+// first one on that both have; each counts once, and what one cache writes later the other does not see. Pages of
+// fewer layers stay apart.
+func TestKVShare(t *testing.T) {
+	rt := runtimeOf(t, 2)
+	const tokens = 600
+	var used, kept atomic.Int64
+	filled := func() *sequence {
+		s := newSequence(t, KVF16, 10, tokens)
+		kv, err := NewKV(s.kv.Shape())
+		ok(t, err)
+		s.kv.Close()
+		s.kv = kv
+		kv.Meter(&used)
+		ok(t, kv.Grow(tokens))
+		for i := range tokens {
+			ok(t, s.store(i, i))
+		}
+		return s
+	}
+	for _, c := range []struct{ n, discarded, from, to int }{ // pages from … to-1 become the other's
+		{n: 0}, {n: 255}, {n: 256, to: 1}, {n: 511, to: 1}, {n: 512, to: 2}, {n: tokens, to: 2},
+		{n: tokens, discarded: 300, from: 1, to: 2},
+	} {
+		window := 0
+		if c.discarded > 0 {
+			window = 300 // does not reach what is given up
+		}
+		look := func(s *sequence) []float32 {
+			return attention(t, rt, queries(20, 1), window, AttentionSegment{KV: s.kv, Start: tokens - 1, Tokens: 1})
+		}
+		one, two := filled(), filled()
+		two.kv.Discard(c.discarded)
+		want := look(one)
+		one.kv.Keep(&kept)
+		two.kv.Keep(&kept)
+		beforeUsed, beforeKept := used.Load(), kept.Load()
+		one.kv.Share(two.kv, c.n)
+		for i := range one.kv.pages {
+			if same := one.kv.pages[i] == two.kv.pages[i]; same != (c.from <= i && i < c.to) {
+				t.Errorf("%+v: page %d is the other's: %v", c, i, same)
+			}
+		}
+		bytes := int64(c.to-c.from) * int64(one.kv.pageBytes())
+		if used.Load() != beforeUsed-bytes || kept.Load() != beforeKept-bytes {
+			t.Errorf("%+v: %d bytes used and %d kept of %d and %d, %d are shared", c, used.Load(), kept.Load(), beforeUsed,
+				beforeKept, bytes)
+		}
+		sameBits(t, "shared", look(one), want)
+		one.kv.Keep(nil)
+		two.kv.Keep(nil)
+		ok(t, one.store(5, 0))
+		ok(t, one.store(5, 400))
+		sameBits(t, "the other, after a write", look(two), want)
+		one.kv.Close()
+		sameBits(t, "the other, alone", look(two), want)
+		two.kv.Close()
+		if used.Load() != 0 || kept.Load() != 0 {
+			t.Errorf("%+v: %d bytes are left, %d kept", c, used.Load(), kept.Load())
+		}
+	}
+	s := filled()
+	small, err := s.kv.ForkLayers(tokens, 1)
+	ok(t, err)
+	page := s.kv.pages[2] // the fork has one of its own, for one layer
+	if s.kv.Share(small, 3*KVPage); s.kv.pages[2] != page {
+		t.Error("a page of one layer is shared with a cache of two")
+	}
+}
+
 // TestKVDirtyPages: what the memory of a page held before a slot is written changes no attention to other slots, for a
 // closed cache's pages go to the next ones as they are.
 func TestKVDirtyPages(t *testing.T) {

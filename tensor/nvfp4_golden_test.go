@@ -3,19 +3,20 @@ package tensor
 import (
 	"math"
 	"os"
+	"path/filepath"
 	"testing"
+
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // TestNVFP4Golden: the values of bytes of the quantizer and of random bytes, bit for bit, by decoding and by a matrix's
 // rows.
 func TestNVFP4Golden(t *testing.T) {
 	rt := runtimeOf(t, 1)
+	dir := testkit.Shared(t, "families", "quants")
 	for _, name := range []string{"nvfp4", "nvfp4.rand"} {
-		raw, err := os.ReadFile("../../shared/families/quants/" + name + ".bin")
-		if os.IsNotExist(err) {
-			t.Skip("shared/ is not here")
-		}
-		values, err2 := os.ReadFile("../../shared/families/quants/" + name + ".f32")
+		raw, err := os.ReadFile(filepath.Join(dir, name+".bin"))
+		values, err2 := os.ReadFile(filepath.Join(dir, name+".f32"))
 		if err != nil || err2 != nil {
 			t.Fatal(err, err2)
 		}

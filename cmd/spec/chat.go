@@ -307,6 +307,7 @@ type dialog struct {
 	markdown      bool // of answers is shown, where there are colors
 
 	messages []chat.Message
+	said     bool // a message was answered, or its answer was stopped
 	estimate estimate
 	last     turn // the last answer's figures
 	lines    *lineReader
@@ -375,7 +376,7 @@ func (d *dialog) run(ctx context.Context, first string) error {
 		if err != nil {
 			return err
 		}
-		if d.singleTurn && len(d.messages) > 0 {
+		if d.singleTurn && d.said {
 			return nil
 		}
 	}

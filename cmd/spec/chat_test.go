@@ -199,6 +199,22 @@ func TestChatRegen(t *testing.T) {
 	if again != once+once {
 		t.Errorf("undone and said again: %q, want %q twice", again, once)
 	}
+	for _, said := range []string{"/draft none\nfunc main() {\n/regen\n", "func main() {\n/draft none\n/regen\n"} {
+		if got, errs, code := spec(t, said, args...); got != stdout || code != exitDone {
+			t.Errorf("%q, without drafts: exit %d, %q, want %q: %s", said, code, got, stdout, errs)
+		}
+	}
+	earlier := filepath.Join(t.TempDir(), "earlier")
+	write(t, earlier, once)
+	for _, c := range []struct {
+		more       []string
+		said, want string
+	}{{[]string{"--drafter", "none"}, "func main() {\n/regen\n", stdout},
+		{[]string{"--draft-from", earlier}, "/draft none\nfunc main() {\n", once}} {
+		if got, errs, code := spec(t, c.said, append(args, c.more...)...); got != c.want || code != exitDone {
+			t.Errorf("%q: exit %d, %q, want %q: %s", c.more, code, got, c.want, errs)
+		}
+	}
 }
 
 // Without drafts /regen answers anew too, and so do the messages behind it: the earlier answer, which drafts follow, is
@@ -602,5 +618,70 @@ func TestChatAsksWhenFull(t *testing.T) {
 			!dropped && len(d.messages) != 21 {
 			t.Errorf("%q: %d messages, %v: %s", answer, len(d.messages), err, stderr)
 		}
+	}
+}
+
+// A message that is not answered leaves the conversation as it was: one that is too long, also where turns were to be
+// dropped for it, and one that Ctrl-C stops before its answer begins. So does an answer that was to be given anew.
+func TestChatUnanswered(t *testing.T) {
+	d, _, stderr := newDialog("")
+	source, _ := chat.Builtin("plain")
+	stop := false
+	m, err := library.New(library.Parts{Target: target(t)}, library.Options{Template: source, Context: 100, Parallel: 1,
+		Around: func(s library.Sequence) library.Sequence {
+			if stop {
+				d.stop.interrupt()
+			}
+			return s
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Close)
+	d.writing = &writing{Model: m, prefill: &watched{}}
+	if d.template, err = m.Template(); err != nil {
+		t.Fatal(err)
+	}
+	d.whenFull, d.predict, d.attached = fullDrop, 4, "a file: "
+	d.messages = []chat.Message{chat.User("one"), chat.Assistant("1"), chat.User("two"), chat.Assistant("2")}
+	same := func(what string) {
+		t.Helper()
+		if n := len(d.messages); n != 4 || d.messages[0].Content != "one" || d.messages[3].Content != "2" ||
+			d.attached != "a file: " {
+			t.Errorf("%s: %q is attached to %+v", what, d.attached, d.messages)
+		}
+	}
+	if err := d.say(t.Context(), strings.Repeat("x := y + z; ", 99)); err == nil ||
+		!strings.Contains(err.Error(), "the message makes a prompt of") {
+		t.Error(err)
+	}
+	same("too long")
+	for what, f := range map[string]func() error{
+		"stopped":     func() error { return d.say(t.Context(), "three") },
+		"regenerated": func() error { return d.regen(t.Context(), "") },
+	} {
+		stop = true
+		if err := f(); err != nil || !strings.Contains(stderr.String(), "(stopped)") {
+			t.Errorf("%s: %v, %s", what, err, stderr)
+		}
+		same(what)
+	}
+	stop = false
+	if err := d.say(t.Context(), "three"); err != nil || len(d.messages) != 6 ||
+		d.messages[4].Content != "a file: three" || d.attached != "" {
+		t.Errorf("%v: %q is attached to %+v", err, d.attached, d.messages)
+	}
+}
+
+// -st ends behind the first answer, and not behind a command in front of it.
+func TestChatSingleTurnAnswers(t *testing.T) {
+	args := with(greedyChat, "-sys", "S")
+	want, _, code := spec(t, "func main() {\n", args...)
+	if code != exitDone || want == "" {
+		t.Fatalf("exit %d: %q", code, want)
+	}
+	if got, errs, code := spec(t, "/set seed 7\nfunc main() {\nmore\n", with(args, "-st")...); code != exitDone ||
+		got != want {
+		t.Errorf("exit %d: %q, want %q: %s", code, got, want, errs)
 	}
 }

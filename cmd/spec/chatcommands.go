@@ -130,12 +130,12 @@ func (d *dialog) regen(ctx context.Context, _ string) error {
 	before := slices.Clone(d.messages)
 	if n := len(d.messages); n > i+1 {
 		d.request.Previous = library.Prompt{Text: d.messages[n-1].Content}
-		defer func() { d.request.Previous = library.Prompt{} }()
 	}
 	d.messages = d.messages[:i+1]
 	d.request.Sampling.Seed++
 	err := d.answer(ctx)
-	if last := len(d.messages) - 1; err != nil || d.messages[last].Role == "user" { // there is no other answer
+	d.request.Previous = library.Prompt{} // also of an answer that never began
+	if err != nil || d.unanswered() {     // stopped before the answer
 		d.messages = before
 	}
 	return err

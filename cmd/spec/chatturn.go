@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,20 +16,28 @@ import (
 	"github.com/specgo/spec/speculative"
 )
 
-// say adds a message of the user and answers it. Without an answer the message is taken back.
+// say adds a message of the user and answers it. Without an answer the conversation is what it was.
 func (d *dialog) say(ctx context.Context, text string) error {
-	d.messages = append(d.messages, chat.Message{Role: "user", Content: d.attached + text})
+	before := d.messages
+	d.messages = append(slices.Clone(before), chat.Message{Role: "user", Content: d.attached + text})
 	err := d.answer(ctx)
-	if last := len(d.messages) - 1; d.messages[last].Role == "user" { // also where Ctrl-C came before its first token
-		d.messages = d.messages[:last]
-		return err
+	if d.unanswered() {
+		d.messages = before
+	} else {
+		d.attached = ""
 	}
-	d.attached = ""
 	return err
 }
 
+// unanswered reports whether the last message, of one at least, is the user's.
+func (d *dialog) unanswered() bool { return d.messages[len(d.messages)-1].Role == "user" }
+
 // answer generates the assistant's next message.
-func (d *dialog) answer(ctx context.Context) error {
+func (d *dialog) answer(ctx context.Context) (err error) {
+	defer func() { d.said = d.said || err == nil }()
+	if d.request.Speculation.Drafter == "none" { // no earlier answer drafts either
+		d.request.Previous = library.Prompt{}
+	}
 	task, err := d.fit(ctx)
 	if err != nil {
 		return err
@@ -180,11 +189,7 @@ func (d *dialog) prepare(ctx context.Context) (task *library.Task, tokens int, e
 		d.once("(the chat template has no system message: its text goes in front of the first message)")
 	}
 	d.request.Messages, d.request.MaxTokens = d.messages, max(d.predict, 0)
-	r := d.request
-	if r.Speculation.Drafter == "none" { // nothing drafts, also not from an earlier answer
-		r.Previous = library.Prompt{}
-	}
-	task, err = d.Prepare(ctx, r)
+	task, err = d.Prepare(ctx, d.request)
 	if e := (*library.RequestError)(nil); errors.As(err, &e) && e.Code == library.CodeContext {
 		return nil, e.Tokens, nil
 	}

@@ -13,16 +13,20 @@ import (
 )
 
 // Shared is the path of a file or folder of ../shared, which lies beside the checkout or where SPEC_SHARED says:
-// models, goldens and texts that are not in the repository. A test that asks for what is not there is skipped.
+// models, goldens and texts that are not in the repository. Where that folder is not, a test that asks for it is
+// skipped; one that asks for what the folder does not have fails.
 func Shared(t testing.TB, name ...string) string {
 	t.Helper()
 	root := os.Getenv("SPEC_SHARED")
 	if root == "" {
 		root = filepath.Join(checkout(t), "..", "shared")
 	}
+	if _, err := os.Stat(root); err != nil {
+		t.Skip("needs ../shared/" + strings.Join(name, "/") + " beside the checkout")
+	}
 	path := filepath.Join(append([]string{root}, name...)...)
 	if _, err := os.Stat(path); err != nil {
-		t.Skip("needs ../shared/" + strings.Join(name, "/") + " beside the checkout")
+		t.Fatal("../shared is here, and has not what the test needs: ", err)
 	}
 	return path
 }
