@@ -108,6 +108,9 @@ func (b *batching) load(ctx context.Context, p *program, rt *engine.Runtime) (*s
 }
 
 func (b *batching) run(ctx context.Context, p *program) error {
+	if err := batch.Readable(b.input); err != nil { // before models are loaded
+		return err
+	}
 	server, stop, err := b.start(ctx, p)
 	if err != nil {
 		return err

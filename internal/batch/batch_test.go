@@ -447,6 +447,10 @@ func TestRefused(t *testing.T) {
 	if _, err := Run(context.Background(), o); !errors.Is(err, ErrOutput) {
 		t.Errorf("the input as output: %v", err)
 	}
+	o.Input = t.TempDir()
+	if _, err := Run(context.Background(), o); !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), "regular") {
+		t.Errorf("a folder as input: %v", err)
+	}
 	if _, err := Run(context.Background(), Options{
 		Input: filepath.Join(t.TempDir(), "none")}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no input: %v", err)

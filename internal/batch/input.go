@@ -44,8 +44,20 @@ type line struct {
 	Body     json.RawMessage `json:"body"`
 }
 
+// Readable refuses an input that is no regular file: requests are read more than once, and a pipe has them once.
+func Readable(name string) error {
+	info, err := os.Stat(name)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s: %w: not a regular file, and requests are read more than once", name, ErrInput)
+	}
+	return err
+}
+
 // openInput checks every line of a file.
 func openInput(name string) (*input, error) {
+	if err := Readable(name); err != nil { // to open a pipe could wait for ever
+		return nil, err
+	}
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err

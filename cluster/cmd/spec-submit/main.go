@@ -140,6 +140,9 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 
 // fileSum identifies a batch by its content.
 func fileSum(name string) (string, error) {
+	if err := batch.Readable(name); err != nil {
+		return "", err
+	}
 	f, err := os.Open(name)
 	if err != nil {
 		return "", err

@@ -88,6 +88,7 @@ func TestFileIsSubmitted(t *testing.T) {
 	refused("tenant", "-tenant", "a b", "-identity", sum(t, q, "two"))
 	refused("priority", "-priority", "first", "-identity", sum(t, q, "two"))
 	refused("-window", "-window", "0")
+	refused("not a regular file", "-i", os.DevNull) // its lines would be read twice, and of a pipe they come once
 	refused("is not a flag", "more")
 	refused("-lease", "-lease", "1m") // which are of workers: they make the lanes
 	refused("-in-flight", "-in-flight", "5")
