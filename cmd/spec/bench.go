@@ -94,7 +94,7 @@ func (b *benchmark) flags() []group {
 			draftRow("a draft model or head, whose steps are measured too",
 				func(file string) error { b.draft = file; return nil }).or("the MTP block in the model's file, if it has one"),
 			intFlag("--draft-vocab", &b.o.DraftVocab, 0, math.MaxInt32, "its steps have the logits of so many tokens alone").
-				or("0: all"),
+				or("0: all").when(b.ofModel),
 			choiceFlag("--shape", &b.shape, synth.Shapes(), "random weights of this shape instead of a file"),
 			valueFlag("--type", "TYPE", "how these weights are stored: "+strings.Join(synth.Types(), ", "),
 				func(v string) (err error) {
@@ -125,7 +125,7 @@ func (b *benchmark) flags() []group {
 			switchFlag("--limits", &b.machine, true, "what this machine can do at most, and what of it the kernels reach"),
 			fileFlag("-f, --file", &b.text, "FILE",
 				"take the tokens of this text instead of random ones: which experts they choose is then a text's"),
-			kernelsRow(&b.kernels),
+			kernelsRow(&b.kernels).when(b.ofModel),
 			fileFlag("--cpuprofile", &b.profile, "FILE", "write a CPU profile of all this, for go tool pprof"),
 		}},
 		{"output", b.results.rows("SPEC_BENCH_OUTPUT")},
@@ -151,8 +151,11 @@ func (b *benchmark) check() (err error) {
 	return err
 }
 
-// given has a flag leave its name when it is set.
+// given has a flag leave its name when it is set. But for -r they are of a model's passes.
 func (b *benchmark) given(f flag) flag {
+	if f.names[0] != "-r" {
+		f = f.when(b.ofModel)
+	}
 	set := f.set
 	f.set = func(v string) error {
 		b.own = append(b.own, f.names[0])
@@ -160,6 +163,9 @@ func (b *benchmark) given(f flag) flag {
 	}
 	return f
 }
+
+// ofModel reports whether a model is measured, not the machine alone.
+func (b *benchmark) ofModel() bool { return !b.machine }
 
 // hurry sets what --quick has other values for, but for what was given.
 func (b *benchmark) hurry() {

@@ -87,3 +87,14 @@ func TestLimitsTypes(t *testing.T) {
 		}
 	}
 }
+
+// Variables for the passes of a model do not count where none is measured.
+func TestLimitsLeaveVariablesOfModels(t *testing.T) {
+	c, err := findCommand("bench")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := c.parse([]string{"--limits"}, environment("SPEC_BENCH_VERIFY=2")); err != nil {
+		t.Error(err)
+	}
+}

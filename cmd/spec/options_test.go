@@ -318,6 +318,7 @@ func TestOptions(t *testing.T) {
 	bench.o.Prefill, bench.o.Decode, bench.o.Contexts, bench.o.Verify, bench.o.Batches, bench.o.Sampled,
 		bench.o.Repeats = []int{5, 6}, 7, []int{0, 8}, nil, []int{9}, 10, 11
 	bench.deep, bench.results.format, bench.cache.kv, bench.o.KV = true, "md", "f32", "f32"
+	bench.own = []string{"-p", "-n", "--verify", "--batch", "--sample", "-r"}
 	check("bench -p 5,6 -n 7 -d 0,8 --verify 0 --batch 9 --sample 10 -r 11 -o MD --kv F32", bench)
 	bench = newBenchmark()
 	bench.results.format = "json"
@@ -325,6 +326,7 @@ func TestOptions(t *testing.T) {
 	bench = newBenchmark() // what is given counts before --quick, on either side of it
 	bench.quick, bench.o.Prefill, bench.o.Decode, bench.o.Verify, bench.o.Batches, bench.o.Sampled,
 		bench.o.Repeats = true, []int{16, 128, 512}, 3, []int{1, 2, 4, 8, 16}, nil, 20, 9
+	bench.own = []string{"-n", "-p", "--batch", "-r"}
 	check("bench -n 3 -p 16,128,512 --quick --batch 0 -r 9", bench)
 	compare := newComparison()
 	compare.matrix.Drafters, compare.matrix.Temperatures, compare.matrix.DraftMax, compare.matrix.Confidence = []string{
