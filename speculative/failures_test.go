@@ -3,6 +3,7 @@ package speculative
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/specgo/spec/engine"
@@ -165,5 +166,45 @@ func TestLastRoundsAnnounceNoDraft(t *testing.T) {
 	d.sequence, d.stats = d.sequence[:len(matrixPrompt)], Stats{}
 	if err := d.propose(context.Background()); err != nil || one.n != 1 {
 		t.Errorf("told %d times: %v", one.n, err)
+	}
+}
+
+// A caller that leaves in the middle of a round has the text that was yielded, whatever the round had drafted: figures
+// and sequence are those of plain decoding left there, and the reason is that it left, unless that was the end.
+func TestLeavingInTheMiddleOfARound(t *testing.T) {
+	const most = 20
+	c := records(matrixVocab)
+	for name, drafter := range map[string]func() Drafter{
+		"none": func() Drafter { return nil }, "chain": func() Drafter { return Replay(ReplayOptions{Tokens: count(most)}) },
+		"previous": func() Drafter { return Previous(PreviousOptions{Tokens: count(most)}) },
+		"tree":     func() Drafter { return &bush{count(most), 3} },
+	} {
+		for _, s := range []engine.Sampling{{}, {Constraint: c}} {
+			for leave := 1; leave <= most; leave++ {
+				d := New(newFake(t, matrixVocab, 100, script(len(matrixPrompt), count(most)...)), drafter(),
+					Options{Schedule: Constant(ConstantOptions{Length: 7}), MaxTokens: most})
+				var got []int32
+				for tok, err := range d.Generate(context.Background(), matrixPrompt, s) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					if got = append(got, tok.ID); len(got) == leave {
+						break
+					}
+				}
+				stats, end := d.Stats(), EndCancel
+				if leave == most {
+					end = EndLength
+				}
+				checkStats(t, stats, leave)
+				if !slices.Equal(d.sequence, slices.Concat(matrixPrompt, got)) || stats.End != end ||
+					name == "previous" && stats.Previous.Accepted != stats.Accepted {
+					t.Errorf("%s, left after %d tokens: %v, %+v", name, leave, d.sequence, stats)
+				}
+				if whole, _ := collect(t, d, matrixPrompt, s); !slices.Equal(whole[:leave], got) {
+					t.Errorf("%s, after it was left behind %d tokens: %v, it had %v", name, leave, whole, got)
+				}
+			}
+		}
 	}
 }
