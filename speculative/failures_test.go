@@ -118,6 +118,29 @@ func TestSequencesAreToldOfDraftsOnce(t *testing.T) {
 	}
 }
 
+// awaiting is a shared sequence of eight tokens that counts how often it is to wait.
+type awaiting struct {
+	told
+	waits int
+}
+
+func (*awaiting) Context() int                     { return 8 }
+func (s *awaiting) Await(context.Context, []int32) { s.waits++ }
+
+// A head waits for others' reading of a text that it can draft after, and of no longer one.
+func TestTextsThatAreTooLongAreNotAwaited(t *testing.T) {
+	for n, want := range map[int]int{1: 1, 9: 1, 10: 0, 100: 0} {
+		var c Clock
+		one := &awaiting{}
+		if c.await(context.Background(), one, make([]int32, n)); one.waits != want || len(c.announced) != 1 {
+			t.Errorf("a text of %d tokens: %d waits, %d told of drafts", n, one.waits, len(c.announced))
+		}
+		if (&head{seq: &cachedSequence{Sequence: one}}).beyond(n) != (want == 0) {
+			t.Errorf("a text of %d tokens: the head can draft after it, or cannot", n)
+		}
+	}
+}
+
 // A head whose vocabulary lacks the text's last token, or one of the draft's, drafts nothing after it; it is not asked.
 func TestHeadsDraftNothingAfterUnknownTokens(t *testing.T) {
 	m := &modelDrafter{head: &head{}}
