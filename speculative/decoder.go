@@ -144,6 +144,9 @@ func (d *Decoder) Limit(tokens int) { d.o.MaxTokens = tokens }
 // without text. The iteration ends where the text ends ([Stats].End is the reason), or with one error; its Token has
 // ID -1 and the text that was still held back. The caller may break out of the loop, and may call Generate again.
 //
+// The text is what was yielded: where the caller leaves in the middle of a round, the round's other tokens are no part
+// of it, nor of its [Stats] and its receipt.
+//
 // Generate allocates when it begins: samplers, and buffers for a draft and the whole sequence. A round allocates
 // nothing of its own.
 func (d *Decoder) Generate(ctx context.Context, prompt []int32, s engine.Sampling) iter.Seq2[Token, error] {
@@ -153,8 +156,9 @@ func (d *Decoder) Generate(ctx context.Context, prompt []int32, s engine.Samplin
 		err := d.start(ctx, prompt, s)
 		for err == nil && d.stats.End == "" {
 			err = d.step(ctx)
-			for _, t := range d.out {
+			for i, t := range d.out {
 				if !yield(t, nil) {
+					d.leave(i + 1)
 					d.finish(EndCancel)
 					return
 				}

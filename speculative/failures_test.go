@@ -3,6 +3,7 @@ package speculative
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/specgo/spec/engine"
@@ -117,6 +118,29 @@ func TestSequencesAreToldOfDraftsOnce(t *testing.T) {
 	}
 }
 
+// awaiting is a shared sequence of eight tokens that counts how often it is to wait.
+type awaiting struct {
+	told
+	waits int
+}
+
+func (*awaiting) Context() int                     { return 8 }
+func (s *awaiting) Await(context.Context, []int32) { s.waits++ }
+
+// A head waits for others' reading of a text that it can draft after, and of no longer one.
+func TestTextsThatAreTooLongAreNotAwaited(t *testing.T) {
+	for n, want := range map[int]int{1: 1, 9: 1, 10: 0, 100: 0} {
+		var c Clock
+		one := &awaiting{}
+		if c.await(context.Background(), one, make([]int32, n)); one.waits != want || len(c.announced) != 1 {
+			t.Errorf("a text of %d tokens: %d waits, %d told of drafts", n, one.waits, len(c.announced))
+		}
+		if (&head{seq: &cachedSequence{Sequence: one}}).beyond(n) != (want == 0) {
+			t.Errorf("a text of %d tokens: the head can draft after it, or cannot", n)
+		}
+	}
+}
+
 // A head whose vocabulary lacks the text's last token, or one of the draft's, drafts nothing after it; it is not asked.
 func TestHeadsDraftNothingAfterUnknownTokens(t *testing.T) {
 	m := &modelDrafter{head: &head{}}
@@ -165,5 +189,45 @@ func TestLastRoundsAnnounceNoDraft(t *testing.T) {
 	d.sequence, d.stats = d.sequence[:len(matrixPrompt)], Stats{}
 	if err := d.propose(context.Background()); err != nil || one.n != 1 {
 		t.Errorf("told %d times: %v", one.n, err)
+	}
+}
+
+// A caller that leaves in the middle of a round has the text that was yielded, whatever the round had drafted: figures
+// and sequence are those of plain decoding left there, and the reason is that it left, unless that was the end.
+func TestLeavingInTheMiddleOfARound(t *testing.T) {
+	const most = 20
+	c := records(matrixVocab)
+	for name, drafter := range map[string]func() Drafter{
+		"none": func() Drafter { return nil }, "chain": func() Drafter { return Replay(ReplayOptions{Tokens: count(most)}) },
+		"previous": func() Drafter { return Previous(PreviousOptions{Tokens: count(most)}) },
+		"tree":     func() Drafter { return &bush{count(most), 3} },
+	} {
+		for _, s := range []engine.Sampling{{}, {Constraint: c}} {
+			for leave := 1; leave <= most; leave++ {
+				d := New(newFake(t, matrixVocab, 100, script(len(matrixPrompt), count(most)...)), drafter(),
+					Options{Schedule: Constant(ConstantOptions{Length: 7}), MaxTokens: most})
+				var got []int32
+				for tok, err := range d.Generate(context.Background(), matrixPrompt, s) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					if got = append(got, tok.ID); len(got) == leave {
+						break
+					}
+				}
+				stats, end := d.Stats(), EndCancel
+				if leave == most {
+					end = EndLength
+				}
+				checkStats(t, stats, leave)
+				if !slices.Equal(d.sequence, slices.Concat(matrixPrompt, got)) || stats.End != end ||
+					name == "previous" && stats.Previous.Accepted != stats.Accepted {
+					t.Errorf("%s, left after %d tokens: %v, %+v", name, leave, d.sequence, stats)
+				}
+				if whole, _ := collect(t, d, matrixPrompt, s); !slices.Equal(whole[:leave], got) {
+					t.Errorf("%s, after it was left behind %d tokens: %v, it had %v", name, leave, whole, got)
+				}
+			}
+		}
 	}
 }

@@ -217,20 +217,26 @@ func (d *Decoder) commit(path []int32) error {
 	return d.target.Commit(d.path)
 }
 
+// count counts node i of a draft as accepted by so much.
+func (d *Decoder) count(v *Verification, i int32, by int) {
+	source := v.Draft.Sources[i]
+	if source == SourceGrammar {
+		d.stats.ForcedAccepted += by
+		return
+	}
+	d.stats.AcceptedAt[v.Draft.own[i]-1] += by
+	d.stats.Accepted += by
+	if source == SourcePrevious {
+		d.stats.Previous.Accepted += by
+	}
+}
+
 // emitRound appends the accepted tokens and the target's own token to the sequence, until the text ends.
 func (d *Decoder) emitRound(v *Verification) error {
 	node := -1
 	for _, i := range v.Path {
 		t := Token{ID: v.Draft.Tokens[i], Drafted: true, Source: v.Draft.Sources[i]}
-		if t.Source == SourceGrammar {
-			d.stats.ForcedAccepted++
-		} else {
-			d.stats.AcceptedAt[v.Draft.own[i]-1]++
-			d.stats.Accepted++
-			if t.Source == SourcePrevious {
-				d.stats.Previous.Accepted++
-			}
-		}
+		d.count(v, i, 1)
 		if err := d.emit(t, v.row(node)); err != nil || d.stats.End != "" {
 			return err
 		}
@@ -240,6 +246,24 @@ func (d *Decoder) emitRound(v *Verification) error {
 		return d.emit(Token{ID: v.Next, Source: SourceTarget}, v.row(node))
 	}
 	return nil
+}
+
+// leave ends the text behind the first n tokens of the round.
+func (d *Decoder) leave(n int) {
+	if n < len(d.out) {
+		d.stats.End = ""
+	}
+	for i := n; i < len(d.out); i++ {
+		t := &d.out[i]
+		if t.ID < 0 {
+			continue
+		}
+		d.sequence = d.sequence[:len(d.sequence)-1]
+		d.stats.Generated--
+		if t.Drafted {
+			d.count(&d.verification, d.verification.Path[i], -1)
+		}
+	}
 }
 
 // describe fills in the probabilities of a token that follows the sequence. row is the logits that predicted it.

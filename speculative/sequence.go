@@ -84,11 +84,13 @@ func (c *Clock) Enlist(s Sequence) {
 	}
 }
 
-// await enlists the sequence of a draft head and has it wait for others that read a text that begins alike.
+// await enlists the sequence of a draft head and has it wait for others that read a text that begins alike. Of a text
+// that is too long for it the head reads nothing: it does not wait, and nobody is to wait for it.
 func (c *Clock) await(ctx context.Context, s Sequence, text []int32) {
 	if r, ok := s.(Shared); ok && !absent(r) {
-		c.Enlist(r)
-		r.Await(ctx, text)
+		if c.Enlist(r); len(text)-1 <= r.Context() {
+			r.Await(ctx, text)
+		}
 	}
 }
 
