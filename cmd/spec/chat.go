@@ -375,7 +375,7 @@ func (d *dialog) run(ctx context.Context, first string) error {
 		if err != nil {
 			return err
 		}
-		if d.singleTurn && len(d.messages) > 0 {
+		if d.singleTurn && len(d.messages) > 0 && d.last.prompt > 0 {
 			return nil
 		}
 	}
