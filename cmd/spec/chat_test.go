@@ -365,6 +365,10 @@ func TestChatFirstMessage(t *testing.T) {
 	if single != one {
 		t.Errorf("-st: %q", single)
 	}
+	plain, _, _ := spec(t, "func main() {\n", with(greedyChat, "-st", "-sys", "x")...)
+	if asked, _, _ := spec(t, "/system\nfunc main() {\nmore\n", with(greedyChat, "-st", "-sys", "x")...); asked != plain {
+		t.Errorf("-st, a command first: %q, want %q", asked, plain)
+	}
 	system, _, _ := spec(t, "/system\n", with(greedyChat, "-sys", `a\tb`)...)
 	_, stderr, _ := spec(t, "/system\n", with(greedyChat, "-sys", `a\tb`)...)
 	if system != "" || stderr != "a\tb\n" {

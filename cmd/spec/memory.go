@@ -175,8 +175,8 @@ func notEnough(limit, least int64, path string) error {
 
 var errNotEnough = errors.New("not enough")
 
-// verifyRows are the most rows of logits of a pass: those of the drafted tokens and one more, and of so many tokens as a
-// grammar forces. model is the target's file.
+// verifyRows are the most rows of logits of a pass: those of the drafted tokens and one more, and of the tokens that a
+// grammar forces, which are so many at most. model is the target's file.
 func (s *speculation) verifyRows(model string, forced int) int {
 	longest := speculative.DefaultDraftMax
 	if s.earlier != "" {
