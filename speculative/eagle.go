@@ -73,10 +73,20 @@ func (h *head) beyond(n int) bool { return n-1+h.lead > h.seq.Context() }
 // need not come again. The last state before the prompt's last token always comes again: the first draft begins with
 // it.
 func (h *head) known(ctx context.Context, prompt []int32) (int, error) {
-	h.verifying, h.lost, h.nodes, h.fed = false, h.beyond(len(prompt)), h.nodes[:0], h.fed[:0]
-	if h.lost { // what it has of an earlier text stays for a later one
+	if h.beyond(len(prompt)) { // what it has of an earlier text stays for a later one
+		h.verifying, h.lost, h.nodes, h.fed = false, true, h.nodes[:0], h.fed[:0]
 		return len(prompt), nil
 	}
+	n, err := h.reuse(prompt)
+	if s, ok := h.seq.Sequence.(Shared); ok && err == nil && len(h.seq.tokens) == 0 && h.resume(ctx, s, prompt) {
+		return h.reuse(prompt)
+	}
+	return n, err
+}
+
+// reuse is known of what the head itself has.
+func (h *head) reuse(prompt []int32) (int, error) {
+	h.verifying, h.lost, h.nodes, h.fed = false, false, h.nodes[:0], h.fed[:0]
 	if err := h.seq.open(); err != nil {
 		return 0, err
 	}
@@ -103,9 +113,6 @@ func (h *head) known(ctx context.Context, prompt []int32) (int, error) {
 	if len(h.seq.tokens) < h.length() { // layers with a window do not reach back so far: it reads the text again
 		h.cached, h.text, h.waiting = 0, h.text[:0], h.waiting[:0]
 		err = cmp.Or(err, h.seq.cut(0))
-	}
-	if s, ok := h.seq.Sequence.(Shared); ok && err == nil && len(h.seq.tokens) == 0 && h.resume(ctx, s, prompt) {
-		return h.known(ctx, prompt)
 	}
 	return min(len(h.text), max(0, len(prompt)-2)), err
 }

@@ -273,4 +273,23 @@ func TestHeadReadsAgainBehindItsWindow(t *testing.T) {
 			t.Errorf("the logits after %d tokens and %d drafted are others than of a new head", len(x.text), len(x.branch))
 		}
 	}
+
+	// What a kept sequence gives of a text ends where the windows of what is kept just reach: a token less is none.
+	heads := shared.New(head, shared.Options{KVBytes: 1 << 30})
+	defer heads.Close()
+	for _, prompt := range [][]int32{long, long[:engine.KVPage+head.Caches(0)[0].Window-1]} {
+		s, err := heads.NewSession(context.Background(), shared.SessionOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := New(session(t, target, 0), headed(s, headOptions{}), Options{Schedule: Constant(ConstantOptions{Length: 2}),
+			MaxTokens: 4})
+		if ids, _ := collect(t, d, prompt, engine.Sampling{}); len(ids) != 4 {
+			t.Errorf("%d tokens", len(ids))
+		}
+		s.Close()
+	}
+	if n := heads.Stats().PrefixHits; n != 1 {
+		t.Errorf("%d sequences went on from a kept one, expected 1", n)
+	}
 }
