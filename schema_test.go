@@ -95,7 +95,7 @@ func TestSchemaOfARecursiveType(t *testing.T) {
 	m := newModel(t, Options{})
 	r := Request{Sampling: engine.Sampling{Temperature: 1.5, Seed: 3}, MaxTokens: 300}
 	n, err := Answer[node](t.Context(), m, []chat.Message{chat.User("a tree")}, r)
-	if err != nil && !errors.Is(err, ErrCutOff) || err == nil && n.Name == "" {
+	if err != nil || n.Name == "" {
 		t.Errorf("%+v %v", n, err)
 	}
 }
