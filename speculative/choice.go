@@ -25,13 +25,17 @@ type Choice struct {
 // MaxDraft is the greatest draft length that a Choice may have.
 const MaxDraft = 1024
 
-// Or takes from d what c leaves open. What belongs to a drafter or a verifier that c chooses is not d's.
+// Or takes from d what c leaves open. What belongs to a drafter or a verifier that c chooses is not d's, and the least
+// length of a draft is no more of d's than the greatest that c chooses.
 func (c Choice) Or(d Choice) Choice {
 	if c.Drafter == "" || c.Drafter == d.Drafter {
 		c.ExitLayer = cmp.Or(c.ExitLayer, d.ExitLayer)
 	}
 	if c.Schedule == "" && c.Verify == "stairs" {
 		c.Schedule = "constant"
+	}
+	if c.Max > 0 {
+		d.Min = min(d.Min, c.Max)
 	}
 	c.Drafter, c.Schedule, c.Verify = cmp.Or(c.Drafter, d.Drafter), cmp.Or(c.Schedule, d.Schedule),
 		cmp.Or(c.Verify, d.Verify)

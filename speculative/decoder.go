@@ -153,13 +153,23 @@ func (d *Decoder) Generate(ctx context.Context, prompt []int32, s engine.Samplin
 	return func(yield func(Token, error) bool) {
 		d.stats, d.times, d.shortage = Stats{}, times{started: true, begun: d.now()}, shortage{}
 		d.print, d.out = printer{}, d.out[:0]
+		ended := false
+		finish := func(end End) {
+			ended = true
+			d.finish(end)
+		}
+		defer func() {
+			if !ended { // a panic, here or in the caller's loop: who shares passes or experience is not to wait for it
+				finish(EndError)
+			}
+		}()
 		err := d.start(ctx, prompt, s)
 		for err == nil && d.stats.End == "" {
 			err = d.step(ctx)
 			for i, t := range d.out {
 				if !yield(t, nil) {
 					d.leave(i + 1)
-					d.finish(EndCancel)
+					finish(EndCancel)
 					return
 				}
 			}
@@ -169,11 +179,11 @@ func (d *Decoder) Generate(ctx context.Context, prompt []int32, s engine.Samplin
 			if ctx.Err() != nil {
 				end = EndCancel
 			}
-			d.finish(end)
+			finish(end)
 			yield(Token{ID: -1, Position: len(d.sequence), Text: d.print.rest()}, err)
 			return
 		}
-		d.finish(d.stats.End)
+		finish(d.stats.End)
 	}
 }
 

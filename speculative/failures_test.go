@@ -231,3 +231,50 @@ func TestLeavingInTheMiddleOfARound(t *testing.T) {
 		}
 	}
 }
+
+// counting is a schedule that counts the texts that begin and end.
+type counting struct {
+	Schedule
+	begun, ended int
+}
+
+func (c *counting) Start(*Setup, Drafter) { c.begun++ }
+func (c *counting) End()                  { c.ended++ }
+
+// A text ends for those who share what it holds also where a panic ends it, in a pass or in the caller's loop.
+func TestPanicsEndTexts(t *testing.T) {
+	target := newFake(t, matrixVocab, 100, random(1))
+	s := &counting{Schedule: Constant(ConstantOptions{Length: 2})}
+	d := New(target, NGram(NGramOptions{}), Options{MaxTokens: 9, Schedule: s})
+	for _, inPass := range []bool{true, false} {
+		target.onEval = nil
+		if inPass {
+			target.onEval = func(pass int) error {
+				if pass > 2 {
+					panic("in a pass")
+				}
+				return nil
+			}
+		}
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			n := 0
+			for range d.Generate(context.Background(), matrixPrompt, engine.Sampling{}) {
+				if n++; n > 4 && !inPass {
+					panic("in the loop")
+				}
+			}
+		}()
+		if d.Stats().End != EndError || s.begun != s.ended || s.ended == 0 {
+			t.Errorf("%d texts begun, %d ended, the last by %q", s.begun, s.ended, d.Stats().End)
+		}
+	}
+	target.onEval = nil
+	if collect(t, d, matrixPrompt, engine.Sampling{}); s.begun != 3 || s.ended != 3 {
+		t.Errorf("%d texts begun, %d ended", s.begun, s.ended)
+	}
+}

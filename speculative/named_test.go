@@ -86,6 +86,9 @@ func TestChoiceMakesWhatItNames(t *testing.T) {
 		{Choice{Drafter: "ngram"}, late, Choice{Drafter: "ngram", Schedule: "heuristic", Max: 7}},
 		{Choice{Verify: "stairs"}, late, Choice{
 			Drafter: "early-exit", ExitLayer: 3, Verify: "stairs", Schedule: "constant", Max: 7}},
+		{Choice{Max: 4}, Choice{Min: 9}, Choice{Max: 4, Min: 4}},
+		{Choice{Max: 4, Min: 6}, Choice{Min: 9}, Choice{Max: 4, Min: 6}},
+		{Choice{Min: 6}, Choice{Max: 4, Min: 3}, Choice{Max: 4, Min: 6}}, // Check refuses both
 	} {
 		if got := x.first.Or(x.second); got != x.want {
 			t.Errorf("%+v or %+v: %+v, want %+v", x.first, x.second, got, x.want)
