@@ -178,7 +178,7 @@ func PlanMemory(f *gguf.File, o Options, sessions Sessions) (*MemoryPlan, error)
 			return nil, err
 		}
 	}
-	beside := sessions.Bytes(d) + sessions.Beside
+	own, beside := d, sessions.Bytes(d)+sessions.Beside
 	switch {
 	case o.Target != nil:
 		beside += m.DraftVocabBytes(sessions.DraftVocab, sessions.DraftText)
@@ -196,10 +196,15 @@ func PlanMemory(f *gguf.File, o Options, sessions Sessions) (*MemoryPlan, error)
 		o.Memory = max(o.Memory-beside, 1)
 	}
 	plan, _, err := list.arrange(m, l.vectors, o.Memory)
+	least := plan.Least + beside // with passes of few rows
+	if more := min(sessions.longer(own, plan.Rows), o.Memory-plan.Least); err == nil && more > 0 {
+		beside, o.Memory = beside+more, o.Memory-more
+		plan, _, err = list.arrange(m, l.vectors, o.Memory)
+	}
 	if plan.Limit > 0 {
 		plan.Limit += beside
 	}
-	plan.Sessions, plan.Least = beside, plan.Least+beside
+	plan.Sessions, plan.Least = beside, least
 	return plan, err
 }
 

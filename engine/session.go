@@ -151,6 +151,10 @@ func (s *Session) Context() int { return s.context }
 // such limit but the context.
 func (s *Session) MaxTree() int { return maxTree }
 
+// PassRows is the most tokens of a prompt that go through the layers together: the constant, or more where weights are
+// read from disk in every pass.
+func (s *Session) PassRows() int { return s.m.rows() }
+
 // Vocab is the number of logits in a row, which is that of tokens in the vocabulary.
 func (s *Session) Vocab() int { return s.m.config.Vocab }
 

@@ -1,5 +1,7 @@
 package engine
 
+import "slices"
+
 // Sessions says how many sequences of a model there are at once, and of what kind, for what they take in memory beside
 // its weights. The zero value is none.
 type Sessions struct {
@@ -40,12 +42,35 @@ func (s Sessions) Bytes(d *Description) int64 {
 	return int64(s.Count) * n
 }
 
+// tokens are those of each sequence.
+func (s Sessions) tokens(d *Description) int {
+	if s.Tokens > 0 {
+		return min(d.Config.Context, s.Tokens)
+	}
+	return d.Config.Context
+}
+
+// longer is what layers with a window take beyond Bytes in passes of so many rows of a prompt.
+func (s Sessions) longer(d *Description, rows int) (n int64) {
+	if s.KVBytes > 0 {
+		return 0
+	}
+	tokens, caches := s.tokens(d), d.Caches
+	if s.Heads {
+		caches = slices.Concat(caches, d.MTP)
+	}
+	for _, c := range caches {
+		one, err := c.Bytes(s.KV)
+		if more := min(tokens, c.Window+rows) - c.Most(tokens); err == nil && c.Window > 0 && more > 0 {
+			n += one * int64(pageSlots(more))
+		}
+	}
+	return int64(s.Count) * n
+}
+
 // pages is what the pages of one sequence take.
 func (s Sessions) pages(d *Description, caches []CacheShape) (n int64) {
-	tokens := d.Config.Context
-	if s.Tokens > 0 {
-		tokens = min(tokens, s.Tokens)
-	}
+	tokens := s.tokens(d)
 	for _, c := range caches {
 		one, err := c.Bytes(s.KV)
 		if err != nil {

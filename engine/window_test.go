@@ -206,3 +206,27 @@ func TestWindowMemory(t *testing.T) {
 		t.Errorf("%d bytes", now)
 	}
 }
+
+// TestWindowsOfLongPasses: where weights are read from disk, passes may have more rows than windowed layers keep
+// positions for cuts. What they take then is in the plan.
+func TestWindowsOfLongPasses(t *testing.T) {
+	const n = 2048
+	m := openDrawn(t, newRuntime(t, RuntimeOptions{Threads: 1}), smallWindows(40), Options{})
+	s := newSession(t, m, SessionOptions{})
+	if s.PassRows() != PassRows {
+		t.Errorf("passes of %d rows", s.PassRows())
+	}
+	m.memory.Rows = 1024 // as if it were
+	if s.PassRows() != 1024 {
+		t.Errorf("passes of %d rows, weights are read from disk", s.PassRows())
+	}
+	eval(t, s, randomTokens(n, m.config.Vocab, 4), nil, None)
+	plan, d := Sessions{Count: 1, Tokens: n, KV: DefaultKV}, m.Describe()
+	least, most := plan.Bytes(d), plan.Bytes(d)+plan.longer(d, 1024)
+	if got := s.Bytes(); got <= least || got > most {
+		t.Errorf("%d bytes, more than %d and at most %d are expected", got, least, most)
+	}
+	if plan.longer(d, PassRows) != 0 {
+		t.Error("passes of few rows take more")
+	}
+}

@@ -230,3 +230,19 @@ func TestDraftCacheIsRolledBack(t *testing.T) {
 		t.Errorf("fed %d tokens, need %d: %+v", draft.fed, most, s)
 	}
 }
+
+// longPasses is a sequence whose prompts are fed in longer passes.
+type longPasses struct{ *fake }
+
+func (longPasses) PassRows() int { return 2 * prefillChunk }
+
+// TestPromptInLongPasses: a sequence that says how many tokens of a prompt its passes take is fed as many.
+func TestPromptInLongPasses(t *testing.T) {
+	target := newFake(t, matrixVocab, 1000, random(5))
+	prompt := plain(t, matrixVocab, random(8), []int32{1}, 3*prefillChunk, engine.Sampling{})
+	d := New(longPasses{target}, nil, Options{MaxTokens: 2})
+	collect(t, d, prompt, engine.Sampling{})
+	if s := d.Stats(); s.PrefillPasses != 2 || target.widest != 2*prefillChunk {
+		t.Errorf("prefill of %d tokens: %d passes, the widest of %d", len(prompt), s.PrefillPasses, target.widest)
+	}
+}

@@ -10,8 +10,8 @@ import (
 	"github.com/specgo/spec/engine"
 )
 
-// prefillChunk is the most prompt tokens of one pass: enough to use the weights well, few enough to bound scratch
-// memory and to notice a cancelled context soon.
+// prefillChunk is the most prompt tokens of one pass, but of sequences whose PassRows are more: enough to use the
+// weights well, few enough to bound scratch memory and to notice a cancelled context soon.
 const prefillChunk = 256
 
 // Sequence is a sequence of tokens with a model's state after it (the KV cache). [*engine.Session] is one; see [Listed]
@@ -254,6 +254,10 @@ func (t *cachedSequence) chain(ctx context.Context, tokens []int32, want engine.
 // the scheduler sees how much another sequence gives of it.
 func (t *cachedSequence) prefill(ctx context.Context, sequence []int32) (passes int, err error) {
 	_, shared := t.Sequence.(Shared)
+	most := prefillChunk
+	if s, ok := t.Sequence.(interface{ PassRows() int }); ok { // weights are read from disk in every pass
+		most = max(most, s.PassRows())
+	}
 	if r, ok := t.Sequence.(Recalling); ok && len(t.tokens) == 0 {
 		r.Recall(ctx, sequence)
 	}
@@ -265,12 +269,12 @@ func (t *cachedSequence) prefill(ctx context.Context, sequence []int32) (passes 
 		if n := min(at, len(sequence)) - len(t.tokens); shared && n > 0 && t.prefilled == nil {
 			chunk = chunk[:n]
 		} else {
-			chunk = chunk[:min(len(chunk), prefillChunk)]
+			chunk = chunk[:min(len(chunk), most)]
 		}
 		if _, err := t.chain(ctx, chunk, engine.None); err != nil {
 			return passes, err
 		}
-		passes += (len(chunk) + prefillChunk - 1) / prefillChunk
+		passes += (len(chunk) + most - 1) / most
 		if t.prefilled != nil {
 			t.prefilled(len(t.tokens))
 		}

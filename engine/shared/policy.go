@@ -112,7 +112,7 @@ func (c *Scheduler) chunk(rows int) int {
 			return min(max(leastRows, n), max(engine.PassRows-rows, leastRows))
 		}
 	}
-	return engine.PassRows
+	return c.most
 }
 
 // reserve makes sure of memory for s: it drops sequences that are kept, then has others give up theirs. It reports

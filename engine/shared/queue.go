@@ -120,6 +120,7 @@ type queue struct {
 	timer    *time.Timer
 	armed    bool   // the timer runs
 	since    moment // from then on
+	most     int    // tokens of prompts in a pass
 }
 
 // enter moves a session to a state.

@@ -163,6 +163,9 @@ func New(m *engine.Model, o Options) *Scheduler {
 		o.Kept.join(c)
 	}
 	c.everywhere = m != nil && m.Head() == nil && m.Describe().Everywhere()
+	if c.most = engine.PassRows; m != nil {
+		c.most = max(c.most, m.Memory().Rows)
+	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.ended.L = &c.mu
 	c.steps.build, c.steps.settle = c.build, c.settle

@@ -444,3 +444,25 @@ func TestSchedulerAllocatesNothing(t *testing.T) {
 		t.Errorf("%d segments in %d passes", st.Segments, st.Passes)
 	}
 }
+
+// TestPromptsInLongPasses: where nobody generates, passes take as many tokens of a prompt as go through the layers
+// together.
+func TestPromptsInLongPasses(t *testing.T) {
+	c := New(smallLlama(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 1000), Options{})
+	defer c.Close()
+	s := sharedSession(t, c)
+	defer s.Close()
+	if s.PassRows() != engine.PassRows {
+		t.Errorf("passes of %d tokens", s.PassRows())
+	}
+	c.most = 600 // as if weights were read from disk
+	widest := 0
+	c.prepare = func(b engine.Batch) time.Duration {
+		widest = max(widest, len(b[0].Tokens))
+		return 0
+	}
+	feed(t, s, 700, engine.None)
+	if widest != 600 {
+		t.Errorf("the widest pass has %d tokens, expected 600", widest)
+	}
+}

@@ -62,6 +62,9 @@ func (s *Session) Context() int { return s.context }
 // MaxTree is the most tokens that one Eval takes with parents.
 func (s *Session) MaxTree() int { return engine.PassRows }
 
+// PassRows is the most tokens of prompts in a pass.
+func (s *Session) PassRows() int { return s.c.most }
+
 // Vocab is the number of logits in a row.
 func (s *Session) Vocab() int { return s.c.m.Config().Vocab }
 
