@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -719,4 +720,31 @@ func TestStoppedWorkerAsksNoLane(t *testing.T) {
 		t.Error("it takes a request")
 	}
 	next(t, w)
+}
+
+// lines counts the lines of a log.
+type lines struct{ n atomic.Int64 }
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.n.Add(1)
+	return len(b), nil
+}
+
+// A queue that fails is told once in a while, not once for each of the requests that wait for it.
+func TestFailuresOfTheQueueAreToldOnce(t *testing.T) {
+	q := queue(t, QueueOptions{}, 0)
+	var log lines
+	s := submitter(t, q, func(o *SubmitOptions) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	q.nc.Close()
+	before := log.n.Load() // what the watch for answers has told
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	var all sync.WaitGroup
+	for i := range 50 {
+		all.Go(func() { s.Do(ctx, request(i)) })
+	}
+	all.Wait()
+	if n := log.n.Load() - before; n < 1 || n > 10 {
+		t.Errorf("%d lines", n)
+	}
 }

@@ -35,6 +35,7 @@ type Submitter struct {
 
 	mu      sync.Mutex
 	waiting map[string][]chan struct{} // by key
+	told    time.Time                  // when the log was told of a failure last
 }
 
 // NewSubmitter makes one. Close ends it.
@@ -133,7 +134,7 @@ func (s *Submitter) Do(ctx context.Context, r Request) (status int, answer []byt
 		}
 		if err != nil {
 			if ctx.Err() == nil {
-				s.o.Log.Warn("the queue fails", "id", r.ID, "error", err)
+				s.failed(r.ID, err)
 			}
 			sleep(ctx, pause)
 			continue
@@ -147,6 +148,19 @@ func (s *Submitter) Do(ctx context.Context, r Request) (status int, answer []byt
 		}
 	}
 	return 499, wrong("cancelled", ctx.Err().Error())
+}
+
+// tellPause is how much time lies between two lines of the log about a queue that fails: all requests see it.
+const tellPause = 10 * time.Second
+
+// failed tells of a queue that fails.
+func (s *Submitter) failed(id string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.told.IsZero() || time.Since(s.told) >= tellPause {
+		s.told = time.Now()
+		s.o.Log.Warn("the queue fails", "id", id, "error", err)
+	}
 }
 
 // result is a stored answer, or why the request was given up.
