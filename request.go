@@ -53,7 +53,8 @@ type Request struct {
 	// Drafter, if set, makes a drafter of the caller's own for each answer, instead of the one of Speculation.
 	Drafter func(target Sequence) (speculative.Drafter, error)
 	// Previous is an earlier answer, to the same prompt or one like it: drafts follow it where the answer does, and
-	// those of Speculation come where they part. It changes only the speed. The zero value is none.
+	// those of Speculation come where they part. It changes only the speed. Of one that is longer than the context the
+	// beginning counts. The zero value is none.
 	Previous Prompt
 	Costs    speculative.PassCosts // of the target's passes, where they are known, for the schedule auto
 

@@ -301,7 +301,9 @@ func (t *Task) setPrevious() error {
 	if len(t.previous) > 0 && t.r.Drafter == nil && t.drafts == "none" {
 		return bad("previous", "drafts, and the request asks for no drafts: drafter none")
 	}
-	return t.m.checkIDs("previous", t.previous)
+	err := t.m.checkIDs("previous", t.previous)
+	t.previous = t.previous[:min(len(t.previous), t.m.context)] // no answer is longer; each keeps where the tokens are
+	return err
 }
 
 // setStart makes the prompts of an encoder-decoder model its encoder's inputs: what the decoder continues is a token

@@ -642,3 +642,25 @@ func TestThinkingBudget(t *testing.T) {
 		}
 	}
 }
+
+// Of an earlier answer as much is kept as an answer can be long, whatever its tokens are; drafts along it may be as long
+// as the least length that is asked for.
+func TestEarlierAnswersAreBounded(t *testing.T) {
+	m := newModel(t, Options{Context: 64})
+	long := make([]int32, 1000)
+	for i := range long {
+		long[i] = int32(5 + i%50)
+	}
+	r := Request{Prompts: []Prompt{{Text: "x"}}, Previous: Prompt{IDs: long}, Speculation: speculative.Choice{Min: 70}}
+	task, err := m.Prepare(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(task.previous, long[:64]) || task.decoderOptions().DraftMax != 70 {
+		t.Errorf("%d tokens, drafts of %d", len(task.previous), task.decoderOptions().DraftMax)
+	}
+	long[999] = 1 << 20
+	if _, err := m.Prepare(t.Context(), r); err == nil || err.(*RequestError).Field != "previous" {
+		t.Errorf("a token that there is not: %v", err)
+	}
+}
