@@ -129,3 +129,28 @@ func TestManyBlocks(t *testing.T) {
 		}
 	}
 }
+
+// TestManyHeads: nor for as many heads, or numbers of a head, as a key says before tensors show them.
+func TestManyHeads(t *testing.T) {
+	const many = 1 << 24
+	for _, arch := range []string{"llama", "deepseek2", "bloom"} {
+		for _, c := range []struct {
+			about           string
+			heads, kv, size uint32
+		}{{"head_count", many, 1, 16}, {"head_count_kv", 4, many, 16}, {"key_length", 4, 4, many}} {
+			kvs := []gguf.KV{{Key: "general.architecture", Value: arch}}
+			for key, n := range map[string]uint32{"block_count": 1, "context_length": 8, "embedding_length": many,
+				"feed_forward_length": 8, "attention.head_count": c.heads, "attention.head_count_kv": c.kv,
+				"attention.key_length": c.size, "attention.value_length": c.size} {
+				kvs = append(kvs, gguf.KV{Key: arch + "." + key, Value: n})
+			}
+			f := headerOf(t, kvs, []gguf.TensorSource{{Name: "blk.0.attn_norm.weight", Type: gguf.F32, Dims: []uint64{8}}},
+				"many.gguf")
+			_, err := Describe(f)
+			key := `"` + arch + ".attention." + c.about + `"`
+			if !errors.Is(err, ErrValue) || !strings.Contains(err.Error(), key) {
+				t.Errorf("%s: %v", key, err)
+			}
+		}
+	}
+}

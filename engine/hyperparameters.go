@@ -36,6 +36,15 @@ func (l *loader) integer(key string) int {
 // and no model comes near it.
 const mostBlocks = 1 << 12
 
+// mostHeads is the greatest number, and size, of heads that is accepted, likewise.
+const mostHeads = 1 << 16
+
+func (l *loader) atMostHeads(key string, n int) {
+	if l.ok() && n > mostHeads {
+		l.fail(key, ErrValue, "%d, at most %d", n, mostHeads)
+	}
+}
+
 // blockCount is a number of blocks, which must be there.
 func (l *loader) blockCount(key string) int {
 	n := l.integer(key)
@@ -198,10 +207,13 @@ func (l *loader) heads(c *Config, k *kind) {
 	if l.ok() && slices.Min(l.ffn) < 1 && !k.sparse {
 		l.fail("feed_forward_length", ErrValue, "%d", slices.Min(l.ffn))
 	}
+	l.atMostHeads("attention.head_count", c.Heads)
+	l.atMostHeads("attention.head_count_kv", c.KVHeads)
 	if !l.ok() {
 		return
 	}
 	c.HeadDim = l.integerOr("attention.key_length", c.HiddenSize/max(1, c.Heads))
+	l.atMostHeads("attention.key_length", c.HeadDim)
 	if !l.ok() || k.sparse && c.Heads == 0 {
 		return
 	}

@@ -96,7 +96,7 @@ func Confirm(ctx context.Context, m *engine.Model, file engine.Fingerprint, r *R
 		}
 	}
 	for at := 0; at < end; {
-		n, want := min(prefillChunk, last-at), engine.None
+		n, want := min(session.PassRows(), last-at), engine.None
 		if at >= last {
 			n, want = min(confirmRows, end-at), engine.All
 		}
