@@ -748,3 +748,22 @@ func TestFailuresOfTheQueueAreToldOnce(t *testing.T) {
 		t.Errorf("%d lines", n)
 	}
 }
+
+// A lane whose consumer somebody has deleted, as to have its limits made anew, is followed again.
+func TestDeletedConsumerIsMadeAgain(t *testing.T) {
+	q := queue(t, QueueOptions{}, 0)
+	work(t, WorkerOptions{Queue: q})
+	s := submitter(t, q, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for i := range 2 {
+		if status, answer := s.Do(ctx, request(i)); status != 200 {
+			t.Fatalf("%d %s", status, answer)
+		}
+		waitEmpty(t, q)
+		name := strings.Join([]string{subjectWord(s.lane.identity), s.lane.priority, s.lane.tenant}, "_")
+		if err := q.js.DeleteConsumer(ctx, "spec_work", name); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -50,6 +50,8 @@ type Worker struct {
 	// how long what is done with a request waits for a server that is not there: storeTime, but in tests
 	storeTime time.Duration
 
+	left chan string // lanes whose consumers are gone
+
 	mu    sync.Mutex
 	lanes [][]*source // of each priority
 	next  []int       // where the next search begins
@@ -74,7 +76,8 @@ func NewWorker(ctx context.Context, o WorkerOptions) (*Worker, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	w := &Worker{o: o, q: o.Queue, identity: sum, places: newPlaces(o.Parallel, o.Queues), storeTime: storeTime}
+	w := &Worker{o: o, q: o.Queue, identity: sum, places: newPlaces(o.Parallel, o.Queues), storeTime: storeTime,
+		left: make(chan string, mostLeft)}
 	w.lanes, w.next = make([][]*source, len(Priorities)), make([]int, len(Priorities))
 	return w, w.q.announce(ctx, sum, o.Identity)
 }
@@ -156,19 +159,26 @@ const longestLanePause = 10 * time.Second
 // followAll follows the lanes that the bucket tells of, until it tells no more, or ctx ends. One that cannot be
 // followed now is tried again later; the others do not wait for it.
 func (w *Worker) followAll(ctx context.Context, told <-chan jetstream.KeyValueEntry, wake func()) {
-	var left []string
+	var left []string // those that are to be followed
 	retry, pause := time.NewTimer(0), shortestPause
 	defer retry.Stop()
+	add := func(entry string) {
+		if !slices.Contains(left, entry) {
+			left, pause = append(left, entry), shortestPause
+			retry.Reset(0)
+		}
+	}
 	for {
 		select {
 		case e, ok := <-told:
 			if !ok {
 				return
 			}
-			if e != nil && e.Operation() == jetstream.KeyValuePut && !slices.Contains(left, e.Key()) {
-				left, pause = append(left, e.Key()), shortestPause
-				retry.Reset(0)
+			if e != nil && e.Operation() == jetstream.KeyValuePut {
+				add(e.Key())
 			}
+		case entry := <-w.left:
+			add(entry)
 		case <-retry.C:
 			left = slices.DeleteFunc(left, func(entry string) bool { return w.follow(ctx, entry) })
 			if wake(); len(left) > 0 {
@@ -178,6 +188,21 @@ func (w *Worker) followAll(ctx context.Context, told <-chan jetstream.KeyValueEn
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// mostLeft is how many lanes may wait to be followed anew.
+const mostLeft = 64
+
+// leave has a lane followed anew whose consumer does not answer: somebody has deleted it, or the servers of a cluster
+// change places.
+func (w *Worker) leave(rank int, s *source) {
+	w.mu.Lock() // follow adds the lane behind that
+	defer w.mu.Unlock()
+	select {
+	case w.left <- s.entry():
+		w.lanes[rank] = slices.DeleteFunc(slices.Clone(w.lanes[rank]), func(o *source) bool { return o == s })
+	default: // next time
 	}
 }
 
@@ -234,7 +259,10 @@ func (w *Worker) take(ctx context.Context, n int) ([]jetstream.Msg, *source) {
 				err = batch.Error()
 			}
 			if err != nil && ctx.Err() == nil {
-				w.o.Log.Warn("no request", "error", err)
+				w.o.Log.Warn("no request", "lane", list[at].entry(), "error", err)
+				if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrConsumerDeleted) {
+					w.leave(rank, list[at])
+				}
 			}
 			if len(taken) > 0 {
 				w.mu.Lock()

@@ -22,7 +22,8 @@ func (r *release) debian(p *program, shared []file) error {
 	if err != nil {
 		return err
 	}
-	return r.write("spec_"+debianVersion(r.version)+"_"+p.processor+".deb", data)
+	// not with the version that Debian orders: GitHub renames files with a tilde, and their sums would be of other names
+	return r.write("spec_"+r.version+"_"+p.processor+".deb", data)
 }
 
 // installed is where Debian has the files of an archive.

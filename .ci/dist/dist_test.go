@@ -364,3 +364,25 @@ func TestTargetsAreChecked(t *testing.T) {
 		}
 	}
 }
+
+// A package before a release has a name that GitHub does not change, which the list of sums has too; Debian's order of
+// versions is in the package.
+func TestNamesOfPackages(t *testing.T) {
+	r := &release{out: t.TempDir(), version: "1.2.3-rc.1", date: someDate}
+	if err := r.debian(&program{target: target{"linux", "amd64"}, data: []byte("program")}, nil); err != nil {
+		t.Fatal(err)
+	}
+	const name = "spec_1.2.3-rc.1_amd64.deb"
+	b, err := os.ReadFile(filepath.Join(r.out, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, data := members(t, b)
+	control := strings.Join(entries(t, data["control.tar.gz"]), "")
+	if !strings.Contains(control, "Version: 1.2.3~rc.1\n") {
+		t.Error(control)
+	}
+	if _, ok := r.sumOf(name); !ok {
+		t.Error("no sum")
+	}
+}
