@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/promptcache"
 )
 
 // Two models keep no more together than their common bound, and what is worth least of both goes first: what was used
@@ -135,4 +136,34 @@ func TestExitsEvictNothingWorthMore(t *testing.T) {
 		t.Error("nothing went")
 	}
 	c.Close()
+}
+
+// What comes from a store is within the common bound at once, not only when the next session ends.
+func TestRecalledIsKeptTogether(t *testing.T) {
+	m := SmallModel(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 1)
+	page, dir := pageOf(t, m), t.TempDir()
+	prompt := randomTokens(700, 60, 1)
+	first := kept(t, m, dir, "m")
+	answer(t, first, SessionOptions{}, prompt)
+	first.Close()
+
+	bound := NewKept(4 * page)
+	folder, err := promptcache.NewFolder(dir, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := New(m, Options{CacheBytes: 1 << 30, Kept: bound})
+	defer a.Close()
+	b := New(m, Options{CacheBytes: 1 << 30, Kept: bound, Stored: &Stored{Store: folder, Identity: "m"}})
+	defer b.Close()
+	say(t, a, randomTokens(700, 60, 2))
+	s := sharedSession(t, b)
+	defer s.Close()
+	s.Recall(t.Context(), prompt)
+	if b.Stats().Restored == 0 {
+		t.Error("nothing comes from the store")
+	}
+	if n := a.Stats().CacheBytes + b.Stats().CacheBytes; n > 4*page {
+		t.Errorf("%d bytes are kept, more than %d", n, 4*page)
+	}
 }

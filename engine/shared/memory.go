@@ -2,6 +2,7 @@ package shared
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/specgo/spec/engine"
@@ -106,7 +107,8 @@ func (s *Session) prompt() bool { return s.missing() > 0 || s.long() && s.remain
 // depart ends what the session has in common with a kept sequence, which is then worth what it was.
 func (s *Session) depart() {
 	if s.from != nil {
-		s.from.open, s.from = 0, nil
+		i := slices.Index(s.from.open, s.forked) // it is there
+		s.from.open, s.from = slices.Delete(s.from.open, i, i+1), nil
 	}
 }
 

@@ -52,7 +52,7 @@ type prefix struct {
 	place int     // in the heap
 	worth float64 // as of when that was last looked at; what is used since is worth more
 	rest  int     // tokens of it that the others give, as of when that was last looked at
-	open  int     // tokens of it that an open session has, which goes on from a fork of it
+	open  []int   // tokens of it that open sessions have, which go on from forks of it
 }
 
 // unread is what a draft head has of a text beyond its sequence: the target's states after tokens with which it has
@@ -313,7 +313,10 @@ func (p *prefixes) least(but *prefix) *prefix {
 	for len(p.kept) > 0 {
 		o := p.kept[0]
 		_, rest := o.at.best(o.at.end, o)
-		o.rest = max(rest, o.open)
+		for _, n := range o.open {
+			rest = max(rest, n)
+		}
+		o.rest = rest
 		w := p.now(o)
 		if w <= o.worth {
 			o.worth = w

@@ -402,3 +402,39 @@ func TestReusedTokensCountOnce(t *testing.T) {
 		t.Errorf("%d tokens are taken, not %d; %d times again", n, taken, again)
 	}
 }
+
+// TestPrefixThatSeveralUse: what a kept sequence has in common with open sessions is not worth its memory while any of
+// them is open, which nobody would get.
+func TestPrefixThatSeveralUse(t *testing.T) {
+	const all, common = 600, 500
+	c := New(smallLlama(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 1000), Options{KVBytes: 1 << 30})
+	defer c.Close()
+	ids := randomTokens(all, 70, 1)
+	use := func(own int32) *Session {
+		t.Helper()
+		s := sharedSession(t, c)
+		if _, err := s.Eval(t.Context(), append(slices.Clone(ids[:common]), own, 3, own), nil, engine.Last); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	s := sharedSession(t, c)
+	if _, err := s.Eval(t.Context(), ids, nil, engine.Last); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	a, b := use((ids[common]+1)%70), use((ids[common]+2)%70)
+	a.Close()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, o := range c.prefixes.kept {
+		if o.session.Len() < all {
+			c.prefixes.drop(o) // of the session that is closed
+			break
+		}
+	}
+	o := c.prefixes.least(nil)
+	if n := len(c.prefixes.kept); n != 1 || o.session.Len() != all || b.from != o || o.rest != common {
+		t.Errorf("%d kept sequences, of one of which, %d tokens, %d are in use", n, o.session.Len(), o.rest)
+	}
+}

@@ -150,7 +150,8 @@ func (c *Scheduler) adopt(s *Session, have int, wanted []int32) (n int, beyond u
 	}
 	s.drop()
 	if s.session = memory; from != nil && forked {
-		s.from, from.open = from, n
+		s.from, s.forked = from, n
+		from.open = append(from.open, n)
 	}
 	s.gain(max(0, n-max(have, s.computed)))
 	c.stats.PrefixHits++

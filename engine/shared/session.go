@@ -23,6 +23,7 @@ type Session struct {
 	// holds the first tokens of the sequence: all of them but after it gave up its memory.
 	session *engine.Session // nil: it gave up its memory
 	from    *prefix         // of which it is a fork; nil: none
+	forked  int             // tokens of that
 	content
 
 	state state

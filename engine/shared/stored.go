@@ -244,11 +244,12 @@ func (c *Scheduler) recall(ctx context.Context, s *Session, text []int32) {
 		return
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	n := loaded.Session.Len()
 	if c.keepLoaded(l, loaded) {
 		c.stats.Restored += int64(n)
 	}
+	c.mu.Unlock()
+	c.o.Kept.settle()
 }
 
 // keepLoaded keeps a restored sequence; false: there is no need for it. The caller has the lock.
