@@ -22,6 +22,7 @@ type draftForm struct {
 	text   int     // tokens of a text beside them
 
 	made   atomic.Pointer[engine.DraftForm]
+	writes atomic.Bool   // where texts take turns: the one under way has its first token
 	begun  atomic.Bool   // start has been called
 	failed atomic.Bool   // what it began: the form is not offered again
 	seat   chan struct{} // of whoever makes it
@@ -82,6 +83,14 @@ func (d *draftForm) start() *engine.DraftForm {
 		}
 	})
 	return nil
+}
+
+// later is start behind the first token of a text, which is not to wait for what start begins.
+func (d *draftForm) later() *engine.DraftForm {
+	if f := d.get(); f != nil || !d.writes.Load() {
+		return f
+	}
+	return d.start()
 }
 
 // make makes the draft form unless there is one. It waits for whoever makes it; ctx ends the wait.

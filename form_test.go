@@ -168,8 +168,28 @@ func TestDraftFormByDefault(t *testing.T) {
 			}
 		}
 	}
-	m, err := New(p, Options{Memory: Memory{DraftForm: need}})
+	m, err := New(p, Options{Memory: Memory{DraftForm: need}, Parallel: 1})
 	if err != nil {
+		t.Fatal(err)
+	}
+	r := Request{Prompts: []Prompt{{Text: "func (r *Ring) Push("}}, Speculation: speculative.Choice{Schedule: "constant"}}
+	for range 2 { // of texts without a second token too
+		r.MaxTokens++
+		for _, err := range m.Generate(t.Context(), r) {
+			if err != nil || m.form.begun.Load() {
+				t.Errorf("the form is begun before the first token: %v", err)
+			}
+			if r.MaxTokens > 1 {
+				break
+			}
+		}
+	}
+	r.MaxTokens = 9
+	if _, err := Collect(m.Generate(t.Context(), r)); err != nil || !m.form.begun.Load() {
+		t.Errorf("the form is not begun behind it: %v", err)
+	}
+	m.Close()
+	if m, err = New(p, Options{Memory: Memory{DraftForm: need}}); err != nil {
 		t.Fatal(err)
 	}
 	m.form.start()

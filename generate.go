@@ -239,6 +239,7 @@ func (g *generation) run(ctx context.Context, put func(Event) bool) (last Event,
 			err = g.bannedError(err)
 			return g.read.end(err, false), err
 		}
+		g.m.form.writes.Store(true)
 		if g.m.own != nil && token.ID >= 0 {
 			written = append(written, token.ID)
 		}
@@ -271,6 +272,7 @@ func (g *generation) open(ctx context.Context, stop func()) error {
 		return err
 	}
 	g.closers = append(g.closers, done)
+	g.m.form.writes.Store(false)
 	g.target = own
 	if g.m.around != nil {
 		g.target = g.m.around(own)
@@ -355,7 +357,7 @@ func (g *generation) chosenDrafter(ctx context.Context, target Sequence) (specul
 	for i, c := range g.each {
 		p := speculative.Parts{Target: m.parts.Target, Session: engine.SessionOptions{
 			Context: m.context, KV: m.session.KV, NoCache: m.session.NoCache,
-			Adapters: g.adapters}, Form: m.form.start}
+			Adapters: g.adapters}, Form: m.form.later}
 		for _, x := range m.texts {
 			p.Sources = append(p.Sources, speculative.IndexSource(x))
 		}

@@ -643,8 +643,8 @@ func TestThinkingBudget(t *testing.T) {
 	}
 }
 
-// Of an earlier answer as much is kept as an answer can be long, whatever its tokens are; drafts along it may be as long
-// as the least length that is asked for.
+// Of an earlier answer as much is kept as an answer can be long, whatever its tokens are; drafts along it may be as
+// long as the least length that is asked for.
 func TestEarlierAnswersAreBounded(t *testing.T) {
 	m := newModel(t, Options{Context: 64})
 	long := make([]int32, 1000)

@@ -13,9 +13,9 @@ import (
 // Self drafts with the target itself in fewer bits: a draft form of its model ([engine.Model.NewDraftForm]). It needs
 // no second model and reads no prompt: every draft begins with the keys, values and states that the target has
 // computed, and what the form computes is dropped after it. form returns the draft form, nil while there is none yet:
-// then nothing is drafted. It is first called when the text's first token is known. o is for targets whose sequences
-// cannot be taken over, those that are neither an [*engine.Session] nor a [*shared.Session] of the form's model: the
-// text is then read by the form.
+// then nothing is drafted. It is called from the text's beginning on. o is for targets whose sequences cannot be taken
+// over, those that are neither an [*engine.Session] nor a [*shared.Session] of the form's model: the text is then read
+// by the form.
 func Self(m *engine.Model, form func() *engine.DraftForm, o engine.SessionOptions) (Drafter, error) {
 	seq, err := newSelfSequence(m, form, o)
 	if err != nil {
