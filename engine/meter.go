@@ -101,9 +101,10 @@ func (s *Session) Packed() bool {
 
 // Shrink frees the memory that what can be restored of the sequence does not need: pages that hold none of its tokens,
 // the rest of a last one that holds few, and what is kept ready for passes to come: the last pass's logits too, which
-// stay with who has them.
+// stay with who has them. It drops a waiting tree.
 func (s *Session) Shrink() {
 	s.answer = answer{}
+	s.nodes, s.parents = s.nodes[:0], s.parents[:0]
 	n := s.Restorable(len(s.tokens))
 	s.rewind(n)
 	for _, kv := range s.kv {

@@ -394,3 +394,18 @@ func TestRestingSessionsHaveNoLogits(t *testing.T) {
 		}
 	}
 }
+
+// TestShrinkDropsATree: the memory of a tree that waits is freed, so that it cannot be committed any more.
+func TestShrinkDropsATree(t *testing.T) {
+	m := openDrawn(t, newRuntime(t, RuntimeOptions{Threads: 1}), randommodel.Llama(), Options{})
+	ids := randomTokens(8, m.config.Vocab, 3)
+	s := newSession(t, m, SessionOptions{})
+	eval(t, s, ids[:5], nil, None)
+	eval(t, s, ids[5:7], []int32{-1, 0}, All)
+	s.Shrink()
+	if err := s.Commit([]int32{0, 1}); !errors.Is(err, ErrUsage) || s.Len() != 5 || s.Nodes() > 0 {
+		t.Errorf("a tree is committed whose memory is free: %v, %d tokens", err, s.Len())
+	}
+	want := eval(t, newSession(t, m, SessionOptions{}), ids, nil, All)
+	sameBits(t, "after it", eval(t, s, ids[5:], nil, All), want[5*m.config.Vocab:])
+}

@@ -157,7 +157,7 @@ func (c *Costs) Passes(rows int) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.curve.rebuild() // which may forget some
-	return c.curve.length[rows-1].n
+	return c.curve.length[min(max(rows, 1), MaxRows)-1].n
 }
 
 // Longest is the most rows of the passes that the estimate stands on; 0: none.

@@ -73,3 +73,15 @@ func TestPromptsPayForTheirPass(t *testing.T) {
 		}
 	}
 }
+
+// TestPassesOfAnyRows: numbers of rows that there are not count as the nearest that there are.
+func TestPassesOfAnyRows(t *testing.T) {
+	var c Costs
+	c.Learn(1, 0, 1)
+	c.Learn(2*MaxRows, 0, 3)
+	for rows, want := range map[int]int{-1: 1, 0: 1, 1: 1, MaxRows: 1, MaxRows + 1: 1, 2 * MaxRows: 1, MaxRows - 1: 0} {
+		if n := c.Passes(rows); n != want {
+			t.Errorf("%d passes of %d rows, expected %d", n, rows, want)
+		}
+	}
+}

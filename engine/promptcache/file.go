@@ -171,6 +171,9 @@ func (f *File) Put(_ context.Context, key Key, data []byte) error {
 }
 
 func (f *File) put(key Key, data []byte) error {
+	if f.added == nil {
+		return fmt.Errorf("%s: %w", f.path, os.ErrClosed)
+	}
 	if f.next == nil {
 		f.sweep()
 		next, err := os.CreateTemp(filepath.Dir(f.path), f.temporary()+"*")

@@ -835,3 +835,25 @@ func TestPointsComeBack(t *testing.T) {
 		plain.Session.Close()
 	}
 }
+
+// TestFileAfterItsEnd: a file that was committed or closed takes nothing any more, and says so.
+func TestFileAfterItsEnd(t *testing.T) {
+	dir := t.TempDir()
+	f, err := OpenFile(filepath.Join(dir, "text.cache"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Renew()
+	if _, err := f.Commit(Contents{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Commit(Contents{}); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("committed again: %v", err)
+	}
+	if err := f.Put(t.Context(), Key{1}, []byte("x")); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("put into a file that was committed: %v", err)
+	}
+	if list, err := os.ReadDir(dir); err != nil || len(list) != 1 {
+		t.Errorf("%v, %v", list, err)
+	}
+}
