@@ -47,7 +47,21 @@ func (s *packedSource) arrange(m *Model, vectors, limit int64) (*MemoryPlan, *pa
 	}
 	r := s.layout.Within(limit-fixed, used)
 	p.Resident, p.Buffers, p.PerPass, p.Experts = vectors+r.Resident, fixed-vectors+r.Buffers, r.PerPass, r.Experts
+	p.PerPass *= s.rounds(m)
 	return p, r, nil
+}
+
+// rounds is how often a pass goes through the blocks of the file.
+func (s *packedSource) rounds(m *Model) int64 {
+	blocks := map[string]bool{}
+	for _, p := range s.layout.Parts() {
+		blocks[blockOf(p.Name)] = true
+	}
+	delete(blocks, "")
+	if d, ok := m.net.(*decoder); ok && len(blocks) > 0 {
+		return max(1, int64(len(d.blocks)/len(blocks)))
+	}
+	return 1
 }
 
 // scratch is the bytes of a pass for a row, at most: of what the widest block's matrices give.

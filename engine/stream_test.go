@@ -345,3 +345,25 @@ func TestStreamLimitsThreads(t *testing.T) {
 		t.Errorf("%d streams after as many ends as beginnings", rt.streams)
 	}
 }
+
+// TestReadsOfLoopedModels: of a model whose blocks are used several times a pass reads them as often.
+func TestReadsOfLoopedModels(t *testing.T) {
+	a := askedModels()["nanbeige"]
+	read := func(loops uint32) int64 {
+		t.Helper()
+		keys := a.all()
+		keys["num_loops"] = loops
+		f := headerOf(t, a.kvs(keys), a.tensors(t, "nanbeige"), "looped.gguf")
+		plan, err := PlanMemory(f, Options{}, Sessions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if plan, err = PlanMemory(f, Options{Memory: plan.Least}, Sessions{}); err != nil || plan.PerPass == 0 {
+			t.Fatalf("%+v, %v", plan, err)
+		}
+		return plan.PerPass
+	}
+	if once, often := read(1), read(3); often != 3*once {
+		t.Errorf("a pass of three rounds reads %d bytes, one of one round %d", often, once)
+	}
+}
