@@ -135,8 +135,6 @@ type reader struct {
 
 	reasoned, written bool // there is reasoning; there is content, or a call
 	calls             int
-
-	seen speculative.Stats // counts of the tokens that came
 }
 
 func (t *Task) newReader(index int, stats func() speculative.Stats) *reader {
@@ -185,7 +183,6 @@ func (r *reader) marked(text string, held int, id int32) string {
 // token is the event of a token. It is the last one if the answer's lines say so.
 func (r *reader) token(token speculative.Token) (Event, bool) {
 	ended := false
-	r.count(&token)
 	if r.lines != nil {
 		token.Text, ended = r.lines.push(token.Text, time.Now())
 		token.Held += len(r.lines.held)
@@ -211,32 +208,10 @@ func (r *reader) token(token speculative.Token) (Event, bool) {
 	return e, ended
 }
 
-// count counts a token.
-func (r *reader) count(token *speculative.Token) {
-	if token.ID < 0 {
-		return
-	}
-	r.seen.Generated++
-	switch {
-	case !token.Drafted:
-	case token.Source == speculative.SourceGrammar:
-		r.seen.ForcedAccepted++
-	default:
-		r.seen.Accepted++
-		if token.Source == speculative.SourcePrevious {
-			r.seen.Previous.Accepted++
-		}
-	}
-}
-
 // end is the event of the answer's end; err is why it failed, nil if it did not. early: its lines ended it.
 func (r *reader) end(err error, early bool) Event {
 	s := r.stats()
 	e := Event{Answer: r.index, Token: speculative.Token{ID: -1}, Stats: &s}
-	if early { // what its last round had beyond the end is no part of it
-		s.Generated, s.Accepted, s.ForcedAccepted = r.seen.Generated, r.seen.Accepted, r.seen.ForcedAccepted
-		s.Previous.Accepted = r.seen.Previous.Accepted
-	}
 	if r.lines != nil && !early {
 		e.Token.Text = r.lines.held
 	}

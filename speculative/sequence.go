@@ -10,9 +10,9 @@ import (
 	"github.com/specgo/spec/engine"
 )
 
-// prefillChunk is the most prompt tokens of one pass, but of sequences whose PassRows are more: enough to use the
-// weights well, few enough to bound scratch memory and to notice a cancelled context soon.
-const prefillChunk = 256
+// prefillChunk is the most prompt tokens of one pass, but of sequences whose PassRows are more: few enough to notice a
+// cancelled context soon.
+const prefillChunk = engine.PassRows
 
 // Sequence is a sequence of tokens with a model's state after it (the KV cache). [*engine.Session] is one; see [Listed]
 // and [Modeled] for what else it may be able to do.

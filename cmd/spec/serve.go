@@ -317,7 +317,7 @@ func readKeys(file string) (keys []serve.Key, err error) {
 		return nil, err
 	}
 	n := 0
-	for line := range strings.Lines(strings.TrimPrefix(string(data), "\ufeff")) {
+	for line := range strings.Lines(string(withoutMark(data))) {
 		n++
 		words := strings.Fields(line)
 		if len(words) == 0 || strings.HasPrefix(words[0], "#") {
