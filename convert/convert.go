@@ -79,7 +79,7 @@ func Open(dir string) (*Model, error) {
 	f.build(b)
 	c.rest()
 	err = *c.err
-	for _, read := range []func(dir string) error{b.pooling, b.prompts, b.reranker} {
+	for _, read := range []func(dir string) error{b.pooling, b.prompts, b.limits, b.reranker} {
 		if err == nil {
 			err = read(dir)
 		}
@@ -144,6 +144,9 @@ type builder struct {
 
 	addBOS     bool     // a text begins with BOS unless the tokenizer's files say otherwise
 	unigram    bool     // the tokenizer may be a unigram one
+	encodes    bool     // an encoder: its tokenizer may be a unigram one or WordPiece
+	tokenTypes int      // of an encoder; 0: it has none
+	lowers     bool     // texts are made lower case before the tokenizer
 	plainWords bool     // vocab.json's words are those of GPT-2
 	bare       bool     // the weights were saved without the head, under shorter names
 	answers    *answers // of a reranker; nil: it is none

@@ -39,6 +39,21 @@ var families = []family{
 	{"T5ForConditionalGeneration", "t5", t5},
 	{"MT5ForConditionalGeneration", "t5", t5},
 	{"UMT5ForConditionalGeneration", "t5", t5},
+	{"BertModel", "bert", func(b *builder) { bert(b, false) }},
+	{"BertForMaskedLM", "bert", func(b *builder) { bert(b, false) }},
+	{"BertForSequenceClassification", "bert", func(b *builder) { bert(b, true) }},
+	{"RobertaModel", "bert", func(b *builder) { roberta(b, false) }},
+	{"RobertaForMaskedLM", "bert", func(b *builder) { roberta(b, false) }},
+	{"RobertaForSequenceClassification", "bert", func(b *builder) { roberta(b, true) }},
+	{"XLMRobertaModel", "bert", func(b *builder) { roberta(b, false) }},
+	{"XLMRobertaForMaskedLM", "bert", func(b *builder) { roberta(b, false) }},
+	{"XLMRobertaForSequenceClassification", "bert", func(b *builder) { roberta(b, true) }},
+	{"DistilBertModel", "bert", distilBERT},
+	{"DistilBertForMaskedLM", "bert", distilBERT},
+	{"NomicBertModel", "nomic-bert", nomicBERT},
+	{"ModernBertModel", "modern-bert", func(b *builder) { modernBERT(b, false) }},
+	{"ModernBertForMaskedLM", "modern-bert", func(b *builder) { modernBERT(b, false) }},
+	{"ModernBertForSequenceClassification", "modern-bert", func(b *builder) { modernBERT(b, true) }},
 }
 
 // Classes lists the classes of config.json that can be converted.

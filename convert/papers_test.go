@@ -495,7 +495,7 @@ func FuzzUnigramJSON(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s := &source{t: t, dir: t.TempDir()}
 		s.file("tokenizer.json", string(data))
-		readTokenizerJSON(s.dir+"/tokenizer.json", true)
+		readTokenizerJSON(s.dir+"/tokenizer.json", &builder{unigram: true})
 	})
 }
 

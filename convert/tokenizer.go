@@ -29,23 +29,27 @@ const (
 
 // words is a tokenizer on its way into a GGUF file.
 type words struct {
-	model, pre string
-	tokens     []string
-	types      []int32
-	scores     []float32
-	merges     []string
-	ids        map[string]int32
-	addBOS     *bool
-	addEOS     *bool
-	around     [2]string // tokens that a post-processor puts in front of a text and behind it; "": none
-	addPrefix  *bool
-	squeeze    *bool  // remove_extra_whitespaces
-	charsmap   []byte // of a unigram model
-	pieces     int    // of a unigram model, before tokens were added
-	own        int    // tokens before others were added; 0: all
-	whole      bool   // words that are tokens are not merged
-	note       string // what is left out; "" if nothing is
-	beside     string // an added token of which it matters what stands beside it; "" if there is none
+	model, pre    string
+	tokens        []string
+	types         []int32
+	scores        []float32
+	merges        []string
+	ids           map[string]int32
+	addBOS        *bool
+	addEOS        *bool
+	around        [2]string // tokens that a post-processor puts in front of a text and behind it; "": none
+	addPrefix     *bool
+	squeeze       *bool  // remove_extra_whitespaces
+	charsmap      []byte // of a unigram model
+	addSEP        *bool  // between the texts of a pair
+	unknown       string // WordPiece's token for words of no pieces
+	lower         bool   // WordPiece makes texts lower case
+	pieces        int    // of a unigram model, before tokens were added
+	own           int    // tokens before others were added; 0: all
+	whole         bool   // words that are tokens are not merged
+	note          string // what is left out; "" if nothing is
+	stripsAccents *bool  // WordPiece drops accents; nil: where texts are made lower case
+	beside        string // an added token of which it matters what stands beside it; "" if there is none
 }
 
 // addedToken is an entry of added_tokens or added_tokens_decoder.
@@ -62,7 +66,8 @@ type addedToken struct {
 func (t addedToken) beside() bool { return t.LStrip || t.RStrip || t.SingleWord }
 
 // readTokenizer makes the keys tokenizer.* of the first of these files that is in dir: tokenizer.model or spiece.model
-// (SentencePiece), tokenizer.json, vocab.json with merges.txt. Ids without a token are named [PADid].
+// (SentencePiece), tokenizer.json, vocab.json with merges.txt, vocab.txt (WordPiece). Ids without a token are
+// named [PADid].
 func readTokenizer(dir string, b *builder) ([]gguf.KV, error) {
 	c, vocab := b.config, b.vocab
 	settings, err := readSettings(dir)
@@ -101,6 +106,14 @@ func readTokenizer(dir string, b *builder) ([]gguf.KV, error) {
 	}
 	if w.model == "llama" {
 		w.spellSpaces()
+	}
+	if w.model == "bert" {
+		if err := w.normalizes(settings, b.lowers); err != nil {
+			return nil, err
+		}
+	} else if b.lowers {
+		return nil, fmt.Errorf("%s: do_lower_case: GGUF's %s tokenizer takes texts as they are",
+			filepath.Join(dir, "sentence_bert_config.json"), w.model)
 	}
 	if name := strings.ToLower(nameOf(dir)); w.beside != "" && !strings.Contains(name, "phi-3") &&
 		!strings.Contains(name, "phi3") { // by which its vocabulary is told
@@ -167,10 +180,15 @@ func readTokenizer(dir string, b *builder) ([]gguf.KV, error) {
 			}
 		}
 	}
-	for _, mark := range []struct{ key, name, around string }{{"bos", "bos_token", w.around[0]},
-		{"eos", "eos_token", w.around[1]}, {"unknown", "unk_token", ""}, {"padding", "pad_token", ""}} {
+	special := []struct{ key, name, text string }{{"bos", "bos_token", w.around[0]}, {"eos", "eos_token", w.around[1]},
+		{"unknown", "unk_token", w.unknown}, {"padding", "pad_token", ""}}
+	if b.encodes {
+		special = append(special, []struct{ key, name, text string }{{"seperator", "sep_token", w.around[1]},
+			{"cls", "cls_token", w.around[0]}, {"mask", "mask_token", ""}}...) // so they are spelled in the format
+	}
+	for _, mark := range special {
 		id := int32(-1)
-		if text := cmp.Or(mark.around, settings.text(mark.name)); text != "" {
+		if text := cmp.Or(mark.text, settings.text(mark.name)); text != "" {
 			var ok bool
 			if id, ok = w.ids[text]; !ok && mark.key == "padding" && slices.Contains(left, text) {
 				continue // nothing is padded here
@@ -205,6 +223,15 @@ func readTokenizer(dir string, b *builder) ([]gguf.KV, error) {
 	}
 	if on := settings.flag("add_eos_token", w.addEOS); on != nil {
 		add("add_eos_token", *on)
+	}
+	if b.encodes && w.addSEP != nil {
+		add("add_sep_token", *w.addSEP)
+	}
+	if b.tokenTypes > 0 {
+		add("token_type_count", uint32(b.tokenTypes))
+	}
+	if w.model == "bert" {
+		kvs = append(kvs, w.normalizerKeys()...)
 	}
 	if w.model == "llama" && !strings.HasPrefix(b.arch, "gemma") { // whose class has no such setting
 		w.addPrefix = settings.flag("add_prefix_space", w.addPrefix)
@@ -287,6 +314,12 @@ func (w *words) check() error {
 	c := bpe.Defaults(w.model, w.pre)
 	c.Tokens, c.Types, c.Scores, c.Merges, c.Charsmap = w.tokens, w.types, w.scores, w.merges, w.charsmap
 	c.AddBOS, c.AddEOS, c.AddSEP = false, false, false // their ids are not known yet
+	if w.model == "bert" {
+		unknown, ok := w.ids[w.unknown]
+		if c.BOS, c.SEP, c.UNK = -1, -1, unknown; !ok {
+			return fmt.Errorf("the token for what is unknown, %s, is not in the vocabulary", gguf.Printable(w.unknown, 40))
+		}
+	}
 	if _, err := bpe.New(c); err != nil && !errors.Is(err, bpe.ErrUnsupported) {
 		return err
 	}
@@ -525,7 +558,8 @@ type tokenizerJSON struct {
 		Suffix       *string           `json:"end_of_word_suffix"`
 		Dropout      *float64          `json:"dropout"`
 		Unknown      *string           `json:"unk_token"`
-		UnkID        *int32            `json:"unk_id"` // of a unigram model, whose vocab is a list of pairs
+		LongestWord  *int              `json:"max_input_chars_per_word"` // of WordPiece
+		UnkID        *int32            `json:"unk_id"`                   // of a unigram model, whose vocab is a list of pairs
 	} `json:"model"`
 }
 
@@ -611,8 +645,9 @@ var preTokenizers = map[string]string{
 	gpt4oRule:        "gpt-4o",
 }
 
-// readTokenizerJSON reads a byte-level BPE, SentencePiece's as merges or, where unigram is set, a unigram model.
-func readTokenizerJSON(file string, unigram bool) (*words, error) {
+// readTokenizerJSON reads a byte-level BPE, SentencePiece's as merges or, for models that may have them, a unigram
+// model or WordPiece.
+func readTokenizerJSON(file string, b *builder) (*words, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("no tokenizer: %w", err)
@@ -624,8 +659,15 @@ func readTokenizerJSON(file string, unigram bool) (*words, error) {
 	if err := json.Unmarshal(data, &t); err != nil {
 		return fail("%v", err)
 	}
-	if t.Model.Type == "Unigram" && unigram {
-		w, err := t.unigram(file)
+	read := map[string]func(file string) (*words, error){}
+	if b.unigram || b.encodes {
+		read["Unigram"] = t.unigram
+	}
+	if b.encodes {
+		read["WordPiece"] = t.wordPieces
+	}
+	if read := read[t.Model.Type]; read != nil {
+		w, err := read(file)
 		if err != nil {
 			return fail("%v", err)
 		}
@@ -711,9 +753,13 @@ func readTokenizerJSON(file string, unigram bool) (*words, error) {
 
 // setMarks sets what a post-processor puts around a text.
 func (w *words) setMarks(processor json.RawMessage) error {
-	marks, err := templateMarks(processor)
+	marks, between, err := templateMarks(processor)
 	if err != nil {
 		return err
+	}
+	if between > 0 {
+		two := between == 2
+		w.addSEP = &two
 	}
 	if marks == nil && bpe.Defaults(w.model, w.pre).AddBOS {
 		marks = new([2]string) // nothing is put around a text
@@ -777,45 +823,71 @@ func (w *words) setVocabulary(vocab map[string]int32) error {
 	return nil
 }
 
+// A processor is what stands at post_processor.
+type processor struct {
+	Type       string            `json:"type"`
+	Processors []json.RawMessage `json:"processors"`
+	Single     []templatePart    `json:"single"`
+	Pair       []templatePart    `json:"pair"`
+	CLS        []any             `json:"cls"` // of BertProcessing and RobertaProcessing: a token and its id
+	SEP        []any             `json:"sep"`
+}
+
+// A templatePart is a text, or a special token beside texts.
+type templatePart struct {
+	SpecialToken *struct {
+		ID string `json:"id"`
+	} `json:"SpecialToken"`
+}
+
 // templateMarks are the special tokens that a post-processor puts in front of a text and behind it, "" for none; nil if
-// it does not say.
-func templateMarks(raw json.RawMessage) (marks *[2]string, err error) {
-	type processor struct {
-		Type       string `json:"type"`
-		Processors []json.RawMessage
-		Single     []struct {
-			SpecialToken *struct {
-				ID string `json:"id"`
-			} `json:"SpecialToken"`
-		} `json:"single"`
-	}
+// it does not say. between is how many it puts between the texts of a pair, 0 if it does not say.
+func templateMarks(raw json.RawMessage) (marks *[2]string, between int, err error) {
 	var p processor
 	if json.Unmarshal(raw, &p) != nil {
-		return nil, nil
+		return nil, 0, nil
 	}
 	for _, sub := range p.Processors {
-		if marks, err := templateMarks(sub); marks != nil || err != nil {
-			return marks, err
+		if marks, between, err := templateMarks(sub); marks != nil || err != nil {
+			return marks, between, err
 		}
 	}
-	if p.Type == "BertProcessing" || p.Type == "RobertaProcessing" {
-		return nil, fmt.Errorf("post_processor: %s is not supported", p.Type)
+	if fixed := map[string]int{"BertProcessing": 1, "RobertaProcessing": 2}[p.Type]; fixed > 0 {
+		marks = new([2]string)
+		for i, token := range [][]any{p.CLS, p.SEP} {
+			if len(token) > 0 {
+				marks[i], _ = token[0].(string)
+			}
+			if marks[i] == "" {
+				return nil, 0, fmt.Errorf("post_processor: %s without tokens cls and sep", p.Type)
+			}
+		}
+		return marks, fixed, nil
 	}
 	if p.Type != "TemplateProcessing" || len(p.Single) == 0 {
-		return nil, nil
+		return nil, 0, nil
 	}
 	marks = new([2]string)
 	behind := 0
 	for _, part := range p.Single {
 		switch {
 		case part.SpecialToken == nil && behind == 1, part.SpecialToken != nil && marks[behind] != "":
-			return nil, errors.New("post_processor: more than a text with one special token in front and one behind is not " +
-				"supported")
+			return nil, 0, errors.New("post_processor: more than a text with one special token in front and one behind is " +
+				"not supported")
 		case part.SpecialToken == nil:
 			behind = 1
 		default:
 			marks[behind] = part.SpecialToken.ID
 		}
 	}
-	return marks, nil
+	texts := 0
+	for _, part := range p.Pair {
+		switch {
+		case part.SpecialToken == nil:
+			texts++
+		case texts == 1:
+			between++
+		}
+	}
+	return marks, between, nil
 }

@@ -108,8 +108,8 @@ func TestTokenizerRefused(t *testing.T) {
 		}, "Lowercase", ""},
 		"no object": {func(m map[string]any) { m["normalizer"] = "NFC" }, "normalizer", ""},
 		"roberta": {func(m map[string]any) {
-			m["post_processor"] = map[string]any{"type": "RobertaProcessing", "sep": []any{"</s>", 2}, "cls": []any{"<s>", 0}}
-		}, "RobertaProcessing", ""},
+			m["post_processor"] = map[string]any{"type": "RobertaProcessing", "sep": []any{"</s>", 2}}
+		}, "RobertaProcessing without", ""},
 		"whole words of Qwen": {func(m map[string]any) {
 			m["pre_tokenizer"] = splitBy(qwen2Rule)
 			m["model"].(map[string]any)["ignore_merges"] = true

@@ -13,7 +13,7 @@ import (
 	"github.com/specgo/spec/gguf"
 )
 
-// The tokenizer of T5.
+// The tokenizer of T5 and XLM-R.
 
 // Scores of tokens that SentencePiece's model does not have.
 const (
@@ -111,7 +111,10 @@ func (t *tokenizerJSON) unigram(file string) (*words, error) {
 	if err := t.PreTokenizer.metaspace(squeeze); err != nil {
 		return nil, err
 	}
-	return w, w.makeUnigram()
+	if err := w.makeUnigram(); err != nil {
+		return nil, err
+	}
+	return w, w.setMarks(t.PostProcessor)
 }
 
 // normalizers reads the map of characters; squeeze says that runs of spaces become one.

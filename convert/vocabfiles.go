@@ -19,13 +19,19 @@ func readWords(dir string, b *builder) (w *words, file string, err error) {
 	}{
 		{"tokenizer.model", func(file string) (*words, error) { return readSentencePiece(file, b.unigram) }},
 		{"spiece.model", func(file string) (*words, error) { return readSentencePiece(file, b.unigram) }},
-		{"tokenizer.json", func(file string) (*words, error) { return readTokenizerJSON(file, b.unigram) }},
+		{"tokenizer.json", func(file string) (*words, error) { return readTokenizerJSON(file, b) }},
 		{"vocab.json", func(file string) (*words, error) {
 			if !b.plainWords {
 				return nil, fmt.Errorf("%s: no tokenizer.json: vocab.json does not say how a %s model cuts a text into words",
 					dir, b.arch)
 			}
 			return readVocabulary(file)
+		}},
+		{"vocab.txt", func(file string) (*words, error) {
+			if !b.encodes {
+				return nil, fmt.Errorf("%s: no tokenizer.json: vocab.txt is of BERT's tokenizer", dir)
+			}
+			return readPieces(file)
 		}},
 	} {
 		file = filepath.Join(dir, f.name)
@@ -35,8 +41,8 @@ func readWords(dir string, b *builder) (w *words, file string, err error) {
 		w, err = f.read(file)
 		return w, file, err
 	}
-	return nil, "", fmt.Errorf("%s: no tokenizer: none of tokenizer.model, spiece.model, tokenizer.json and vocab.json "+
-		"is there", dir)
+	return nil, "", fmt.Errorf("%s: no tokenizer: none of tokenizer.model, spiece.model, tokenizer.json, vocab.json and "+
+		"vocab.txt is there", dir)
 }
 
 // readVocabulary reads vocab.json and the merges.txt beside it: GPT-2's own files, which OPT has too.
