@@ -146,6 +146,8 @@ type builder struct {
 	unigram    bool     // the tokenizer may be a unigram one
 	encodes    bool     // an encoder: its tokenizer may be a unigram one or WordPiece
 	tokenTypes int      // of an encoder; 0: it has none
+	dense      int      // matrices behind pooling
+	vectorSize int      // where these are allowed: of a vector, behind those that are there
 	lowers     bool     // texts are made lower case before the tokenizer
 	plainWords bool     // vocab.json's words are those of GPT-2
 	bare       bool     // the weights were saved without the head, under shorter names
@@ -194,7 +196,7 @@ func (b *builder) linear(name, from string, rows, cols int, order []int) {
 }
 
 // tiedUnlessSaid are architectures whose models have one matrix for embedding and output unless config.json says two.
-var tiedUnlessSaid = []string{"gemma2", "gemma3", "gpt2", "smollm3"}
+var tiedUnlessSaid = []string{"gemma2", "gemma3", "gemma-embedding", "gpt2", "smollm3"}
 
 // head adds the output matrix, unless the embedding serves for it, or the model was saved without it.
 func (b *builder) head(from string, width int) {

@@ -321,6 +321,16 @@ func modernBERT(b *builder, scores bool) {
 	norm("cls.norm", "head.norm")
 }
 
+// gemmaEmbedding converts EmbeddingGemma (Schechter Vera et al. 2025, arXiv:2509.20354): Gemma 3 that attends to later
+// tokens, too.
+func gemmaEmbedding(b *builder) {
+	b.encodes, b.vectorSize = true, b.config.integer("hidden_size")
+	if b.config.has("final_logit_softcapping") {
+		b.config.fail("final_logit_softcapping", "GGUF's gemma-embedding has no logits")
+	}
+	gemma3(b)
+}
+
 // wholeLayers is the period of ModernBERT's layers without a window, of which the first layer is one.
 func (b *builder) wholeLayers(layers int) int {
 	c := b.config

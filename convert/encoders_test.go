@@ -57,6 +57,21 @@ var (
 		"blk.%d.attn_norm": "layers.%d.attn_norm", "blk.%d.attn_qkv": "layers.%d.attn.Wqkv",
 		"blk.%d.attn_output": "layers.%d.attn.Wo", "blk.%d.ffn_norm": "layers.%d.mlp_norm",
 		"blk.%d.ffn_up": "layers.%d.mlp.Wi", "blk.%d.ffn_down": "layers.%d.mlp.Wo", "output_norm": "final_norm"}
+	gemmaTensors = map[string]string{"token_embd": "embed_tokens", "output_norm": "norm",
+		"blk.%d.attn_norm": "layers.%d.input_layernorm", "blk.%d.attn_q": "layers.%d.self_attn.q_proj",
+		"blk.%d.attn_k": "layers.%d.self_attn.k_proj", "blk.%d.attn_v": "layers.%d.self_attn.v_proj",
+		"blk.%d.attn_q_norm": "layers.%d.self_attn.q_norm", "blk.%d.attn_k_norm": "layers.%d.self_attn.k_norm",
+		"blk.%d.attn_output":         "layers.%d.self_attn.o_proj",
+		"blk.%d.post_attention_norm": "layers.%d.post_attention_layernorm",
+		"blk.%d.ffn_norm":            "layers.%d.pre_feedforward_layernorm",
+		"blk.%d.post_ffw_norm":       "layers.%d.post_feedforward_layernorm",
+		"blk.%d.ffn_gate":            "layers.%d.mlp.gate_proj", "blk.%d.ffn_up": "layers.%d.mlp.up_proj",
+		"blk.%d.ffn_down": "layers.%d.mlp.down_proj", "dense_2": "2_Dense/linear", "dense_3": "3_Dense/linear"}
+	gemmaSizes = map[string]string{"context_length": "max_position_embeddings", "block_count": "num_hidden_layers",
+		"embedding_length": "hidden_size", "feed_forward_length": "intermediate_size",
+		"attention.head_count": "num_attention_heads", "attention.head_count_kv": "num_key_value_heads",
+		"attention.key_length": "head_dim", "attention.layer_norm_rms_epsilon": "rms_norm_eps",
+		"rope.freq_base": "rope_theta", "attention.sliding_window": "sliding_window"}
 	bertSizes = map[string]string{"context_length": "max_position_embeddings", "block_count": "num_hidden_layers",
 		"embedding_length": "hidden_size", "feed_forward_length": "intermediate_size",
 		"attention.head_count": "num_attention_heads", "attention.layer_norm_epsilon": "layer_norm_eps"}
@@ -94,6 +109,9 @@ func encoderCases() []encoderCase {
 		{"bert", "DistilBertModel", "distilbert.", distilTensors, distil, distilSizes, 0},
 		{"bert-xlmr", "XLMRobertaModel", "", bertTensors, gelu, bertSizes, 2},
 		{"bert-rank", "XLMRobertaForSequenceClassification", "", with(rank, head), gelu, bertSizes, 2},
+		{"gemma-embedding", "Gemma3TextModel", "", gemmaTensors, map[string]any{"use_bidirectional_attention": true,
+			"query_pre_attn_scalar": 24, "hidden_activation": "gelu_pytorch_tanh", "_sliding_window_pattern": 6,
+			"rope_local_base_freq": 10000.0}, gemmaSizes, 0},
 		{"nomic-bert", "NomicBertModel", "", nomicTensors, map[string]any{"activation_function": "swiglu",
 			"n_positions": 8192, "causal": false, "prenorm": false, "rotary_emb_fraction": 1.0}, nomicSizes, 0},
 		{"modern-bert", "ModernBertModel", "", modernTensors, modern, modernSizes, 0},
@@ -134,6 +152,9 @@ func (c encoderCase) published(t *testing.T, f *gguf.File) *source {
 			if i < before {
 				return 1e9
 			}
+			if c.class == "Gemma3TextModel" && len(x.Dims) == 1 {
+				return values[i] - 1 // of norms
+			}
 			return values[i-before]
 		}
 		var shape []int
@@ -164,14 +185,31 @@ func (c encoderCase) published(t *testing.T, f *gguf.File) *source {
 	if types, ok := f.Value("tokenizer.ggml.token_type_count"); ok {
 		config["type_vocab_size"] = types
 	}
-	if c.class == "DistilBertModel" || strings.HasPrefix(c.class, "Modern") {
+	if c.class == "DistilBertModel" || strings.HasPrefix(c.class, "Modern") || strings.HasPrefix(c.class, "Gemma") {
 		delete(config, "type_vocab_size")
 	}
 	s.file("config.json", config)
+	var dense []any
+	for _, folder := range []string{"2_Dense", "3_Dense"} {
+		shape, ok := s.tensors[folder+"/linear.weight"]
+		if !ok {
+			continue
+		}
+		one := &source{t: t, dir: s.dir + "/" + folder, tensors: map[string][]int{"linear.weight": shape},
+			values: map[string]func(int) float32{"linear.weight": s.values[folder+"/linear.weight"]}}
+		if err := os.Mkdir(one.dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		one.weights()
+		one.file("config.json", map[string]any{"in_features": shape[1], "out_features": shape[0], "bias": false,
+			"activation_function": "torch.nn.modules.linear.Identity"})
+		delete(s.tensors, folder+"/linear.weight")
+		dense = append(dense, map[string]any{"path": folder, "type": "sentence_transformers.models.Dense"})
+	}
 	s.weights()
 	s.publishedTokenizer(f, tokens)
 	if pooling, _ := f.Uint32(architecture(f) + ".pooling_type"); pooling < 4 {
-		s.file("modules.json", modules("1_Pooling", "Normalize"))
+		s.file("modules.json", append(modules("1_Pooling", "Normalize"), dense...))
 		if err := os.Mkdir(s.dir+"/1_Pooling", 0o777); err != nil {
 			t.Fatal(err)
 		}
@@ -491,14 +529,18 @@ func TestEncodersRefused(t *testing.T) {
 		"lower of t5":     {3, func(s *source) { s.file("sentence_bert_config.json", `{"do_lower_case": true}`) }, "do_lower_case", ""},
 		"no padding":      {3, set("config.json", "pad_token_id", nil), "pad_token_id", ""},
 		"no positions":    {3, set("config.json", "max_position_embeddings", 2), "max_position_embeddings", ""},
-		"gate":            {5, set("config.json", "activation_function", "gelu"), "activation_function", ""},
-		"scaled":          {5, set("config.json", "rotary_scaling_factor", 2.0), "rotary_scaling_factor", ""},
-		"biases":          {6, set("config.json", "attention_bias", true), "attention_bias", ""},
-		"pooled":          {7, set("config.json", "classifier_pooling", "cls"), "classifier_pooling", ""},
-		"layers":          {6, set("config.json", "layer_types", []string{"full_attention"}), "layer_types", ""},
+		"gate":            {6, set("config.json", "activation_function", "gelu"), "activation_function", ""},
+		"scaled":          {6, set("config.json", "rotary_scaling_factor", 2.0), "rotary_scaling_factor", ""},
+		"biases":          {7, set("config.json", "attention_bias", true), "attention_bias", ""},
+		"pooled":          {8, set("config.json", "classifier_pooling", "cls"), "classifier_pooling", ""},
+		"layers":          {7, set("config.json", "layer_types", []string{"full_attention"}), "layer_types", ""},
 		"one output":      {0, classifier(1), "type_vocab_size", ""},
 		"three outputs":   {0, classifier(3), "", "type 1 in training"},
 		"labels":          {4, set("config.json", "id2label", map[string]any{"0": "no", "1": "yes"}), "id2label", ""},
+		"attends back":    {5, set("config.json", "use_bidirectional_attention", false), "use_bidirectional_attention", ""},
+		"dense bias":      {5, set("2_Dense/config.json", "bias", true), "bias", ""},
+		"dense function":  {5, set("3_Dense/config.json", "activation_function", "Tanh"), "activation_function", ""},
+		"dense size":      {5, set("3_Dense/config.json", "in_features", 64), "in_features", ""},
 		"a class of GGUF": {0, set("config.json", "architectures", []string{"MPNetModel"}), "MPNetModel", ""},
 	} {
 		s := cases[c.of].published(t, tiny(cases[c.of].file))

@@ -50,6 +50,7 @@ var families = []family{
 	{"XLMRobertaForSequenceClassification", "bert", func(b *builder) { roberta(b, true) }},
 	{"DistilBertModel", "bert", distilBERT},
 	{"DistilBertForMaskedLM", "bert", distilBERT},
+	{"Gemma3TextModel", "gemma-embedding", gemmaEmbedding},
 	{"NomicBertModel", "nomic-bert", nomicBERT},
 	{"ModernBertModel", "modern-bert", func(b *builder) { modernBERT(b, false) }},
 	{"ModernBertForMaskedLM", "modern-bert", func(b *builder) { modernBERT(b, false) }},
@@ -206,7 +207,7 @@ func (b *builder) window(o options) {
 }
 
 // thetas are the bases of rotation of classes where config.json does not say, which else are 10000.
-var thetas = map[string]float64{"gemma3": 1e6, "smollm3": 2e6}
+var thetas = map[string]float64{"gemma3": 1e6, "gemma-embedding": 1e6, "smollm3": 2e6}
 
 // rotation writes the keys of RoPE. head is the size of a head.
 func (b *builder) rotation(head int) {
@@ -270,7 +271,7 @@ func (c *config) rotary() *config {
 
 // localRotation reads the rotation of layers with a window.
 func (b *builder) localRotation(local *config) {
-	if b.arch != "gemma3" {
+	if b.arch != "gemma3" && b.arch != "gemma-embedding" {
 		local.fail("rope_type", "GGUF's %s has one rotation for all layers", b.arch)
 		return
 	}
@@ -330,7 +331,11 @@ func (b *builder) gemma(o options, wholeLayers int) {
 		scale = float64(width) / float64(heads)
 	}
 	c.must("query_pre_attn_scalar", fmt.Sprintf("GGUF's %s scales by 1/sqrt(%v)", b.arch, scale), scale)
-	c.must("use_bidirectional_attention", "attention is causal here", false)
+	if b.encodes {
+		c.required("use_bidirectional_attention", "GGUF's gemma-embedding attends to later tokens", true)
+	} else {
+		c.must("use_bidirectional_attention", "attention is causal here", false)
+	}
 	for _, x := range []struct{ key, from string }{
 		{"attn_logit_softcapping", "attn_logit_softcapping"}, {"final_logit_softcapping", "final_logit_softcapping"}} {
 		if c.has(x.from) {
@@ -357,7 +362,7 @@ func gemma2(b *builder) {
 func gemma3(b *builder) {
 	c := b.config
 	if c.has("attn_logit_softcapping") {
-		c.fail("attn_logit_softcapping", "GGUF's gemma3 has none")
+		c.fail("attn_logit_softcapping", "GGUF's %s has none", b.arch)
 	}
 	b.layerKinds(c.integerOr(c.first("sliding_window_pattern", "_sliding_window_pattern"), 6))
 	b.real("rope.freq_base_swa", c.numberOr("rope_local_base_freq", 10000))
@@ -366,7 +371,7 @@ func gemma3(b *builder) {
 
 // layerKinds checks that the windowed layers are all but every pattern-th, as the architecture's default says.
 func (b *builder) layerKinds(pattern int) {
-	standard := map[string]int{"gemma2": 2, "gemma3": 6}[b.arch]
+	standard := map[string]int{"gemma2": 2, "gemma3": 6, "gemma-embedding": 6}[b.arch]
 	if pattern != standard {
 		b.config.fail("sliding_window_pattern", "%d is not supported: GGUF's %s has %d", pattern, b.arch, standard)
 	}

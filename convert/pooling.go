@@ -47,6 +47,10 @@ func (b *builder) pooling(dir string) error {
 				return err
 			}
 			b.noteCode()
+		case kind == "Dense" && filepath.IsLocal(m.Path) && b.arch == "gemma-embedding" && b.dense < mostDense:
+			if err := b.addDense(dir, m.Path); err != nil {
+				return err
+			}
 		case kind == "LogitScore" && filepath.IsLocal(m.Path):
 			if err := b.logitScore(filepath.Join(dir, m.Path, "config.json")); err != nil {
 				return err
@@ -56,6 +60,43 @@ func (b *builder) pooling(dir string) error {
 				gguf.Printable(m.Path, 80))
 		}
 	}
+	return nil
+}
+
+// mostDense are the matrices that GGUF's gemma-embedding has behind pooling: dense_2 and dense_3.
+const mostDense, firstDense = 2, 2
+
+// addDense adds the matrix of a folder, by which pooled vectors are multiplied.
+func (b *builder) addDense(dir, folder string) error {
+	c, err := readConfig(filepath.Join(dir, folder, "config.json"))
+	if err != nil {
+		return err
+	}
+	in, out := c.integer("in_features"), c.integer("out_features")
+	c.must("bias", "GGUF has no bias there", false)
+	c.must("activation_function", "GGUF has no function there", "torch.nn.modules.linear.Identity")
+	if want := b.vectorSize; in != want {
+		c.fail("in_features", "%d, vectors have %d numbers there", in, want)
+	}
+	name := fmt.Sprintf("dense_%d", firstDense+b.dense)
+	c.rest()
+	if *c.err != nil {
+		return *c.err
+	}
+	w, err := openWeights(filepath.Join(dir, folder))
+	if err != nil {
+		return err
+	}
+	b.weights.files = append(b.weights.files, w.files...)
+	for _, tensor := range w.names {
+		if err := b.weights.put(filepath.Join(folder, tensor), w.tensors[tensor]); err != nil {
+			return fmt.Errorf("%s: %s: %w", dir, filepath.Join(folder, tensor), err)
+		}
+	}
+	b.size(name+"_feat_in", in)
+	b.size(name+"_feat_out", out)
+	b.matrix(name+".weight", filepath.Join(folder, "linear.weight"), out, in)
+	b.dense, b.vectorSize = b.dense+1, out
 	return nil
 }
 
