@@ -43,7 +43,8 @@ type Run struct {
 	Ending func(answer int)
 
 	// Began and Ended, if they are set, are called when an answer is about to be computed and when its sequence has
-	// been given back, on the goroutine of the answer: with what the sequence held, also where the answer failed. The
+	// been given back, on the goroutine of the answer: with what the sequence held, also where the answer failed. That
+	// is prompt and answer, to the last of its tokens or to the one before, with those of a stop text that ended it. The
 	// tokens are the caller's own.
 	Began func(answer int)
 	Ended func(answer int, held Held)
@@ -96,6 +97,10 @@ func (t *Task) together(ctx context.Context, o Run, yield func(Event, error) boo
 	for range places {
 		running.Go(func() {
 			for i := range next {
+				if err := ctx.Err(); err != nil { // it does not begin any more
+					b.close(message{Event{Answer: i, Token: speculative.Token{ID: -1}}, err})
+					continue
+				}
 				b.close(t.alone(ctx, i, b, &o))
 			}
 		})

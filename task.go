@@ -65,7 +65,7 @@ func (m *Model) Prepare(ctx context.Context, r Request) (*Task, error) {
 	if r.Drafter != nil {
 		choice.Drafter = "none"
 	}
-	choice, each, err := m.choose(choice, r.Sampling.Temperature)
+	choice, each, err := m.choose(choice, r.Sampling.MaxTemperature())
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +118,8 @@ func (m *Model) Prepare(ctx context.Context, r Request) (*Task, error) {
 	return t, nil
 }
 
-// Choose is how a text speculates: what choice leaves open is the model's, then the default. One that the model cannot
+// Choose is how a text speculates at a temperature, the greatest one (sampling.Options.MaxTemperature): what choice
+// leaves open is the model's, then the default. One that the model cannot
 // do is a *[RequestError]. Where several draft models draft together the drafter is "merge".
 func (m *Model) Choose(choice speculative.Choice, temperature float32) (speculative.Choice, error) {
 	choice, _, err := m.choose(choice, temperature)

@@ -45,6 +45,17 @@ func (j *jsonScan) inString() bool {
 	return j.state == scanString || j.state == scanEscape || j.state == scanHex
 }
 
+// valueScan follows a text that is to be one JSON value. What is none has no strings.
+type valueScan struct {
+	scan jsonScan
+	none bool
+}
+
+// inString says whether the next byte is one of a string's, or ends it.
+func (v *valueScan) inString() bool { return !v.none && v.scan.inString() }
+
+func (v *valueScan) next(c byte) { v.none = v.none || !v.scan.next(c) }
+
 // next takes a byte; it returns false if the text is no JSON.
 func (j *jsonScan) next(c byte) bool {
 	switch j.state {

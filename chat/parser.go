@@ -82,18 +82,19 @@ type Parser struct {
 	array    bool // calls are items of a list
 	late     lateCalls
 	raw      string // what to fall back to: the mark in front of a call, the white space behind it
-	header   string // harmony
 	body     EventKind
 	kept     bool // the body is reasoning that stays in the content
 	tagged   taggedReader
 	searched int // bytes of buf in which an end tag was not found
 	list     listEnd
-	wrapEnd  string // the mark that ends content which stands between marks; "": it does not
+	value    *valueScan // content that is to be a JSON value; nil: it is not
+	wrapEnd  string     // the mark that ends content which stands between marks; "": it does not
 }
 
 // NewParser returns a parser for one answer.
 func NewParser(f Format, o ParserOptions) *Parser {
 	p := &Parser{f: f, syntax: f.Syntax.of(), o: o, state: (*Parser).start}
+	p.beginContent(true)
 	switch {
 	case o.Reasoning && f.ThinkEnd != "":
 		p.state, p.trim = (*Parser).reasoning, !o.Continued && !o.Inline
@@ -195,6 +196,45 @@ func (p *Parser) scan(kind EventKind, marks ...string) string {
 	p.text(kind, p.buf[:at])
 	p.buf = p.buf[at+len(found):]
 	return found
+}
+
+// beginContent is where content begins, which is the request's JSON value if it is the whole answer.
+func (p *Parser) beginContent(whole bool) {
+	if p.value = nil; whole && p.o.JSON {
+		p.value = &valueScan{}
+	}
+}
+
+// scanContent is scan of content: within the strings of a JSON value nothing is a mark.
+func (p *Parser) scanContent(marks ...string) string {
+	if p.value == nil {
+		return p.scan(ContentEvent, marks...)
+	}
+	at, mark, half := 0, "", false
+	for at < len(p.buf) {
+		if !p.value.inString() {
+			if mark, half = p.markAt(at, marks); mark != "" || half {
+				break
+			}
+		}
+		p.value.next(p.buf[at])
+		at++
+	}
+	p.text(ContentEvent, p.buf[:at])
+	p.buf = p.buf[at+len(mark):]
+	return mark
+}
+
+// markAt is the one of marks at a byte; half: it may become one.
+func (p *Parser) markAt(at int, marks []string) (mark string, half bool) {
+	rest := p.buf[at:]
+	for _, m := range marks {
+		if strings.HasPrefix(rest, m) {
+			return m, false
+		}
+		half = half || !p.closed && strings.HasPrefix(m, rest)
+	}
+	return "", half
 }
 
 // held returns how many bytes at the end of s begin one of marks.
@@ -315,15 +355,6 @@ func (p *Parser) start() bool {
 		}
 	}
 	p.state = (*Parser).content
-	if p.o.JSON && !calls && p.calls == 0 && p.wrapEnd == "" && p.syntax.drop == nil && rest != "" {
-		switch mark, more := p.peek(p.syntax.open...); {
-		case !mark && more:
-			p.state = (*Parser).start
-			return false
-		case !mark:
-			p.state = (*Parser).literal
-		}
-	}
 	if p.syntax.answer != nil {
 		p.state = p.syntax.answer
 	}
@@ -351,13 +382,6 @@ func (p *Parser) thinkMark(mark string) {
 	}
 }
 
-// literal is content in which nothing is a mark.
-func (p *Parser) literal() bool {
-	p.text(ContentEvent, p.buf)
-	p.buf = ""
-	return false
-}
-
 func (p *Parser) content() bool {
 	var marks []string
 	if len(p.o.Tools) > 0 {
@@ -378,7 +402,7 @@ func (p *Parser) content() bool {
 	if again {
 		marks = append(marks, p.f.ThinkStart, p.f.ThinkEnd)
 	}
-	m := p.scan(ContentEvent, marks...)
+	m := p.scanContent(marks...)
 	switch {
 	case m == "":
 		return false

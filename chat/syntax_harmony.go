@@ -101,6 +101,7 @@ func (p *Parser) harmonyHeader() bool {
 	if k := strings.IndexAny(channel, " <"); k >= 0 {
 		channel = channel[:k]
 	}
+	p.beginContent(channel == "final")
 	switch to := harmonyRecipient(header); {
 	case to != "" && len(p.o.Tools) > 0:
 		p.begin(strings.TrimPrefix(to, "functions."), "")
@@ -165,7 +166,11 @@ var harmonyEnds = []string{harmonyEnd, harmonyCall, harmonyReturn, harmonyStart}
 func (p *Parser) harmonyBody() bool {
 	mark := ""
 	if p.body != ToolCallArgs {
-		mark = p.scan(p.body, harmonyEnds...)
+		if p.body == ContentEvent {
+			mark = p.scanContent(harmonyEnds...)
+		} else {
+			mark = p.scan(p.body, harmonyEnds...)
+		}
 		if mark != "" || p.closed {
 			p.flushSpace(p.body)
 		}
@@ -195,7 +200,7 @@ func (p *Parser) harmonyArgs() string {
 	c, at, mark, half := p.call, 0, "", false
 	for at < len(p.buf) {
 		if bad := c.sent > 0; bad || !c.scan.inString() {
-			if mark, half = p.harmonyEndAt(at); mark != "" || half {
+			if mark, half = p.markAt(at, harmonyEnds); mark != "" || half {
 				break
 			}
 		}
@@ -226,18 +231,6 @@ func (p *Parser) harmonyArgs() string {
 	return mark
 }
 
-// harmonyEndAt is the mark of a message's end at a byte; half: it may become one.
-func (p *Parser) harmonyEndAt(at int) (mark string, half bool) {
-	rest := p.buf[at:]
-	for _, m := range harmonyEnds {
-		if strings.HasPrefix(rest, m) {
-			return m, false
-		}
-		half = half || !p.closed && strings.HasPrefix(m, rest)
-	}
-	return "", half
-}
-
 // harmonyNext skips to the next message.
 func (p *Parser) harmonyNext() bool {
 	if !p.skipSpace() {
@@ -254,6 +247,7 @@ func (p *Parser) harmonyNext() bool {
 		p.buf = m + p.buf
 		p.state = (*Parser).harmonyHeader
 	case m == "":
+		p.beginContent(false)
 		p.state, p.body = (*Parser).harmonyBody, ContentEvent
 	}
 	return true

@@ -176,12 +176,15 @@ func (c *Client) request(ctx context.Context, method string, parts ...string) (*
 func (c *Client) ask(h *http.Client, req *http.Request) (*http.Response, error) {
 	for failed := 1; ; failed++ {
 		resp, err := h.Do(req)
-		if err != nil || !later(resp.StatusCode) || failed == attempts {
-			return resp, err
+		if err != nil {
+			return nil, unreached(req.Context(), err)
+		}
+		if !later(resp.StatusCode) || failed == attempts {
+			return resp, nil
 		}
 		resp.Body.Close()
 		if err := c.wait(req.Context(), time.Second<<min(failed, 5)); err != nil {
-			return nil, fmt.Errorf("%w: %w", failure(resp), err)
+			return nil, fmt.Errorf("%v: %w", failure(resp), err)
 		}
 	}
 }
@@ -195,18 +198,36 @@ func later(status int) bool {
 func failure(resp *http.Response) error {
 	switch resp.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return fmt.Errorf("access denied (%s): the model may not exist, or need an account: set HF_TOKEN", resp.Status)
+		return fmt.Errorf("%w (%.60s): the model may not exist, or need an account: set HF_TOKEN", ErrDenied, resp.Status)
 	case http.StatusNotFound:
-		return fmt.Errorf("not found (%s)", resp.Status)
+		return fmt.Errorf("%w (%.60s)", ErrNotFound, resp.Status)
 	}
-	return fmt.Errorf("%w: status %.60q", ErrServer, resp.Status)
+	err := fmt.Errorf("%w: status %.60q", ErrServer, resp.Status)
+	if later(resp.StatusCode) {
+		return unreachable{err}
+	}
+	return err
+}
+
+// unreachable is an error that is ErrUnreachable too.
+type unreachable struct{ error }
+
+func (e unreachable) Unwrap() []error { return []error{e.error, ErrUnreachable} }
+
+// unreached is the error of a request without an answer. Neither the end of the context nor an answer that the client
+// refuses says that the server cannot be reached.
+func unreached(ctx context.Context, err error) error {
+	if ctx.Err() != nil || errors.Is(err, ErrServer) {
+		return err
+	}
+	return unreachable{err}
 }
 
 // list returns the newest commit of a repository and its files.
 func (c *Client) list(ctx context.Context, r Reference) (commit string, files []string, err error) {
-	ctx, cancel := context.WithCancel(ctx)
+	reading, cancel := context.WithCancel(ctx)
 	defer cancel()
-	req, err := c.request(ctx, http.MethodGet, "api", "models", r.Owner, r.Name, "revision", "main")
+	req, err := c.request(reading, http.MethodGet, "api", "models", r.Owner, r.Name, "revision", "main")
 	if err != nil {
 		return "", nil, err
 	}
@@ -222,7 +243,7 @@ func (c *Client) list(ctx context.Context, r Reference) (commit string, files []
 	defer body.timer.Stop()
 	text, err := io.ReadAll(io.LimitReader(body, listLimit+1))
 	if err != nil {
-		return "", nil, fmt.Errorf("%s: %w", r.Repo(), err)
+		return "", nil, fmt.Errorf("%s: %w", r.Repo(), unreached(ctx, err))
 	}
 	var info struct {
 		SHA      string `json:"sha"`

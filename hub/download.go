@@ -80,7 +80,7 @@ func (c *Client) download(ctx context.Context, r Reference, commit, file string,
 			failed = 0
 		}
 		if failed >= attempts {
-			return fmt.Errorf("after %d attempts, with %d of %d bytes: %w", attempts, have, what.size, err)
+			return fmt.Errorf("after %d attempts, with %d of %d bytes: %w", attempts, have, what.size, unreachable{err})
 		}
 		if err := c.wait(ctx, time.Second<<min(failed, 5)); err != nil {
 			return err

@@ -310,7 +310,9 @@ func TestStatus(t *testing.T) {
 	for status, want := range map[int]struct {
 		calls int
 		says  string
-	}{503: {attempts, "503"}, 429: {attempts, "429"}, 403: {1, "HF_TOKEN"}, 404: {1, "not found"}, 416: {1, "416"}} {
+		is    error
+	}{503: {attempts, "503", ErrUnreachable}, 429: {attempts, "429", ErrUnreachable}, 403: {1, "HF_TOKEN", ErrDenied},
+		404: {1, "not found", ErrNotFound}, 416: {1, "416", ErrServer}} {
 		h, c := newHub(t)
 		calls := 0
 		h.content = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
@@ -319,15 +321,30 @@ func TestStatus(t *testing.T) {
 			return true
 		}
 		_, err := c.Pull(t.Context(), reference)
-		if err == nil || calls != want.calls || !strings.Contains(err.Error(), want.says) {
+		if calls != want.calls || !errors.Is(err, want.is) || !strings.Contains(err.Error(), want.says) {
 			t.Errorf("%d: %d calls, %v", status, calls, err)
+		}
+		if errors.Is(err, ErrUnreachable) != (want.is == ErrUnreachable) {
+			t.Errorf("%d: %v", status, err)
 		}
 	}
 	_, c := newHub(t)
-	if _, err := c.Pull(t.Context(), Reference{Owner: "nobody", Name: "nothing"}); err == nil ||
-		!strings.Contains(err.Error(), "not found") {
+	if _, err := c.Pull(t.Context(), Reference{Owner: "nobody", Name: "nothing"}); !errors.Is(err, ErrNotFound) ||
+		!strings.Contains(err.Error(), "nobody/nothing: not found") {
 		t.Errorf("%v", err)
 	}
+	refused := roundTrip(func(*http.Request) (*http.Response, error) { return nil, errors.New("no route") })
+	c.HTTP = &http.Client{Transport: refused}
+	if _, err := c.Pull(t.Context(), reference); !errors.Is(err, ErrUnreachable) ||
+		!strings.Contains(err.Error(), "no route") {
+		t.Errorf("%v", err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := c.Pull(ended, reference); errors.Is(err, ErrUnreachable) || err == nil {
+		t.Errorf("the context has ended: %v", err)
+	}
+	c.HTTP = nil
 	c.Endpoint = "ftp://x"
 	if _, err := c.Pull(t.Context(), reference); err == nil || !strings.Contains(err.Error(), "endpoint") {
 		t.Errorf("%v", err)
@@ -347,7 +364,7 @@ func TestStall(t *testing.T) {
 		<-r.Context().Done()
 		return true
 	}
-	if _, err := c.Pull(t.Context(), reference); err == nil || errors.Is(err, context.Canceled) ||
+	if _, err := c.Pull(t.Context(), reference); !errors.Is(err, ErrUnreachable) || errors.Is(err, context.Canceled) ||
 		!strings.Contains(err.Error(), "after 5 attempts, ") || !strings.Contains(err.Error(), ": no byte came for 20ms") {
 		t.Errorf("%v after %d calls", err, calls)
 	}

@@ -33,6 +33,12 @@ var (
 	ErrNoFile = errors.New("no such file in the repository")
 	// ErrNotCached: the cache lacks the model, and the client may not download it.
 	ErrNotCached = errors.New("not in the cache")
+	// ErrNotFound: the server has no such repository, or not this file of it.
+	ErrNotFound = errors.New("not found")
+	// ErrDenied: the server refuses access. The Hub says so of a model that does not exist, too.
+	ErrDenied = errors.New("access denied")
+	// ErrUnreachable: the server does not answer, or says that it cannot answer now. The text is that of the reason.
+	ErrUnreachable = errors.New("the server cannot be reached")
 	// ErrServer: the server's answer makes no sense, or is one that must not be used.
 	ErrServer = errors.New("unusable answer of the server")
 )

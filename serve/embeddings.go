@@ -67,18 +67,19 @@ func (s *Server) embed(ctx context.Context, r *request, bounded bool, log *recor
 	if !m.EmbedsWhole() {
 		want = min(len(texts), max(1, s.o.Parallel/embedShare))
 	}
-	places, leave, err := s.queue.enter(ctx, &r.client.places, want, bounded)
+	places, waited, leave, err := s.enter(ctx, m, r.client, want, bounded, nil)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
+	log.queued = waited
 	begun := s.now()
 	out.vectors, err = m.EmbedIDs(ctx, texts, spec.EmbedOptions{Pooling: pooling, AtOnce: places, Salt: r.salt(s),
 		Dimensions: r.dims, Norm: r.norm})
 	if err != nil {
 		return nil, err
 	}
-	s.metrics.embedded(out.tokens, s.now().Sub(begun).Seconds())
+	s.metrics.embedded(m.name, out.tokens, s.now().Sub(begun).Seconds())
 	return out, nil
 }
 

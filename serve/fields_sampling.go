@@ -71,8 +71,8 @@ func samplingFields(in forms) []field {
 
 		{"repeat_penalty", honored, in, "divides the logits of recent tokens; 1 is off", repeat},
 		{"repetition_penalty", honored, llama, "the same, vLLM's name", repeat},
-		{"repeat_last_n", honored, in, "tokens that count as recent; 0 is off, -1 is all",
-			whole(-1, anyNumber, func(r *request, n int) { r.sampling.PenaltyLastN, r.window = n, n == 0 })},
+		{"repeat_last_n", honored, in, "tokens that count as recent, of the three penalties; 0 switches them off, -1 is all",
+			whole(-1, anyNumber, func(r *request, n int) { r.sampling.SetLastN(n) })},
 		{"frequency_penalty", honored, in, "subtracted for each recent occurrence",
 			number(-maxSampling, maxSampling, func(r *request, x float32) { r.sampling.FrequencyPenalty = x })},
 		{"presence_penalty", honored, in, "subtracted once for a recent token",

@@ -200,9 +200,10 @@ var samples = map[string]sample{
 	"grammar":              {good: []string{`"root ::= \"yes\" | \"no\""`}, bad: []string{`"root ::= ("`, `1`}},
 	"json_schema":          {good: []string{`{"type":"boolean"}`}, bad: []string{`{"type":"nothing"}`, `7`}},
 	"speculation": {good: []string{
-		`{"off":true}`, `{"drafter":"suffix","schedule":"constant","max":3,"min":1,"verify":"match"}`},
+		`{"off":true}`, `{"min":0,"trace":false}`,
+		`{"drafter":"suffix","schedule":"constant","max":3,"min":1,"verify":"match"}`},
 		bad: []string{`{"drafter":"oracle"}`, `{"max":0}`, `{"max":1000}`, `{"verify":"x"}`, `{"max":2,"min":3}`,
-			`{"x":1}`, `1`}, same: true},
+			`{"x":1}`, `1`, `{"trace":true}`}, same: true},
 	"lora": {good: []string{`[]`}, bad: []string{`1`, `[{"id":0,"scale":1}]`, `[{"id":0}]`, `[{"id":-1,"scale":1}]`,
 		`[{"id":0,"scale":1,"x":1}]`}, same: true},
 	"json_any_order":    {good: []string{`true`, `false`}, bad: []string{`1`}, same: true},
@@ -401,6 +402,17 @@ func TestFieldsMean(t *testing.T) {
 	} {
 		if got := text(more); got == plain {
 			t.Errorf("%s changes nothing", name)
+		}
+	}
+	// A window of 0 of the server's holds for penalties of requests that say no other one.
+	off := newTester(t, func(o *Options) { o.Sampling.SetLastN(0) })
+	for more, same := range map[string]bool{
+		`,"repeat_penalty":5`: true, `,"presence_penalty":9`: true, `,"repeat_penalty":5,"repeat_last_n":64`: false,
+	} {
+		got := decode(t, off.post("/v1/completions", `{"prompt":"func (r *Ring) Push(","max_tokens":24`+more+`}`, 200)).
+			get(t, "choices", 0, "text").(string)
+		if (got == plain) != same {
+			t.Errorf("behind --repeat-last-n 0, %s: %q, plain %q", more, got, plain)
 		}
 	}
 	if a, b := text(`,"temperature":1,"seed":5`), text(`,"temperature":1,"seed":5`); a != b {

@@ -138,7 +138,7 @@ func TestRetryAfterIsBounded(t *testing.T) {
 		{1e12, 2, 300},
 	} {
 		s := newTester(t, func(o *Options) { o.Parallel = c.parallel })
-		s.metrics.answers, s.metrics.answerSeconds = 2, 2*c.each
+		s.metrics.timed, s.metrics.answerSeconds = 2, 2*c.each
 		if got := s.retryAfter(); got != c.got {
 			t.Errorf("answers of %v s on %d places: %d, want %d", c.each, c.parallel, got, c.got)
 		}

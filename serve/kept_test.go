@@ -74,7 +74,7 @@ func TestMetricsAreReadWhileRequestsEnd(t *testing.T) {
 		t.Errorf("of three answers of a token each: %s", text)
 	}
 	m := &s.metrics // the race detector looks
-	testkit.AtOnce(20, func() { s.writeMetrics(httptest.NewRecorder(), nil) }, func() { m.embedded(1, 0.1) },
+	testkit.AtOnce(20, func() { s.writeMetrics(httptest.NewRecorder(), nil) }, func() { m.embedded("go", 1, 0.1) },
 		func() { m.request("/", 200) }, func() { m.meanAnswer() })
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/sampling"
 	"github.com/specgo/spec/speculative"
 )
 
@@ -100,8 +101,11 @@ type biasSetting struct {
 // newSampling tells what a text's tokens are chosen by.
 func newSampling(s *engine.Sampling) samplingSettings {
 	n := s.Normalized()
+	if n.PenaltyLastN == sampling.NoTokens {
+		n.PenaltyLastN = 0 // as requests have it
+	}
 	return samplingSettings{Seed: s.Seed, Temperature: s.Temperature, TopK: s.TopK, TopP: cmp.Or(s.TopP, 1), MinP: s.MinP,
-		RepeatPenalty: cmp.Or(s.RepeatPenalty, 1), RepeatLastN: s.PenaltyLastN, PresencePenalty: s.PresencePenalty,
+		RepeatPenalty: cmp.Or(s.RepeatPenalty, 1), RepeatLastN: n.PenaltyLastN, PresencePenalty: s.PresencePenalty,
 		FrequencyPenalty: s.FrequencyPenalty, filterSettings: filterSettings{
 			TypicalP: cmp.Or(n.TypicalP, 1), TopNSigma: n.TopNSigma, XTC: n.XTC.Probability, XTCThreshold: n.XTC.Threshold,
 			Dynatemp: n.Dynatemp.Range, DynatempExp: n.Dynatemp.Exponent, Mirostat: n.Mirostat.Version, Tau: n.Mirostat.Tau,

@@ -168,6 +168,12 @@ func TestModelsLeaveBehindTheirUsers(t *testing.T) {
 		t.Error("not unloaded behind an answer in a conversation")
 	}
 	s.post("/api/copy", `{"source":"new","destination":"new"}`, 200)
+	if s.models.named("new") != slot {
+		t.Error("a model of the same files is replaced")
+	}
+	other := slot.Entry
+	other.Bytes++
+	s.models.put(other)
 	if s.models.named("new") == slot || len(s.models.slots) != 2 {
 		t.Error("a model is not replaced")
 	}

@@ -23,7 +23,8 @@ type metrics struct {
 
 	prompt, cached, predicted, drafted, accepted, forced, passes int64
 	promptSeconds, predictedSeconds                              float64
-	answers                                                      int64
+	answers                                                      int64 // that have begun
+	timed                                                        int64 // of them, those with figures
 	answerSeconds                                                float64
 
 	longest int // tokens of a prompt with its answer
@@ -85,13 +86,20 @@ func (m *metrics) request(path string, status int) {
 	m.requests[requestLabel{labeledPath(path), status}]++
 }
 
-// answered counts a request's answers, complete or not.
+// answered counts a request's answers, complete or not. One that has not begun when its client leaves is none, and one
+// whose prompt was not read to its end has no figures.
 func (m *metrics) answered(r *reading) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	x := m.of(r.m.name)
 	for i := range r.answers {
 		s := r.figures(i)
+		if r.slotOf[i].Load() != nil {
+			m.answers++
+		}
+		if s.TargetPasses == 0 {
+			continue
+		}
 		m.prompt += int64(s.Prompt - s.Reused)
 		m.cached += int64(s.Reused)
 		m.predicted += int64(s.Generated)
@@ -102,7 +110,7 @@ func (m *metrics) answered(r *reading) {
 		m.passes += int64(s.TargetPasses)
 		m.promptSeconds += s.Prefill
 		m.predictedSeconds += s.Total - s.Prefill
-		m.answers++
+		m.timed++
 		m.answerSeconds += s.Total
 		x.add(s)
 	}
@@ -115,9 +123,10 @@ func (m *metrics) answered(r *reading) {
 }
 
 // embedded counts the tokens of texts that were embedded, which are prompts.
-func (m *metrics) embedded(tokens int, seconds float64) {
+func (m *metrics) embedded(model string, tokens int, seconds float64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.of(model).prompt += int64(tokens)
 	m.prompt += int64(tokens)
 	m.promptSeconds += seconds
 }
@@ -126,10 +135,10 @@ func (m *metrics) embedded(tokens int, seconds float64) {
 func (m *metrics) meanAnswer() float64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.answers == 0 {
+	if m.timed == 0 {
 		return 0
 	}
-	return m.answerSeconds / float64(m.answers)
+	return m.answerSeconds / float64(m.timed)
 }
 
 // writeMetrics answers /metrics.
@@ -179,7 +188,7 @@ func (s *Server) writeTotals(b *exposition) {
 	one("spec_tokens_accepted_total", "counter", "Drafted tokens that became part of an answer.", float64(m.accepted))
 	one("spec_tokens_forced_total", "counter", "Tokens that a grammar left no choice about, verified as drafts.",
 		float64(m.forced))
-	one("spec_answers_total", "counter", "Answers, complete or not.", float64(m.answers))
+	one("spec_answers_total", "counter", "Answers that have begun, complete or not.", float64(m.answers))
 	one("spec_places", "gauge", "Answers that may be computed at once.", float64(s.o.Parallel))
 	one("spec_queue_capacity", "gauge", "Answers that may wait.", float64(s.o.Queue))
 	one("spec_panics_total", "counter", "Requests that ended by a panic.", float64(m.panics.Load()))

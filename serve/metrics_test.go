@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 )
 
 // family is a metric of an exposition.
@@ -331,6 +332,53 @@ func TestMetricsOfRunningAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.wait(func() bool { return !strings.Contains(s.page("/metrics"), `"kept"`) })
+}
+
+// Of a request that ends while its first prompt is read, one answer has begun, no prompt has a time, and nothing runs
+// any more; several answers run as far as there are places.
+func TestMetricsOfAnswersThatAreLeft(t *testing.T) {
+	s := newTester(t, func(o *Options) { o.Parallel, o.RequestTime = 1, 300*time.Millisecond })
+	release, h := s.hold()
+	defer release()
+	done := make(chan int, 1)
+	go func() {
+		status, _, _ := s.do("POST", "/v1/completions", `{"prompt":"func main() { for i := range","max_tokens":9,"n":3}`)
+		done <- status
+	}()
+	<-h.entered
+	count := func(name string) float64 {
+		t.Helper()
+		all, err := exposed(s.page("/metrics"))
+		family, _, _ := strings.Cut(name, "{")
+		if f := all[strings.TrimSuffix(family, "_count")]; err == nil && f != nil {
+			return f.samples[name]
+		}
+		t.Fatalf("%s is not there, %v", name, err)
+		return 0
+	}
+	if n := count(`spec_model_requests_running{model="go"}`); n != 1 {
+		t.Errorf("%v answers run in one place", n)
+	}
+	time.Sleep(2 * s.o.RequestTime)
+	release()
+	if status := <-done; status != http.StatusGatewayTimeout {
+		t.Errorf("status %d", status)
+	}
+	s.wait(func() bool { return s.inside.Load() == 0 })
+	for name, want := range map[string]float64{
+		`spec_answers_total{}`: 1, `spec_prompt_seconds_count{model="go"}`: 0, `llamacpp:prompt_tokens_total{}`: 0,
+		`spec_model_requests_running{model="go"}`: 0, `spec_model_requests_waiting{model="go"}`: 0,
+		`llamacpp:requests_processing{}`: 0,
+	} {
+		if n := count(name); n != want {
+			t.Errorf("%s is %v, want %v", name, n, want)
+		}
+	}
+	s.post("/v1/embeddings", `{"input":"func main"}`, 200)
+	if n, all := count(`spec_model_prompt_tokens_total{model="go"}`), count(`llamacpp:prompt_tokens_total{}`); n < 1 ||
+		n != all {
+		t.Errorf("%v tokens of texts that were embedded are the model's, of %v", n, all)
+	}
 }
 
 // The listener for metrics answers those and health checks without a key, nothing else, and not to other names.

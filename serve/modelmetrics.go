@@ -14,7 +14,7 @@ const NamesVLLM = "vllm"
 
 // modelMetrics are counted for a model by its name, also while it is not in memory.
 type modelMetrics struct {
-	waiting, running                             int // answers
+	waiting, running                             int // places
 	prompt, cached, predicted, drafted, accepted int64
 
 	queue, firstToken, prefill, decode, perToken, whole histogram // seconds
@@ -33,28 +33,28 @@ func (m *metrics) of(model string) *modelMetrics {
 	return x
 }
 
-// waits counts answers that wait for a place. begin counts that they have it, after so much time, or, where it is not
+// waits counts places that are waited for. begin counts that they have it, after so much time, or, where it is not
 // ok, that they do not wait any more.
-func (m *metrics) waits(model string, answers int) (begin func(ok bool, waited time.Duration)) {
+func (m *metrics) waits(model string, places int) (begin func(ok bool, waited time.Duration)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.of(model).waiting += answers
+	m.of(model).waiting += places
 	return func(ok bool, waited time.Duration) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		x := m.of(model)
-		if x.waiting -= answers; ok {
-			x.running += answers
+		if x.waiting -= places; ok {
+			x.running += places
 			x.queue.observe(phaseBounds, waited.Seconds())
 		}
 	}
 }
 
-// ended counts that answers are no longer computed.
-func (m *metrics) ended(model string, answers int) {
+// ended counts that places were given back.
+func (m *metrics) ended(model string, places int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.of(model).running -= answers
+	m.of(model).running -= places
 }
 
 // add counts an answer, complete or not.
@@ -76,9 +76,11 @@ var modelCounts = []struct {
 	name, vllm, kind, help string
 	value                  func(x *modelMetrics) float64
 }{
-	{"spec_model_requests_running", "vllm:num_requests_running", "gauge", "Answers of the model that are computed.",
+	{"spec_model_requests_running", "vllm:num_requests_running", "gauge",
+		"Answers of the model, and texts to embed, that are computed at once.",
 		func(x *modelMetrics) float64 { return float64(x.running) }},
-	{"spec_model_requests_waiting", "vllm:num_requests_waiting", "gauge", "Answers of the model that wait for a place.",
+	{"spec_model_requests_waiting", "vllm:num_requests_waiting", "gauge",
+		"Answers of the model, and texts to embed, that wait for a place.",
 		func(x *modelMetrics) float64 { return float64(x.waiting) }},
 	{"spec_model_prompt_tokens_total", "vllm:prompt_tokens_total", "counter", "Tokens of prompts, cached ones too.",
 		func(x *modelMetrics) float64 { return float64(x.prompt) }},

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/specgo/spec"
@@ -19,8 +20,8 @@ type loaded struct {
 	server *Server
 	name   string
 	path   string
-	entry  *Entry    // as it was when it was loaded
-	since  time.Time // when it was loaded
+	entry  atomic.Pointer[Entry] // as it is told now
+	since  time.Time             // when it was loaded
 	slots  *slotTable
 
 	users    int // guarded by the pool
@@ -126,7 +127,8 @@ func (p *pool) entryNamed(name string) *Entry {
 	return &e
 }
 
-// put offers a model, in the place of an older one of its name: requests under way finish with what they have.
+// put offers a model, in the place of an older one of its name: requests under way finish with what they have. One
+// that would be the same in memory stays there.
 func (p *pool) put(e Entry) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -136,6 +138,10 @@ func (p *pool) put(e Entry) {
 		return
 	}
 	old := p.slots[at]
+	if old.loadsAs(&e) {
+		old.tell(e)
+		return
+	}
 	p.slots[at] = &slot{Entry: e}
 	p.leave(old)
 }
@@ -326,7 +332,7 @@ func (p *pool) unload(s *slot) {
 func (p *pool) load(ctx context.Context, s *slot) error {
 	s.loading = true
 	p.used += s.Bytes
-	base := p.server.base
+	base, entry := p.server.base, s.Entry
 	p.mu.Unlock()
 	type result struct {
 		m   *loaded
@@ -344,6 +350,7 @@ func (p *pool) load(ctx context.Context, s *slot) error {
 			r.m.Close()
 		} else {
 			s.model = r.m
+			s.tell(s.Entry) // which may have changed meanwhile
 		}
 		p.signal()
 		return r.err
@@ -351,7 +358,7 @@ func (p *pool) load(ctx context.Context, s *slot) error {
 	p.server.work.Add(1)
 	go func() {
 		defer p.server.work.Done()
-		m, err := p.server.load(base, s)
+		m, err := p.server.load(base, s, &entry)
 		done <- result{m, finish(result{m, err})}
 	}()
 	var err error
@@ -365,8 +372,8 @@ func (p *pool) load(ctx context.Context, s *slot) error {
 	return err
 }
 
-// load calls an entry's function and prepares what it gives.
-func (s *Server) load(ctx context.Context, e *slot) (m *loaded, err error) {
+// load calls the function of a slot's entry and prepares what it gives.
+func (s *Server) load(ctx context.Context, of *slot, e *Entry) (m *loaded, err error) {
 	defer func() {
 		if x := recover(); x != nil {
 			err = fmt.Errorf("panic: %v", x)
@@ -390,7 +397,7 @@ func (s *Server) load(ctx context.Context, e *slot) (m *loaded, err error) {
 		got.Close()
 		return nil, fmt.Errorf("draft lengths go from 0 to %d", MaxDraft)
 	}
-	if scales := s.models.scalesOf(e); scales != nil {
+	if scales := s.models.scalesOf(of); scales != nil {
 		if err := got.SetAdapters(scales); err != nil {
 			got.Close()
 			return nil, err
@@ -400,7 +407,7 @@ func (s *Server) load(ctx context.Context, e *slot) (m *loaded, err error) {
 	if _, err := got.Template(); err != nil && !errors.Is(err, spec.ErrNoTemplate) {
 		s.o.Log.Error("chat template refused", "model", e.Name, "error", err)
 	}
-	m = &loaded{Model: got, server: s, name: e.Name, path: e.Path, entry: &e.Entry, since: s.now(),
+	m = &loaded{Model: got, server: s, name: e.Name, path: e.Path, since: s.now(),
 		slots: newSlotTable(s.o.Parallel)}
 	m.lastUsed = m.since
 	s.o.Log.Info("model loaded", "model", e.Name, "seconds", s.now().Sub(begun).Seconds())

@@ -330,7 +330,7 @@ func (s *Server) ollamaShow(_ http.ResponseWriter, r *http.Request, body []byte,
 	}
 	defer release()
 	log.model = m.name
-	c := m.Target().Config()
+	c, told := m.Target().Config(), m.entry.Load()
 	a := c.Architecture
 	out := struct {
 		Modelfile    string         `json:"modelfile"`
@@ -342,7 +342,7 @@ func (s *Server) ollamaShow(_ http.ResponseWriter, r *http.Request, body []byte,
 		Capabilities []string       `json:"capabilities"`
 		Modified     string         `json:"modified_at"`
 	}{
-		Parameters: parametersText(m.entry.Parameters), System: m.entry.System, Details: details(m),
+		Parameters: parametersText(told.Parameters), System: told.System, Details: details(m),
 		Capabilities: m.capabilities(), Modified: m.since.UTC().Format(time.RFC3339),
 	}
 	out.Info = map[string]any{

@@ -207,11 +207,17 @@ func readSpeculation(r *request, v value) *Error {
 	}
 	off := false
 	err := v.object(map[string]func(value) *Error{
-		"drafter":    name(&s.Drafter, speculative.Names(speculative.Drafters(), false)),
-		"schedule":   name(&s.Schedule, speculative.Names(speculative.Schedules(), false)),
-		"verify":     name(&s.Verify, speculative.Names(speculative.Verifiers(), false)),
-		"max":        count(&s.Max, 1, MaxDraft),
-		"min":        count(&s.Min, 0, MaxDraft),
+		"drafter":  name(&s.Drafter, speculative.Names(speculative.Drafters(), false)),
+		"schedule": name(&s.Schedule, speculative.Names(speculative.Schedules(), false)),
+		"verify":   name(&s.Verify, speculative.Names(speculative.Verifiers(), false)),
+		"max":      count(&s.Max, 1, MaxDraft),
+		"min": func(v value) *Error {
+			n, err := v.whole(0, MaxDraft)
+			if s.Min = int(n); n == 0 {
+				s.Min = -1 // none, whatever the server's is
+			}
+			return err
+		},
 		"exit_layer": count(&s.ExitLayer, 1, math.MaxInt32),
 		"p_min": func(v value) *Error {
 			p, err := v.number(0, 1)

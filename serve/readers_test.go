@@ -10,7 +10,22 @@ import (
 	"time"
 
 	"github.com/specgo/spec"
+	"github.com/specgo/spec/speculative"
 )
+
+// A request's least length of a draft counts, also 0, before the server's.
+func TestNoLeastDraftOfARequest(t *testing.T) {
+	for raw, want := range map[string]int{`{}`: 8, `{"min":3}`: 3, `{"min":0}`: 0} {
+		r := &request{}
+		if err := readSpeculation(r, value{"speculation", json.RawMessage(raw)}); err != nil {
+			t.Fatal(err)
+		}
+		o, err := r.spec.Or(speculative.Choice{Min: 8}).Options(speculative.Parts{})
+		if err != nil || o.DraftMin != want {
+			t.Errorf("%s: %d tokens at least, want %d (%v)", raw, o.DraftMin, want, err)
+		}
+	}
+}
 
 // A bias is of a token or of a text, a number or a ban, in both forms; token 0 is one like any other, and a number
 // below it is none.

@@ -1,15 +1,14 @@
 package serve
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"time"
 )
 
 // Reload takes over other keys and other models while requests are answered; it changes nothing if it fails. Requests
-// under way finish with what they have. A key that is there as before keeps its share; a model whose entry says the
-// same as before stays in memory, and one that is no longer listed is unloaded when its last request is done. A server
+// under way finish with what they have. A key that is there as before keeps its share; a model of the same files and
+// Setup as before stays in memory, and one that is no longer listed is unloaded when its last request is done. A server
 // that has keys does not lose them all.
 func (s *Server) Reload(keys []Key, models []Entry) error {
 	if err := checkEntries(models, s.o.Store != nil); err != nil {
@@ -85,21 +84,30 @@ func (c *client) same(o *client) bool {
 	return c.secret == o.secret && c.weight == o.weight && c.admin == o.admin
 }
 
-// same reports whether another entry is of the same files, offered alike.
-func (e *Entry) same(o *Entry) bool {
+// loadsAs reports whether another entry's model is this one's in memory: of the same files, set up alike. What
+// requests choose it by, and what they are answered with where they do not say otherwise, may be another.
+func (e *Entry) loadsAs(o *Entry) bool {
 	return e.Name == o.Name && e.Path == o.Path && e.Bytes == o.Bytes && e.Modified.Equal(o.Modified) &&
-		e.Stored == o.Stored && e.Setup == o.Setup && e.System == o.System && bytes.Equal(e.Parameters, o.Parameters) &&
-		slices.Equal(e.Aliases, o.Aliases) && slices.Equal(e.Tags, o.Tags)
+		e.Stored == o.Stored && e.Setup == o.Setup
 }
 
-// replace offers these models and no others. Those that are the same as before stay as they are.
+// tell changes what is told of a model that stays in memory. The lock is held.
+func (s *slot) tell(e Entry) {
+	s.Entry = e
+	if s.model != nil {
+		s.model.entry.Store(&e)
+	}
+}
+
+// replace offers these models and no others. Those that would be the same in memory stay there.
 func (p *pool) replace(list []Entry) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	before := p.slots
 	p.slots = nil
 	for _, e := range list {
-		if at := slices.IndexFunc(before, func(s *slot) bool { return s.same(&e) }); at >= 0 {
+		if at := slices.IndexFunc(before, func(s *slot) bool { return s.loadsAs(&e) }); at >= 0 {
+			before[at].tell(e)
 			p.slots = append(p.slots, before[at])
 			continue
 		}

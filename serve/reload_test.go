@@ -80,6 +80,33 @@ func TestReload(t *testing.T) {
 	}
 }
 
+// What requests are answered with, and by which names, changes without the model being loaded again.
+func TestParametersChangeWithoutALoad(t *testing.T) {
+	loads := 0
+	e := entryClosed(t, "go", nil, func(*spec.Options) { loads++ })
+	e.Parameters = json.RawMessage(`{"num_predict":3}`)
+	s := newTester(t, func(o *Options) { o.Models = []Entry{e, entry(t, "other")} })
+	ask := func(name string) any {
+		t.Helper()
+		return decode(t, s.post("/v1/completions", `{"model":"`+name+`","prompt":"func","ignore_eos":true}`, 200)).
+			get(t, "usage", "completion_tokens")
+	}
+	if n := ask("go"); n != 3.0 {
+		t.Errorf("%v tokens", n)
+	}
+	e.Parameters, e.System, e.Aliases = json.RawMessage(`{"num_predict":2}`), "Be brief.", []string{"gopher"}
+	if err := s.Reload(nil, []Entry{e, entry(t, "other")}); err != nil {
+		t.Fatal(err)
+	}
+	if n := ask("gopher"); n != 2.0 || loads != 1 {
+		t.Errorf("%v tokens, %d loads", n, loads)
+	}
+	if show := decode(t, s.post("/api/show", `{"model":"go"}`, 200)); show["system"] != "Be brief." ||
+		!strings.Contains(show["parameters"].(string), "2") {
+		t.Errorf("%v", show)
+	}
+}
+
 // A request for which a model is loaded is answered by the one that takes its place meanwhile, whether the first one
 // can still be loaded or not; one whose model is gone learns that.
 func TestModelsAreReplacedWhileTheyLoad(t *testing.T) {

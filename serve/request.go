@@ -146,7 +146,6 @@ type tokenChoice struct {
 	anyOrder    bool // of keys, with a schema
 	seeded      bool
 	freeNewline bool // penalties leave it as it is
-	window      bool // the penalty window was given as 0: penalties are off
 	greedy      bool // top_p was 0
 	repeatNone  bool // dry_allowed_length was 0
 	breakers    []string

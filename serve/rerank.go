@@ -125,17 +125,18 @@ func (s *Server) rerank(ctx context.Context, body []byte, log *record) (any, err
 	for _, ids := range pairs {
 		tokens += len(ids)
 	}
-	_, leave, err := s.queue.enter(ctx, &r.client.places, 1, true)
+	_, waited, leave, err := s.enter(ctx, m, r.client, 1, true, nil)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
+	log.queued = waited
 	begun := s.now()
 	list, err := m.RankIDs(ctx, pairs)
 	if err != nil {
 		return nil, err
 	}
-	s.metrics.embedded(tokens, s.now().Sub(begun).Seconds())
+	s.metrics.embedded(m.name, tokens, s.now().Sub(begun).Seconds())
 	if r.best > 0 {
 		list = list[:min(r.best, len(list))]
 	}

@@ -148,6 +148,7 @@ type endpoint struct {
 	sse    bool                           // streams are server-sent events, else JSON lines
 	stream bool                           // unless the body says otherwise
 	check  func(*Server, *request) *Error // what the body must have
+	untold bool                           // its streams have no place for what speculation.trace asks for
 	error  func(*Error) any
 }
 
@@ -164,14 +165,17 @@ var endpoints = []*endpoint{
 	},
 	{
 		path: "/v1/responses", form: formResponses, make: newResponsesForm, sse: true, check: needInput,
-		error: openAIError,
+		error: openAIError, untold: true,
 	},
 	{
 		path: "/v1/messages", form: formMessages, make: newAnthropicForm, sse: true, check: needAnthropic,
-		error: anthropicError,
+		error: anthropicError, untold: true,
 	},
 	// for clients whose base URL lacks /v1
-	{path: "/responses", form: formResponses, make: newResponsesForm, sse: true, check: needInput, error: openAIError},
+	{
+		path: "/responses", form: formResponses, make: newResponsesForm, sse: true, check: needInput,
+		error: openAIError, untold: true,
+	},
 	{path: "/chat/completions", form: formChat, make: newChatForm, sse: true, check: needChat, error: openAIError},
 	{path: "/completion", form: formNative, make: newNativeForm, sse: true, check: needNative, error: openAIError},
 	{path: "/completions", form: formNative, make: newNativeForm, sse: true, check: needNative, error: openAIError},
@@ -323,39 +327,62 @@ func (s *Server) prepare(ctx context.Context, ep *endpoint, r *request, bounded 
 	if err := ep.check(s, r); err != nil {
 		return nil, err
 	}
+	switch {
+	case r.trace && ep.untold:
+		return nil, badField("speculation.trace", "answers of %s have no place for it", ep.path)
+	case r.trace && !r.stream:
+		return nil, badField("speculation.trace", "only of streams")
+	}
 	m, release, err := s.models.acquire(ctx, r.model)
 	if err != nil {
 		return nil, err
 	}
-	j := &job{leave: []func(){release}}
+	j, ready := &job{leave: []func(){release}}, false
+	defer func() {
+		if !ready { // also after a panic
+			j.close()
+		}
+	}()
 	var task *spec.Task
 	err = s.early(ctx, r, bounded, func() (err error) { task, err = s.bind(ctx, m, r); return err })
 	if err != nil {
-		j.close()
 		return nil, err
 	}
 	j.leave = append(j.leave, task.Close)
 	if err := s.compile(ctx, r.client, task, bounded); err != nil {
-		j.close()
 		return nil, err
 	}
-	begun := s.now()
-	counted := s.metrics.waits(m.name, task.Answers())
-	places, leave, err := s.queue.enterExpected(ctx, &r.client.places, task.Answers(), bounded, task.Expect)
-	waited := s.now().Sub(begun)
-	if counted(err == nil, waited); err != nil {
-		j.close()
+	places, waited, leave, err := s.enter(ctx, m, r.client, task.Answers(), bounded, task.Expect)
+	if err != nil {
 		return nil, err
 	}
 	j.finish = sync.OnceFunc(func() {
 		leave()
 		s.answered.Store(time.Now().UnixNano())
-		s.metrics.ended(m.name, task.Answers())
 	})
-	j.reading, j.places, j.leave = newReading(m, r, task), places, append(j.leave, j.finish)
+	j.leave = append(j.leave, j.finish)
+	j.reading, j.places = newReading(m, r, task), places
 	j.asked = log.asked
-	log.model, log.queued = m.name, waited
+	log.model, log.queued, ready = m.name, waited, true
 	return j, nil
+}
+
+// enter waits for places for work with a model (at most all there are) and returns how many it got, after what time,
+// and what gives them back. expect announces that one is about to be free; it may be nil.
+func (s *Server) enter(ctx context.Context, m *loaded, who *client, n int, bounded bool, expect func()) (
+	places int, waited time.Duration, leave func(), err error) {
+	n = min(n, s.o.Parallel)
+	begun := s.now()
+	counted := s.metrics.waits(m.name, n)
+	places, free, err := s.queue.enterExpected(ctx, &who.places, n, bounded, expect)
+	waited = s.now().Sub(begun)
+	if counted(err == nil, waited); err != nil {
+		return 0, waited, nil, err
+	}
+	return places, waited, sync.OnceFunc(func() {
+		free()
+		s.metrics.ended(m.name, n)
+	}), nil
 }
 
 // events are those of the answers.

@@ -85,6 +85,33 @@ func TestStreamBytes(t *testing.T) {
 	}
 }
 
+// Every stream of a field's table tells who wrote its tokens, or refuses to by the name of the field.
+func TestTraceIsToldOrRefused(t *testing.T) {
+	s := newTester(t, nil)
+	withInfill(t, s)
+	for i, name := range formNames {
+		form := forms(1) << i
+		if form&(formText|formResponses|formMessages|formOllama) == 0 {
+			continue
+		}
+		ask := bodyWith(form, "speculation", `{"trace":true}`)
+		if got := s.post(name, ask, 400); !strings.Contains(got, "speculation.trace: ") {
+			t.Errorf("%s, without a stream: %s", name, got)
+		}
+		ask = strings.Replace(ask, `"stream":false`, `"stream":true`, 1)
+		if !strings.Contains(ask, `"stream":true`) {
+			ask = strings.TrimSuffix(ask, "}") + `,"stream":true}`
+		}
+		if form&(formResponses|formMessages) != 0 {
+			if got := s.post(name, ask, 400); !strings.Contains(got, "speculation.trace: ") {
+				t.Errorf("%s: %s", name, got)
+			}
+		} else if got := s.post(name, ask, 200); !strings.Contains(got, `"speculation":{"tokens":[`) {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
 // A chunk says who wrote its tokens, and the tokens are the text.
 func TestTrace(t *testing.T) {
 	s := newTester(t, nil)

@@ -44,8 +44,9 @@ func (s *Server) translate(m *loaded, r *request) (q spec.Request, e *Error) {
 		r.wrap = false
 	}
 	template, _ := m.Template() // where there is none, Prepare says why
+	system := m.entry.Load().System
 	if r.wrap && template != nil && r.system == "" {
-		r.system = m.entry.System
+		r.system = system
 	}
 	if r.wrap && template != nil {
 		r.messages = []chat.Message{{Role: "user", Content: r.prompts[0].Text}}
@@ -55,9 +56,9 @@ func (s *Server) translate(m *loaded, r *request) (q spec.Request, e *Error) {
 	} else if r.wrap && r.system != "" {
 		return q, badField("system", "%s has no chat template", m.name)
 	}
-	if n := len(r.messages); n > 0 && !r.wrap && m.entry.System != "" && !slices.ContainsFunc(r.messages,
+	if n := len(r.messages); n > 0 && !r.wrap && system != "" && !slices.ContainsFunc(r.messages,
 		func(x chat.Message) bool { return x.Role == "system" || x.Role == "developer" }) {
-		r.messages = append([]chat.Message{{Role: "system", Content: m.entry.System}}, r.messages...)
+		r.messages = append([]chat.Message{{Role: "system", Content: system}}, r.messages...)
 	}
 	if r.topField != "" && !r.logprobs && r.top > 0 {
 		return q, badField(r.topField, "needs logprobs: true")
@@ -162,9 +163,6 @@ func (r *tokenChoice) settled(tok *bpe.Tokenizer) engine.Sampling {
 		if ids := encode("\n"); len(ids) > 0 {
 			x.Unpenalized = ids[len(ids)-1:]
 		}
-	}
-	if r.window {
-		x.SetLastN(0)
 	}
 	if !r.seeded && x.Seed == 0 {
 		x.Seed = uint64(rand.Uint32())

@@ -159,7 +159,7 @@ func newJob(ctx context.Context, m *Model, r spec.Request) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	choice, err := m.Choose(r.Speculation, r.Sampling.Temperature)
+	choice, err := m.Choose(r.Speculation, r.Sampling.MaxTemperature())
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ type Choice struct {
 	Verify   string // of Verifiers; "": greedy at temperature 0, else match
 
 	Max        int           // most tokens on a path of a draft; 0: the schedule's own
-	Min        int           // tokens before which a schedule does not end a draft
+	Min        int           // tokens before which a schedule does not end a draft; -1: none; 0: none, or what Or takes
 	Confidence float32       // a draft ends after a token of lower confidence; 0: the schedule's own, negative: never
 	ExitLayer  int           // layers that early-exit computes; 0: a third
 	Sampling   DraftSampling // how drafts are sampled
@@ -102,7 +102,8 @@ type ChoiceError struct {
 
 func (e *ChoiceError) Error() string { return e.Field + " " + e.Reason }
 
-// Check refuses what cannot mean anything at a temperature, with a *[ChoiceError].
+// Check refuses what cannot mean anything at a temperature, the greatest one (sampling.Options.MaxTemperature), with a
+// *[ChoiceError].
 func (c Choice) Check(temperature float32) error {
 	bad := func(field, format string, args ...any) error {
 		return &ChoiceError{field, fmt.Sprintf(format, args...)}
@@ -122,12 +123,12 @@ func (c Choice) Check(temperature float32) error {
 	switch {
 	case c.Max < 0 || c.Max > MaxDraft:
 		return bad("max", "%d is not between 0 and %d", c.Max, MaxDraft)
-	case c.Min < 0 || c.Min > MaxDraft:
-		return bad("min", "%d is not between 0 and %d", c.Min, MaxDraft)
+	case c.Min < -1 || c.Min > MaxDraft:
+		return bad("min", "%d is not between -1 and %d", c.Min, MaxDraft)
 	case c.Max > 0 && c.Min > c.Max:
 		return bad("min", "%d is more than the most tokens of a draft, %d", c.Min, c.Max)
 	case c.Verify == "greedy" && temperature > 0:
-		return bad("verify", "greedy needs temperature 0: at another it would change the distribution")
+		return bad("verify", "greedy needs temperature 0, and no range of it: at another it would change the distribution")
 	case c.ExitLayer > 0 && c.Drafter != "early-exit":
 		return bad("exit_layer", "%d is for the drafter early-exit", c.ExitLayer)
 	}
@@ -185,6 +186,6 @@ func (c Choice) Options(p Parts) (o Options, err error) {
 			return o, err
 		}
 	}
-	o.DraftMax, o.DraftMin, o.DraftSampling = c.Max, c.Min, c.Sampling
+	o.DraftMax, o.DraftMin, o.DraftSampling = c.Max, max(c.Min, 0), c.Sampling
 	return o, nil
 }

@@ -238,7 +238,7 @@ func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) 
 		return fmt.Errorf("%w: empty stop string", ErrOptions)
 	}
 	if d.verifier = d.o.Verifier; d.verifier == nil {
-		if d.verifier = Match(); s.Temperature == 0 {
+		if d.verifier = Match(); s.MaxTemperature() == 0 {
 			d.verifier = Greedy()
 		}
 	}

@@ -344,7 +344,9 @@ func TestRefusals(t *testing.T) {
 		o Options
 		s engine.Sampling
 	}{
-		"greedy verifier, sampling":     {Options{Verifier: Greedy()}, engine.Sampling{Temperature: 1}},
+		"greedy verifier, sampling": {Options{Verifier: Greedy()}, engine.Sampling{Temperature: 1}},
+		"greedy verifier, a range": {Options{Verifier: Greedy()},
+			engine.Sampling{Dynatemp: sampling.Dynatemp{Range: 1}}},
 		"stop without tokenizer":        {Options{Stop: []string{"x"}}, engine.Sampling{}},
 		"sampling that is not possible": {Options{}, engine.Sampling{Temperature: float32(math.NaN())}},
 	} {

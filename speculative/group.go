@@ -62,7 +62,7 @@ func (a *auto) Start(s *Setup, d Drafter) {
 	}
 	a.of(model)
 	if d != nil {
-		a.setGroup(t, d, s.Experience.group(s.Sampling.Temperature > 0))
+		a.setGroup(t, d, s.Experience.group(s.Sampling.MaxTemperature() > 0))
 		if s.Late = a.late; a.late {
 			a.given = a.drafting.Reusable(s.Prompt[:len(s.Prompt)-1])
 		}

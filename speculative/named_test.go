@@ -88,6 +88,7 @@ func TestChoiceMakesWhatItNames(t *testing.T) {
 			Drafter: "early-exit", ExitLayer: 3, Verify: "stairs", Schedule: "constant", Max: 7}},
 		{Choice{Max: 4}, Choice{Min: 9}, Choice{Max: 4, Min: 4}},
 		{Choice{Max: 4, Min: 6}, Choice{Min: 9}, Choice{Max: 4, Min: 6}},
+		{Choice{Min: -1}, Choice{Min: 9}, Choice{Min: -1}},               // none
 		{Choice{Min: 6}, Choice{Max: 4, Min: 3}, Choice{Max: 4, Min: 6}}, // Check refuses both
 	} {
 		if got := x.first.Or(x.second); got != x.want {
@@ -101,12 +102,15 @@ func TestChoiceMakesWhatItNames(t *testing.T) {
 		{Choice{Drafter: "mind"}, "drafter"}, {Choice{Schedule: "oracle"}, "schedule"},
 		{Choice{Verify: "stairs-batch"}, "verify"},
 		{Choice{Verify: "greedy"}, "verify"}, {Choice{Max: 3, Min: 4}, "min"}, {Choice{Max: MaxDraft + 1}, "max"},
-		{Choice{Min: -1}, "min"},
+		{Choice{Min: -2}, "min"},
 		{Choice{Drafter: "tree", ExitLayer: 1}, "exit_layer"},
 	} {
 		if e := (*ChoiceError)(nil); !errors.As(c.Check(0.5), &e) || e.Field != c.field {
 			t.Errorf("%+v: %v", c.Choice, c.Check(0.5))
 		}
+	}
+	if o, err := (Choice{Min: -1}).Options(Parts{}); err != nil || o.DraftMin != 0 {
+		t.Errorf("a draft has at least %d tokens, %v", o.DraftMin, err)
 	}
 	if err := (Choice{Verify: "greedy", Drafter: "early-exit", ExitLayer: 1, Max: 4, Min: 4}).Check(0); err != nil {
 		t.Error(err)

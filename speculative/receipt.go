@@ -98,6 +98,12 @@ type ReceiptSampling struct {
 	Seed uint64 `json:"seed,string"` // a string: not every reader of JSON keeps 64 bits
 }
 
+// MaxTemperature is that of the sampling: at 0 neither noise nor seed decided anything.
+func (r *ReceiptSampling) MaxTemperature() float32 {
+	s := engine.Sampling{Temperature: r.Temperature, Dynatemp: r.Dynatemp}
+	return s.MaxTemperature()
+}
+
 // TokenBias is what is added to a token's logit.
 type TokenBias struct {
 	ID   int32   `json:"token_id"`

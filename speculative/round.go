@@ -31,7 +31,8 @@ func (d *Decoder) step(ctx context.Context) error {
 	v.Sequence, v.Draft, v.Logits, v.Path, v.Err = d.sequence, &d.draft, logits, v.Path[:0], nil
 	d.verifier.Verify(v)
 	err = d.emitRound(v)
-	if failed := d.commit(v.Path); err == nil {
+	kept := min(len(v.Path), len(d.sequence)-d.round.Position) // behind a stop string nothing is part of the text
+	if failed := d.commit(v.Path[:kept]); err == nil {
 		err = failed
 	}
 	verified, verifiedCost := d.now(), d.clock.Now()
@@ -248,7 +249,7 @@ func (d *Decoder) emitRound(v *Verification) error {
 	return nil
 }
 
-// leave ends the text behind the first n tokens of the round.
+// leave ends the text behind the first n tokens of the round, and with it what the target holds.
 func (d *Decoder) leave(n int) {
 	if n < len(d.out) {
 		d.stats.End = ""
@@ -263,6 +264,9 @@ func (d *Decoder) leave(n int) {
 		if t.Drafted {
 			d.count(&d.verification, d.verification.Path[i], -1)
 		}
+	}
+	if d.target.cut(len(d.sequence)) != nil {
+		d.target.tokens = nil // what it holds is not known
 	}
 }
 

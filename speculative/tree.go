@@ -150,7 +150,7 @@ func (t *tree) Start(ctx context.Context, s Setup) error {
 		}
 	}
 	t.sources.reset(s.Input)
-	t.greedy = s.Sampling.Temperature == 0
+	t.greedy = s.Sampling.MaxTemperature() == 0
 	n := min(s.Longest, reserved)
 	t.candidates = slices.Grow(t.candidates[:0], (n+1)*(candidatesPerNode+1))
 	t.frontier = slices.Grow(t.frontier[:0], (n+1)*(candidatesPerNode+2))

@@ -39,7 +39,7 @@ func (v *Verification) accept(sequence []int32, node int) []int32 {
 }
 
 // Greedy keeps a drafted token when it is the target's most likely one; ties go to the lower id. It refuses a
-// temperature above 0.
+// temperature above 0, and a range of it.
 func Greedy() Verifier { return &match{greedy: true} }
 
 // Match keeps a drafted token when it is the token that the target samples there. The noise depends on seed, position
@@ -51,10 +51,10 @@ type match struct {
 	sampler *sampling.Sampler
 }
 
-var errGreedy = errors.New("greedy verification needs temperature 0")
+var errGreedy = errors.New("greedy verification needs temperature 0, and no range of it")
 
 func (m *match) Start(s Setup) (err error) {
-	if m.greedy && s.Sampling.Temperature > 0 {
+	if m.greedy && s.Sampling.MaxTemperature() > 0 {
 		return errGreedy
 	}
 	m.sampler, err = sampling.New(s.Vocab, s.Sampling)

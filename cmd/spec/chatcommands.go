@@ -253,7 +253,7 @@ func (d *dialog) stats(context.Context, string) error {
 		line += fmt.Sprintf(", estimated speedup %.2fx", x)
 	}
 	line += fmt.Sprintf("; context of %d tokens, %d used", d.Context(), t.prompt+t.generated)
-	if d.request.Sampling.Temperature > 0 {
+	if d.request.Sampling.MaxTemperature() > 0 {
 		line += fmt.Sprintf("; seed %d", d.request.Sampling.Seed)
 	}
 	d.note("%s", line)

@@ -135,7 +135,7 @@ func (d *dialog) chooseDrafter(_ context.Context, name string) error {
 			choice.Drafter = ""
 		}
 	}
-	full, err := d.Choose(choice, d.request.Sampling.Temperature)
+	full, err := d.Choose(choice, d.request.Sampling.MaxTemperature())
 	if err != nil {
 		return requestError(err)
 	}

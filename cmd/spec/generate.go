@@ -14,6 +14,7 @@ import (
 
 	library "github.com/specgo/spec"
 	"github.com/specgo/spec/bpe"
+	"github.com/specgo/spec/cmd/spec/internal/output"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/internal/results"
 	"github.com/specgo/spec/internal/terminal"
@@ -132,7 +133,17 @@ func (g *generate) check() error {
 	if err := g.promptCache.check(g); err != nil {
 		return err
 	}
-	return g.speculation.check(g.model, g.sampling.Temperature)
+	typed := g.typedHistory
+	if typed == noHistory {
+		typed = ""
+	}
+	if err := output.Apart(output.Named{Flag: "--trace", Path: g.traceFile},
+		output.Named{Flag: "--receipt", Path: g.receipt}, output.Named{Flag: "--learned", Path: g.learned},
+		output.Named{Flag: "--prompt-cache", Path: g.promptCache.file},
+		output.Named{Flag: "--history", Path: typed}); err != nil {
+		return usagef("%v", err)
+	}
+	return g.speculation.check(g.model, g.sampling.MaxTemperature())
 }
 
 // resolve finds the file of the model, which shows whether a block of its own drafts.
@@ -140,7 +151,7 @@ func (g *generate) resolve(ctx context.Context, p *program) error {
 	if err := g.modelFlags.resolve(ctx, p); err != nil {
 		return err
 	}
-	return g.speculation.check(g.model, g.sampling.Temperature)
+	return g.speculation.check(g.model, g.sampling.MaxTemperature())
 }
 
 func (g *generate) run(ctx context.Context, p *program) (err error) {
@@ -182,7 +193,7 @@ func (g *generate) run(ctx context.Context, p *program) (err error) {
 	out := &writer{
 		p: p, result: result{Schema: 1, TokenIDs: []int32{}, Seed: int64(w.request.Sampling.Seed), Stats: noStats()},
 		json: g.json, color: colored(g.color, p), terminal: terminal.Is(p.stdout),
-		sampled: w.request.Sampling.Temperature > 0,
+		sampled: w.request.Sampling.MaxTemperature() > 0,
 	}
 	w.request.Trace = func(r *speculative.Round) {
 		out.estimate.round(r)

@@ -30,7 +30,7 @@ type learned struct {
 
 // learn opens the file of --learned. Where it does not tell the auto schedule what passes cost, that is estimated now.
 func (g *generate) learn(ctx context.Context, w *writing) error {
-	c, err := w.Choose(w.request.Speculation, w.request.Sampling.Temperature)
+	c, err := w.Choose(w.request.Speculation, w.request.Sampling.MaxTemperature())
 	if err = requestError(err); err != nil && len(g.drafts) > 0 {
 		err = fmt.Errorf("-md %s: %w", strings.Join(g.drafts, ", "), err)
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -179,10 +180,7 @@ func printLookup(p *program, file string) error {
 
 // print lists the indexes of the cache directory.
 func (l *lookingUp) print(p *program, dir string) error {
-	files, err := filepath.Glob(filepath.Join(dir, "*"+lookupEnd))
-	if err != nil {
-		return err
-	}
+	files := filesLike(dir, "*"+lookupEnd)
 	type entry struct {
 		File    string          `json:"file"`
 		Bytes   int64           `json:"bytes"`
@@ -215,9 +213,20 @@ func (l *lookingUp) print(p *program, dir string) error {
 			Files  []entry `json:"files"`
 		}{1, dir, list})
 	case len(files) == 0:
-		_, err = fmt.Fprintf(p.stdout, "no indexes in %s\n", terminal.Line(dir, 0))
+		_, err := fmt.Fprintf(p.stdout, "no indexes in %s\n", terminal.Line(dir, 0))
+		return err
 	}
-	return err
+	return nil
+}
+
+// filesLike are the files of a folder whose names match a pattern, which is no user's; of one that cannot be read there
+// are none.
+func filesLike(dir, pattern string) (paths []string) {
+	names, _ := fs.Glob(os.DirFS(dir), pattern) // the pattern is well formed
+	for _, name := range names {
+		paths = append(paths, filepath.Join(dir, name))
+	}
+	return paths
 }
 
 // lookupEnd is the end of the names of indexes in the cache directory.
@@ -290,8 +299,7 @@ const abandonedLookup = 24 * time.Hour
 
 // removeUnfinished deletes what killed programs have left in the cache directory.
 func removeUnfinished(dir string) {
-	files, _ := filepath.Glob(filepath.Join(dir, ".*"+lookupEnd+"-*"))
-	for _, file := range files {
+	for _, file := range filesLike(dir, ".*"+lookupEnd+"-*") {
 		info, err := os.Lstat(file)
 		if err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > abandonedLookup {
 			_ = os.Remove(file)

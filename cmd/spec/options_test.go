@@ -177,7 +177,7 @@ func TestGenerateBuilds(t *testing.T) {
 		t.Error("two texts without a seed have the same")
 	}
 	off := request("--repeat-last-n 0 --repeat-penalty 2 --frequency-penalty 1 --presence-penalty 1").Sampling
-	if off.RepeatPenalty != 1 || off.FrequencyPenalty != 0 || off.PresencePenalty != 0 {
+	if off = off.Normalized(); off.RepeatPenalty != 0 || off.FrequencyPenalty != 0 || off.PresencePenalty != 0 {
 		t.Errorf("--repeat-last-n 0 keeps penalties: %+v", off)
 	}
 	if got := request("--repeat-last-n -1 --repeat-penalty 2").Sampling; got.RepeatPenalty != 2 ||

@@ -34,13 +34,20 @@ func (x *store) answer(m modeldir.Model, err error) (serve.Entry, error) {
 	for _, known := range []struct {
 		err    error
 		status int
+		kind   string
 	}{
-		{modeldir.ErrName, http.StatusBadRequest}, {modeldir.ErrNotFound, http.StatusNotFound},
-		{modeldir.ErrExists, http.StatusConflict}, {modeldir.ErrBusy, http.StatusConflict},
-		{hub.ErrNoFile, http.StatusNotFound},
+		{modeldir.ErrName, http.StatusBadRequest, "invalid_request_error"},
+		{modeldir.ErrNotFound, http.StatusNotFound, "not_found_error"},
+		{modeldir.ErrExists, http.StatusConflict, "invalid_request_error"},
+		{modeldir.ErrBusy, http.StatusConflict, "invalid_request_error"},
+		{hub.ErrNoFile, http.StatusNotFound, "not_found_error"}, {hub.ErrNotFound, http.StatusNotFound, "not_found_error"},
+		{hub.ErrDenied, http.StatusForbidden, "permission_error"},
+		{hub.ErrUnreachable, http.StatusBadGateway, "server_error"}, {hub.ErrServer, http.StatusBadGateway, "server_error"},
+		{hub.ErrChecksum, http.StatusBadGateway, "server_error"},
 	} {
 		if errors.Is(err, known.err) {
-			err = &serve.Error{Status: known.status, Type: "invalid_request_error", Message: err.Error(), Cause: err}
+			err = &serve.Error{Status: known.status, Type: known.kind, Message: err.Error(), Cause: err}
+			break
 		}
 	}
 	if err != nil {

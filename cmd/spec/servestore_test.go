@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -45,7 +47,9 @@ func TestServeManagesModels(t *testing.T) {
 	want("GET", "/api/tags", "", 200, `"models":[]`)
 	want("POST", "/v1/completions", `{"prompt":"func"}`, 404, "model_not_found")
 	want("POST", "/api/pull", `{"model":"llama3"}`, 400, "hf.co/OWNER/NAME")
-	want("POST", "/api/pull", `{"model":"hf.co/go/none"}`, 500, "not found")
+	want("POST", "/api/pull", `{"model":"hf.co/go/none"}`, 404, `{"error":"go/none: not found`)
+	want("POST", "/api/pull", `{"model":"hf.co/go/none","stream":false}`, 404, `{"error":"go/none: not found`)
+	want("POST", "/api/pull", `{"model":"hf.co/go/pair-GGUF:Q2_K"}`, 404, "go/pair-GGUF: no such file")
 	status, text := askAs(t, key, "POST", url+"/api/pull", `{"model":"hf.co/go/pair-GGUF"}`)
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	if status != 200 || lines[len(lines)-1] != `{"status":"success"}` ||
@@ -103,6 +107,24 @@ func TestServeManagesModels(t *testing.T) {
 		return list
 	}(); err != nil || !slices.Equal(names, []string{".hub"}) {
 		t.Errorf("left behind: %q, %v", names, err)
+	}
+}
+
+// What the Hub says of a model has the status of its kind.
+func TestPullTellsTheKindOfAnError(t *testing.T) {
+	for status, want := range map[int]int{401: 403, 403: 403, 404: 404, 418: 502, 0: 502} {
+		hub := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
+		t.Cleanup(hub.Close)
+		if status == 0 {
+			hub.Close() // nobody listens
+		}
+		p := &program{env: environment("HF_ENDPOINT=" + hub.URL)}
+		x := &store{s: &serving{servedModels: servedModels{folder: modeldir.New(t.TempDir())}}, p: p}
+		var e *serve.Error
+		if _, err := x.Pull(t.Context(), "hf.co/go/pair", nil); !errors.As(err, &e) || e.Status != want ||
+			!strings.HasPrefix(e.Message, "go/pair: ") {
+			t.Errorf("%d: %v", status, err)
+		}
 	}
 }
 

@@ -115,8 +115,11 @@ func (v *verification) run(ctx context.Context, p *program) error {
 		return err
 	}
 	how := "greedy"
-	if r.Sampling.Temperature > 0 {
-		how = fmt.Sprintf("temperature %g, seed %d", r.Sampling.Temperature, r.Sampling.Seed)
+	if s := r.Sampling; s.MaxTemperature() > 0 {
+		how = fmt.Sprintf("temperature %g, seed %d", s.Temperature, s.Seed)
+		if s.Dynatemp.Range > 0 {
+			how = fmt.Sprintf("temperature %g ± %g, seed %d", s.Temperature, s.Dynatemp.Range, s.Seed)
+		}
 	}
 	after := fmt.Sprintf("after the prompt's %d", len(r.Prompt))
 	if r.Input != nil {

@@ -59,6 +59,11 @@ func TestVerify(t *testing.T) {
 			t.Errorf("%s: exit %d, %+v", name, code, v)
 		}
 	}
+	ranged := filepath.Join(dir, "ranged")
+	done(t, "", "generate", "--receipt", ranged, "--temp", "0", "--dynatemp-range", "0.9", "-s", "7", "-n", "8", "-p", "x")
+	if out := done(t, "", "verify", ranged); !strings.Contains(out, "(temperature 0 ± 0.9, seed 7;") {
+		t.Errorf("a text that the seed decides: %s", out)
+	}
 	if _, errs, code := spec(t, "", "verify", "-m", "../../testdata/go-draft.q8_0.gguf",
 		filepath.Join(dir, "greedy")); code != exitFailed || !strings.Contains(errs, "model_sha256") {
 		t.Errorf("another model: exit %d: %s", code, errs)
@@ -87,6 +92,12 @@ func TestVerifyUsage(t *testing.T) {
 		{"generate -p a --receipt " + receipt + " -cnv", "conversation", exitUsage},
 		{"chat -p a --receipt " + receipt, "conversation", exitUsage},
 		{"generate -p a --receipt " + dir, "folder", exitFailed},
+		{"generate -p a --verify greedy --temp 0 --dynatemp-range 1", "no range of it", exitUsage},
+		{"generate -p a --trace=" + receipt + " --receipt " + receipt,
+			"--trace " + receipt + " and --receipt " + receipt + " are one file", exitUsage},
+		{"generate -p a --learned " + receipt + " --prompt-cache " + dir + "/./receipt", "are one file", exitUsage},
+		{"generate -p a --draft-vocab 8 --draft-vocab-from " + dir + "/bad --trace=" + dir + "/bad", "is the input",
+			exitFailed},
 	} {
 		_, errs, code := spec(t, "", strings.Fields(x.args)...)
 		if code != x.code || !strings.Contains(errs, x.want) || strings.Count(errs, "\n") != 1 {

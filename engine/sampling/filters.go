@@ -216,8 +216,11 @@ func (s *Sampler) excludeTop(position int) {
 // temperature is what the logits of s.kept are divided by.
 func (s *Sampler) temperature() float32 {
 	d := s.o.Dynatemp
-	if d.Range == 0 || len(s.kept) < 2 {
+	switch {
+	case d.Range == 0:
 		return s.o.Temperature
+	case len(s.kept) < 2:
+		return max(s.o.Temperature, leastTemperature)
 	}
 	low, high := max(0, s.o.Temperature-d.Range), s.o.Temperature+d.Range
 	share := float32(0)

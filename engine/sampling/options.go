@@ -46,7 +46,7 @@ type Options struct {
 	RepeatPenalty    float32
 	FrequencyPenalty float32 // subtracted from a logit once for every recent occurrence of its token
 	PresencePenalty  float32 // subtracted once from the logit of every recent token
-	PenaltyLastN     int     // how many tokens are recent; 0 is 64, -1 is the whole sequence
+	PenaltyLastN     int     // how many tokens are recent; 0 is 64, -1 is the whole sequence, NoTokens is none
 	Unpenalized      []int32 // tokens that these three leave as they are
 	DRY              DRY
 
@@ -71,6 +71,9 @@ const Zero = math.SmallestNonzeroFloat32
 // mostChange bounds penalties and finite biases. Logits are numbers of about -100 to 100; a bias beyond them forces or
 // bans a token already, and sums stay far from overflow.
 const mostChange = 1e6
+
+// NoTokens is Options.PenaltyLastN where no token is recent: the penalties are off, whatever they are.
+const NoTokens = -2
 
 // defaultLastN is llama.cpp's --repeat-last-n.
 const defaultLastN = 64
@@ -115,7 +118,7 @@ func (o *Options) check(vocab int) error {
 	if o.TopK < 0 {
 		return fmt.Errorf("%w: top-k %d", ErrSampling, o.TopK)
 	}
-	if o.PenaltyLastN < -1 {
+	if o.PenaltyLastN < NoTokens {
 		return fmt.Errorf("%w: penalty window of %d tokens", ErrSampling, o.PenaltyLastN)
 	}
 	if o.MinTokens < 0 {
@@ -196,16 +199,21 @@ func (o *Options) lastN(length int) int {
 }
 
 // SetLastN sets how many tokens are recent, as llama.cpp's --repeat-last-n counts them: of 0 tokens there is nothing to
-// penalize, so that it switches the penalties off, and -1 is the whole sequence.
+// penalize, and -1 is the whole sequence.
 func (o *Options) SetLastN(n int) {
 	if o.PenaltyLastN = n; n == 0 {
-		o.RepeatPenalty, o.FrequencyPenalty, o.PresencePenalty = 1, 0, 0
+		o.PenaltyLastN = NoTokens
 	}
 }
 
+// MaxTemperature is the greatest temperature that a token may be drawn at, of which [Dynatemp] makes a range. At 0 the
+// most probable token is chosen, without noise.
+func (o *Options) MaxTemperature() float32 { return o.Temperature + o.Dynatemp.Range }
+
 // penalizes reports whether any penalty is on.
 func (o *Options) penalizes() bool {
-	return o.RepeatPenalty != 0 && o.RepeatPenalty != 1 || o.FrequencyPenalty != 0 || o.PresencePenalty != 0
+	return o.PenaltyLastN != NoTokens &&
+		(o.RepeatPenalty != 0 && o.RepeatPenalty != 1 || o.FrequencyPenalty != 0 || o.PresencePenalty != 0)
 }
 
 // biases lists LogitBias in the order of ids.

@@ -195,7 +195,7 @@ func (s *Sampler) AppendDistribution(dst []Prob, logits []float32, history []int
 }
 
 // greedy reports whether the most probable token that is left is chosen.
-func (s *Sampler) greedy() bool { return s.o.Temperature == 0 && s.o.Dynatemp.Range == 0 }
+func (s *Sampler) greedy() bool { return s.o.MaxTemperature() == 0 }
 
 // greatest is the id of the greatest logit, the lower one on a tie; -1 if none is above -Inf.
 func greatest(x []float32) int32 {

@@ -304,7 +304,7 @@ func TestSamplingRefused(t *testing.T) {
 		{Options{LogitBias: map[int32]float32{1: -1e30}}, ErrSampling},
 		{Options{LogitBias: map[int32]float32{1: inf}}, ErrSampling}, {Options{FrequencyPenalty: nan}, ErrSampling},
 		{Options{PresencePenalty: inf}, ErrSampling},
-		{Options{PenaltyLastN: -2}, ErrSampling}, {Options{LogitBias: map[int32]float32{1: nan}}, ErrSampling},
+		{Options{PenaltyLastN: -3}, ErrSampling}, {Options{LogitBias: map[int32]float32{1: nan}}, ErrSampling},
 		{Options{LogitBias: map[int32]float32{10: 1}}, ErrVocabulary},
 		{Options{Banned: []int32{-1}}, ErrVocabulary}, {Options{BannedSequences: [][]int32{{1, 10}}}, ErrVocabulary},
 		{Options{BannedSequences: [][]int32{{}}}, ErrSampling},

@@ -77,7 +77,7 @@ func (o Options) Normalized() Options {
 		o.Order = []Step{StepPenalties, StepDRY, StepTemperature}
 	}
 	for _, step := range Steps() {
-		if !slices.Contains(o.order(), step) {
+		if !slices.Contains(o.order(), step) || step == StepPenalties && o.PenaltyLastN == NoTokens {
 			o.leaveOut(step)
 		}
 	}
@@ -124,7 +124,7 @@ func (o *Options) leaveOut(step Step) {
 	case StepInfill:
 		o.Infill = Infill{}
 	case StepTemperature:
-		if o.Temperature > 0 || o.Dynatemp.Range > 0 {
+		if o.MaxTemperature() > 0 {
 			o.Temperature, o.Dynatemp.Range = 1, 0
 		}
 	}
@@ -152,7 +152,7 @@ func (o *Options) on(step Step) bool {
 	case StepInfill:
 		return o.Infill.Pieces != nil
 	}
-	return o.Temperature > 0 || o.Dynatemp.Range > 0 // StepTemperature
+	return o.MaxTemperature() > 0 // StepTemperature
 }
 
 // plan is what a sampler does, in order: the steps of an order that are on.

@@ -9,6 +9,18 @@ import (
 	"testing"
 )
 
+// A range of temperatures from 0 chooses the one token that is left.
+func TestDynatempFrom0OfOneToken(t *testing.T) {
+	s, err := New(3, Options{Dynatemp: Dynatemp{Range: 1}, TopK: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	logits := []float32{1, 3, 2}
+	if id, all := s.Pick(logits, nil), s.Distribution(logits, nil); id != 1 || !slices.Equal(all, []Prob{{1, 1}}) {
+		t.Errorf("%d of %v", id, all)
+	}
+}
+
 // What is left by each filter alone, worked out by hand, and by filters in other orders than the usual.
 func TestStepsByHand(t *testing.T) {
 	even := []float32{0.2, 0.2, 0.2, 0.2, 0.2}

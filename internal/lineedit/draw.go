@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+
+	"github.com/specgo/spec/internal/cellwidth"
 )
 
 // A frame is what the terminal shows: rows, and where the cursor is in them.
@@ -26,7 +28,7 @@ func (e *editor) frame(prompt string, width, height int) frame {
 	if e.searching != nil {
 		prompt = "? "
 	}
-	e.layout.resize(width, Width(prompt))
+	e.layout.resize(width, cellwidth.Of(prompt))
 	below := e.below(width)
 	below = below[:min(len(below), height/2)]
 	most := max(1, height-1-len(below))
@@ -72,7 +74,7 @@ func (e *editor) row(i int, prompt string) shownRow {
 	}
 	column := l.indent
 	for at := r.from; at < r.to; {
-		n := cluster(e.text[at:])
+		n := cellwidth.Cluster(e.text[at:])
 		text, cells := shown(e.text[at:at+n], column)
 		b.WriteString(text)
 		column += cells
@@ -91,7 +93,7 @@ func (e *editor) below(width int) (rows []shownRow) {
 	}
 	line := ""
 	for i, c := range e.choices {
-		if line != "" && Width(line)+Width(c)+3 > width {
+		if line != "" && cellwidth.Of(line)+cellwidth.Of(c)+3 > width {
 			rows = append(rows, e.faint(line, width))
 			line = ""
 		}
@@ -115,7 +117,7 @@ func (e *editor) faint(text string, width int) shownRow {
 	var b strings.Builder
 	cells := 0
 	for t := []byte(text); len(t) > 0; {
-		n := cluster(t)
+		n := cellwidth.Cluster(t)
 		c, w := shown(t[:n], cells)
 		if cells+w > width-1 {
 			break

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/specgo/spec/internal/cellwidth"
 )
 
 // Options of a [Reader]. The zero value is a reader without completion, history and marks.
@@ -211,7 +213,7 @@ func (e *editor) right() int {
 	if e.at == len(e.text) {
 		return e.at
 	}
-	return e.at + cluster(e.text[e.at:])
+	return e.at + cellwidth.Cluster(e.text[e.at:])
 }
 
 func (e *editor) last() int      { return len(e.text) }
@@ -270,7 +272,7 @@ func (e *editor) wordRight() int {
 			break
 		}
 		inside = inside || e.isWord(at)
-		at += cluster(e.text[at:])
+		at += cellwidth.Cluster(e.text[at:])
 	}
 	return at
 }
@@ -284,7 +286,7 @@ func (e *editor) transpose() {
 	if middle == start {
 		return
 	}
-	from, to := before(e.text, middle), middle+cluster(e.text[middle:])
+	from, to := before(e.text, middle), middle+cellwidth.Cluster(e.text[middle:])
 	e.replace(from, to, append(slices.Clone(e.text[middle:to]), e.text[from:middle]...))
 }
 

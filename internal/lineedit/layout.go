@@ -1,6 +1,10 @@
 package lineedit
 
-import "sort"
+import (
+	"sort"
+
+	"github.com/specgo/spec/internal/cellwidth"
+)
 
 // Rows begin with two cells: the prompt in the first one, a mark at each further line of the text, else spaces. The
 // last column stays free, so that no terminal wraps a row by itself and the cursor has its place behind a full row.
@@ -72,7 +76,7 @@ func (l *layout) grow(text []byte) {
 func (l *layout) end(text []byte, from int) int {
 	column, at := l.indent, from
 	for at < len(text) && text[at] != '\n' {
-		n := cluster(text[at:])
+		n := cellwidth.Cluster(text[at:])
 		_, cells := shown(text[at:at+n], column)
 		if column+cells > l.width-1 && at > from {
 			break
@@ -87,7 +91,7 @@ func (l *layout) end(text []byte, from int) int {
 func (l *layout) column(text []byte, r row, at int) int {
 	column := l.indent
 	for i := r.from; i < at; {
-		n := cluster(text[i:])
+		n := cellwidth.Cluster(text[i:])
 		_, cells := shown(text[i:i+n], column)
 		column += cells
 		i += n
@@ -99,7 +103,7 @@ func (l *layout) column(text []byte, r row, at int) int {
 func (l *layout) at(text []byte, r row, want int) int {
 	column, i := l.indent, r.from
 	for i < r.to {
-		n := cluster(text[i:])
+		n := cellwidth.Cluster(text[i:])
 		_, cells := shown(text[i:i+n], column)
 		if column += cells; column > want {
 			break

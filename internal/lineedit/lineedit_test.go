@@ -12,6 +12,8 @@ import (
 	"testing"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/specgo/spec/internal/cellwidth"
 )
 
 // alphabet are characters as a reader sees them, with their cells by hand.
@@ -27,31 +29,11 @@ var alphabet = []struct {
 
 func TestWidths(t *testing.T) {
 	for _, c := range alphabet {
-		if n := cluster([]byte(c.text + "x")); n != len(c.text) {
+		if n := cellwidth.Cluster([]byte(c.text + "x")); n != len(c.text) {
 			t.Errorf("%q: a cluster of %d bytes, want %d", c.text, n, len(c.text))
 		}
 		if text, cells := shown([]byte(c.text), 0); cells != c.cells || !utf8.ValidString(text) {
 			t.Errorf("%q: %d cells, want %d", c.text, cells, c.cells)
-		}
-	}
-	if got := Width("a世e\u0301"); got != 4 {
-		t.Errorf("%d cells", got)
-	}
-	// Where East Asian Width changes from one character to the next, as Python's unicodedata has it.
-	for _, r := range []rune{
-		0x2329, 0x2614, 0x267f, 0x26c4, 0x26d4, 0x26f2, 0x274c, 0x2757, 0x2b1b, 0x2b50,
-		0xfe10, 0x1f3a0, 0x1f3e0, 0x1f440, 0x1f550, 0x1f5a4, 0x1f6cc, 0x1f6d5,
-	} {
-		if runeWidth(r) != 2 {
-			t.Errorf("%#x: %d cells, want 2", r, runeWidth(r))
-		}
-	}
-	for _, r := range []rune{
-		0x231c, 0x232b, 0x2616, 0x26cf, 0x26fe, 0x274d, 0x303f, 0xff61, 0x1f321, 0x1f37d,
-		0x1f3d4, 0x1f4fd, 0x1f568, 0x1f57b, 0x1f5a5, 0x1f93b, 0x1f946, 0x1fa00,
-	} {
-		if runeWidth(r) != 1 {
-			t.Errorf("%#x: %d cells, want 1", r, runeWidth(r))
 		}
 	}
 }
@@ -65,7 +47,7 @@ type model struct {
 
 func split(text string) (all []string) {
 	for text != "" {
-		n := cluster([]byte(text))
+		n := cellwidth.Cluster([]byte(text))
 		all = append(all, text[:n])
 		text = text[n:]
 	}

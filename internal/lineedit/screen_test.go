@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/specgo/spec/internal/cellwidth"
 )
 
 // A screen is a terminal of the tests: what is written to it, it shows in cells.
@@ -56,8 +58,8 @@ func (s *screen) write(out string) error {
 		case c < ' ' || c == 0x7f:
 			return fmt.Errorf("a control character %q", c)
 		default:
-			n := cluster([]byte(out))
-			w := clusterWidth([]byte(out[:n]))
+			n := cellwidth.Cluster([]byte(out))
+			w := cellwidth.OfCluster([]byte(out[:n]))
 			if !utf8.ValidString(out[:n]) || w == 0 && s.column == 0 {
 				return fmt.Errorf("%q at column %d", out[:n], s.column)
 			}

@@ -6,7 +6,8 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
+
+	"github.com/specgo/spec/internal/cellwidth"
 )
 
 // Bar is a line on a terminal that shows how far some work is and how long the rest may take. It appears
@@ -40,7 +41,7 @@ const (
 	barPatience = 500 * time.Millisecond // before it appears
 	barInterval = 100 * time.Millisecond // between two drawings
 	barForecast = time.Second            // before a time left is worth telling
-	barCells    = 30                     // most characters of the bar itself
+	barCells    = 30                     // most cells of the bar itself
 )
 
 // Set draws the bar with done of total (the unit does not matter) and a word on what is being done.
@@ -62,7 +63,7 @@ func (b *Bar) Set(done, total int64, what string) {
 		after += ", " + Left(left) + " left"
 	}
 	width := b.width() - 1 // a full line would wrap on some terminals
-	cells := min(barCells, width-utf8.RuneCountInString(b.label+after)-3)
+	cells := min(barCells, width-cellwidth.Of(b.label+after)-3)
 	line := b.label
 	if cells >= 5 {
 		full := int(share * float64(cells))
@@ -72,10 +73,7 @@ func (b *Bar) Set(done, total int64, what string) {
 	if what = Line(what, 0); what != "" {
 		line += "  " + what
 	}
-	if r := []rune(line); len(r) > width {
-		line = string(r[:max(0, width)])
-	}
-	fmt.Fprintf(b.w, "\r\x1b[K%s", line)
+	fmt.Fprintf(b.w, "\r\x1b[K%s", cellwidth.Cut(line, width))
 }
 
 // Progress is Set as a function of bytes, for loaders.

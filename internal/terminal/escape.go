@@ -6,11 +6,13 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/specgo/spec/internal/cellwidth"
 )
 
 // Line makes a string from outside safe to show on one line: control characters, invisible format
 // characters (which reorder or hide text) and bytes that are not UTF-8 are written as escapes (\n, \x1b,
-// \u202e). What is longer than most characters is cut in the middle; most 0 is no limit.
+// \u202e). What takes more than most cells is cut in the middle; most 0 is no limit.
 func Line(s string, most int) string { return cut(escape(s, ""), most) }
 
 // Text is Line for text of several lines: tabs and line ends stay, and nothing is cut.
@@ -71,11 +73,10 @@ func isSafe(r rune, keep string) bool {
 // cut keeps the two ends of a string.
 func cut(s string, most int) string {
 	const gap = " ... "
-	if most <= 0 || utf8.RuneCountInString(s) <= most {
+	if most <= 0 || cellwidth.Of(s) <= most {
 		return s
 	}
-	runes := []rune(s)
 	tail := max(0, (most-len(gap))/3)
 	head := max(0, most-len(gap)-tail)
-	return string(runes[:head]) + gap + string(runes[len(runes)-tail:])
+	return cellwidth.Cut(s, head) + gap + cellwidth.CutFront(s, tail)
 }

@@ -2,7 +2,8 @@ package terminal
 
 import (
 	"strings"
-	"unicode/utf8"
+
+	"github.com/specgo/spec/internal/cellwidth"
 )
 
 // Column is a column of a [Table].
@@ -23,9 +24,9 @@ type Table struct {
 func (t *Table) String(width int) (text string, dropped []string) {
 	sizes := make([]int, len(t.Columns))
 	for i, c := range t.Columns {
-		sizes[i] = utf8.RuneCountInString(c.Head)
+		sizes[i] = cellwidth.Of(c.Head)
 		for _, row := range t.Rows {
-			sizes[i] = max(sizes[i], utf8.RuneCountInString(row[i]))
+			sizes[i] = max(sizes[i], cellwidth.Of(row[i]))
 		}
 	}
 	shown := make([]bool, len(t.Columns))
@@ -55,7 +56,7 @@ func (t *Table) String(width int) (text string, dropped []string) {
 				continue
 			}
 			text := cell(i)
-			space := strings.Repeat(" ", sizes[i]-utf8.RuneCountInString(text))
+			space := strings.Repeat(" ", sizes[i]-cellwidth.Of(text))
 			if c.Left {
 				text += space
 			} else {

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/specgo/spec/internal/cellwidth"
 )
 
 func TestLine(t *testing.T) {
@@ -33,6 +35,9 @@ func TestLine(t *testing.T) {
 	got := Line(long, 20)
 	if utf8.RuneCountInString(got) != 20 || !strings.HasPrefix(got, "äääää") || !strings.HasSuffix(got, "zzzzz") ||
 		!strings.Contains(got, " ... ") {
+		t.Errorf("cut to %q", got)
+	}
+	if got := Line(strings.Repeat("世", 20), 20); cellwidth.Of(got) > 20 || !strings.HasPrefix(got, "世世世世世 ... ") {
 		t.Errorf("cut to %q", got)
 	}
 	if got := Line("short", 5); got != "short" {
@@ -81,6 +86,9 @@ Six.
 	if got := Columns("  a  ", "b", 5, 20); got != "  a  b\n" {
 		t.Errorf("%q", got)
 	}
+	if got := Columns("世", "世界 世界 世界", 4, 13); got != "世  世界 世界\n    世界\n" {
+		t.Errorf("%q", got)
+	}
 	if got := Columns("a", strings.Repeat("x", 30)+" y", 2, 10); got != "a "+strings.Repeat("x", 30)+"\n  y\n" {
 		t.Errorf("%q", got)
 	}
@@ -100,6 +108,10 @@ func TestTable(t *testing.T) {
 		if got, _ := table.String(width); got != want {
 			t.Errorf("width %d:\n%q, want\n%q", width, got, want)
 		}
+	}
+	wide := Table{Columns: []Column{{Head: "m", Left: true}, {Head: "n"}}, Rows: [][]string{{"世界", "1"}, {"a", "22"}}}
+	if got, _ := wide.String(80); got != "m      n\n世界   1\na     22\n" {
+		t.Errorf("%q", got)
 	}
 	if _, dropped := table.String(17); !slices.Equal(dropped, []string{"a", "bb"}) {
 		t.Errorf("dropped %q", dropped)
@@ -137,6 +149,24 @@ func TestBar(t *testing.T) {
 	if got := at(11*time.Second, 50, "what"); utf8.RuneCountInString(got) > 19+len("\r\x1b[K") {
 		t.Errorf("too wide: %q", got)
 	}
+	// A wide character takes two cells.
+	width = 24
+	wide := newBar(&out, "模型", func() int { return width }, func() time.Time { return now })
+	now = now.Add(700 * time.Millisecond)
+	out.Reset()
+	wide.Set(50, 100, "世界世界世界")
+	if got, want := out.String(), "\r\x1b[K模型 [#####.....]  50 %"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	width = 30
+	wide.Restart("模型")
+	now = now.Add(700 * time.Millisecond)
+	out.Reset()
+	wide.Set(50, 100, "世界世界世界世界世界世界")
+	if got := strings.TrimPrefix(out.String(), "\r\x1b[K"); cellwidth.Of(got) > 29 {
+		t.Errorf("%q takes %d cells of 30", got, cellwidth.Of(got))
+	}
+	width = 20
 	out.Reset()
 	b.Clear()
 	b.Clear()

@@ -2,10 +2,11 @@ package terminal
 
 import (
 	"strings"
-	"unicode/utf8"
+
+	"github.com/specgo/spec/internal/cellwidth"
 )
 
-// Wrap breaks a text at spaces so that no line is longer than width characters, where its words allow.
+// Wrap breaks a text at spaces so that no line takes more than width cells, where its words allow.
 // Paragraphs are separated by empty lines; line ends inside one are spaces. A line that begins with a
 // space stays a line of its own; what does not fit is continued under its second column, where two
 // spaces or more separate the columns.
@@ -23,7 +24,7 @@ func Wrap(text string, width int) string {
 					line = ""
 				}
 				left, right := splitColumns(l)
-				b.WriteString(Columns(left, right, utf8.RuneCountInString(left), width))
+				b.WriteString(Columns(left, right, cellwidth.Of(left), width))
 				continue
 			}
 			line += l + " "
@@ -52,7 +53,7 @@ func splitColumns(l string) (left, right string) {
 func Columns(left, text string, column, width int) string {
 	var b strings.Builder
 	line := left
-	if n := utf8.RuneCountInString(left); n > column {
+	if n := cellwidth.Of(left); n > column {
 		b.WriteString(strings.TrimRight(left, " ") + "\n")
 		line = strings.Repeat(" ", column)
 	} else {
@@ -61,7 +62,7 @@ func Columns(left, text string, column, width int) string {
 	used := column
 	empty := true // no word on this line yet
 	for _, word := range strings.Fields(text) {
-		n := utf8.RuneCountInString(word)
+		n := cellwidth.Of(word)
 		switch {
 		case empty:
 		case used+1+n > width:

@@ -50,12 +50,13 @@ func kernelName(simd string) string {
 // readAll reads the results files of a kind in a folder that are of a commit, and returns the names of those that are
 // of others. With no commit all must be of one. There may be none.
 func readAll(folder, kind, commit string) (list []*results, others []string, err error) {
-	names, err := filepath.Glob(filepath.Join(folder, kind+"-*.jsonl"))
+	names, err := fs.Glob(os.DirFS(folder), kind+"-*.jsonl") // the folder's own name is no pattern
 	if err != nil {
 		return nil, nil, err
 	}
 	slices.Sort(names)
 	for _, name := range names {
+		name = filepath.Join(folder, name)
 		r, err := readResults(name)
 		switch {
 		case err != nil:

@@ -5,6 +5,7 @@ package interp
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -92,17 +93,17 @@ var ErrParse = errors.New("cannot interpret")
 
 // ReadDir parses all *_amd64.s files of a folder.
 func ReadDir(dir string) (*Program, error) {
-	names, err := filepath.Glob(filepath.Join(dir, "*_amd64.s"))
+	names, err := fs.Glob(os.DirFS(dir), "*_amd64.s") // the folder's own name is no pattern
 	if err != nil {
 		return nil, err
 	}
 	p := &Program{Functions: map[string]*Function{}}
 	for _, name := range names {
-		text, err := os.ReadFile(name)
+		text, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			return nil, err
 		}
-		if err := p.Parse(filepath.Base(name), string(text)); err != nil {
+		if err := p.Parse(name, string(text)); err != nil {
 			return nil, err
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/specgo/spec/internal/lineedit"
+	"github.com/specgo/spec/internal/cellwidth"
 )
 
 // Colors and other attributes of a terminal.
@@ -243,7 +243,7 @@ func (w *Writer) flush(b *strings.Builder) {
 				sizes = append(sizes, 0)
 			}
 			if !rule(cells) {
-				sizes[i] = max(sizes[i], lineedit.Width(plain(c)))
+				sizes[i] = max(sizes[i], cellwidth.Of(plain(c)))
 			}
 		}
 		rows = append(rows, cells)
@@ -263,7 +263,7 @@ func (w *Writer) flush(b *strings.Builder) {
 			w.bold, w.italic, w.span, w.heading, w.last = false, false, false, false, 0
 			w.style(b, false)
 			if j < len(cells)-1 {
-				b.WriteString(strings.Repeat(" ", sizes[j]-lineedit.Width(plain(c))) + gap(j, sizes))
+				b.WriteString(strings.Repeat(" ", sizes[j]-cellwidth.Of(plain(c))) + gap(j, sizes))
 			}
 		}
 		b.WriteByte('\n')

@@ -89,6 +89,52 @@ func Distinct(path string, inputs ...string) error {
 	return nil
 }
 
+// Named is an output by its flag.
+type Named struct{ Flag, Path string }
+
+// Apart refuses two outputs of a command that are one file, under whatever name: of what one writes, the other would
+// leave nothing. Outputs without a path, standard output and what is no regular file are left out.
+func Apart(outputs ...Named) error {
+	seen := map[string]Named{}
+	for _, o := range outputs {
+		if o.Path == "" || o.Path == "-" {
+			continue
+		}
+		if info, err := os.Stat(o.Path); err == nil && !info.Mode().IsRegular() {
+			continue
+		}
+		at := place(o.Path)
+		for other, before := range seen {
+			if at == other || sameFile(at, other) {
+				return fmt.Errorf("%s %s and %s %s are one file", before.Flag, before.Path, o.Flag, o.Path)
+			}
+		}
+		seen[at] = o
+	}
+	return nil
+}
+
+// place is the path of a file that may not be there yet, without links.
+func place(path string) string {
+	if whole, err := filepath.Abs(path); err == nil {
+		path = whole
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+		return filepath.Join(dir, filepath.Base(path))
+	}
+	return path
+}
+
+// sameFile reports whether two files that are there are one, by two names.
+func sameFile(a, b string) bool {
+	x, err1 := os.Stat(a)
+	y, err2 := os.Stat(b)
+	return err1 == nil && err2 == nil && os.SameFile(x, y)
+}
+
 // openDevice opens what is no regular file.
 func openDevice(ctx context.Context, path string) (*os.File, error) {
 	type opened struct {

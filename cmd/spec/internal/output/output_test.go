@@ -62,6 +62,30 @@ func TestCommit(t *testing.T) {
 	alone(t, dir, "x")
 }
 
+// Outputs are one file by one path, by a link to it or to its folder, and by a second name of it.
+func TestApart(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	err := errors.Join(os.Mkdir(at("d"), 0o755), os.WriteFile(at("x"), nil, 0o644), os.Link(at("x"), at("y")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	links := os.Symlink(at("d"), at("l")) == nil && os.Symlink(at("x"), at("s")) == nil
+	for _, c := range []struct {
+		a, b  string
+		apart bool
+	}{
+		{at("n"), at("n"), false}, {at("n"), at("d/../n"), false}, {at("x"), at("y"), false}, {at("x"), at("n"), true},
+		{at("d/n"), at("n"), true}, {"", "", true}, {"-", "-", true}, {os.DevNull, os.DevNull, true},
+		{at("d/n"), at("l/n"), !links}, {at("x"), at("s"), !links}, {at("none/n"), at("none/n"), false},
+	} {
+		err := Apart(Named{"-a", c.a}, Named{"-b", at("other")}, Named{"-c", c.b})
+		if (err == nil) != c.apart || err != nil && err.Error() != "-a "+c.a+" and -c "+c.b+" are one file" {
+			t.Errorf("%q and %q: %v", c.a, c.b, err)
+		}
+	}
+}
+
 func TestAbort(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "x")

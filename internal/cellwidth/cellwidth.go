@@ -1,20 +1,19 @@
-package lineedit
+// Package cellwidth measures texts in the cells of a terminal: a wide character takes two, a mark none.
+package cellwidth
 
 import (
 	"sort"
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/specgo/spec/internal/terminal"
 )
 
 // A cluster is what a reader sees as one character and the cursor steps over: a character with the marks on it, a flag,
 // a family of emoji, a syllable of Hangul jamo. It is a simpler rule than Unicode's (UAX 29), of the parts that matter
 // where people type: marks, joiners, skin tones, flags, jamo.
 
-// cluster returns the length in bytes of the cluster at the beginning of text, which is not empty.
-func cluster(text []byte) int {
+// Cluster returns the length in bytes of the cluster at the beginning of text, which is not empty.
+func Cluster(text []byte) int {
 	if len(text) == 1 || text[0] < utf8.RuneSelf && text[1] < utf8.RuneSelf {
 		return 1
 	}
@@ -31,7 +30,7 @@ func cluster(text []byte) int {
 	for n < len(text) {
 		r, size := utf8.DecodeRune(text[n:])
 		joined := isPicture(first) && (isSkin(r) || last == joiner && isPicture(r))
-		if !extends(r) && !joined {
+		if !Extends(r) && !joined {
 			break
 		}
 		last = r
@@ -45,8 +44,8 @@ const (
 	picture = '\ufe0f' // asks for a character's form as emoji
 )
 
-// extends reports whether a character belongs to the one before it.
-func extends(r rune) bool {
+// Extends reports whether a character belongs to the one before it.
+func Extends(r rune) bool {
 	return r >= 0x300 && (unicode.In(r, unicode.M) || r == joiner || r == '\u200c' || isJamoTail(r))
 }
 
@@ -57,64 +56,45 @@ func isJamoTail(r rune) bool { return r >= 0x1160 && r <= 0x11ff }
 // isPicture reports whether joiners make one picture of a character and others.
 func isPicture(r rune) bool { return r >= 0x1f000 || r >= 0x2190 && unicode.Is(unicode.So, r) }
 
-// begins reports whether a cluster begins at a character whatever stands before it.
-func begins(r rune) bool { return !extends(r) && !isFlagHalf(r) && !isPicture(r) }
+// Begins reports whether a cluster begins at a character whatever stands before it.
+func Begins(r rune) bool { return !Extends(r) && !isFlagHalf(r) && !isPicture(r) }
 
-// anchor returns a place before at, which is above 0, at which a cluster begins whatever stands before it.
-func anchor(text []byte, at int) int {
-	for at > 0 {
-		r, n := utf8.DecodeLastRune(text[:at])
-		if at -= n; begins(r) {
-			break
-		}
-	}
-	return at
-}
-
-// clusters returns where clusters begin before at, from the anchor on.
-func clusters(text []byte, at int) (list []int) {
-	for from := anchor(text, at); from < at; from += cluster(text[from:]) {
-		list = append(list, from)
-	}
-	return list
-}
-
-// before returns the beginning of the cluster that ends at or holds the byte before at, which is above 0.
-func before(text []byte, at int) int {
-	from := anchor(text, at)
-	for {
-		n := cluster(text[from:])
-		if from+n >= at {
-			return from
-		}
-		from += n
-	}
-}
-
-// boundary returns at, or the end of the cluster that at is inside of.
-func boundary(text []byte, at int) int {
-	if at <= 0 || at >= len(text) {
-		return max(0, min(at, len(text)))
-	}
-	if r, _ := utf8.DecodeRune(text[at:]); utf8.RuneStart(text[at]) && begins(r) {
-		return at
-	}
-	from := before(text, at)
-	return from + cluster(text[from:])
-}
-
-// Width returns how many cells of a terminal a text without control characters takes.
-func Width(text string) (cells int) {
+// Of returns how many cells of a terminal a text without control characters takes.
+func Of(text string) (cells int) {
 	for b := []byte(text); len(b) > 0; {
-		n := cluster(b)
-		cells += clusterWidth(b[:n])
+		n := Cluster(b)
+		cells += OfCluster(b[:n])
 		b = b[n:]
 	}
 	return cells
 }
 
-// clusterWidth is the width of one cluster: that of its first character, and of marks that stand beside it.
-func clusterWidth(c []byte) int {
+// Cut is the longest beginning of a text, in whole clusters, of at most so many cells.
+func Cut(text string, most int) string {
+	b, at := []byte(text), 0
+	for at < len(b) {
+		n := Cluster(b[at:])
+		if most -= OfCluster(b[at : at+n]); most < 0 {
+			break
+		}
+		at += n
+	}
+	return text[:at]
+}
+
+// CutFront is the longest end of a text, in whole clusters, of at most so many cells.
+func CutFront(text string, most int) string {
+	b, at := []byte(text), 0
+	for cells := Of(text); cells > most && at < len(b); {
+		n := Cluster(b[at:])
+		cells -= OfCluster(b[at : at+n])
+		at += n
+	}
+	return text[at:]
+}
+
+// OfCluster is the width of one cluster: that of its first character, and of marks that stand beside it.
+func OfCluster(c []byte) int {
 	first, n := utf8.DecodeRune(c)
 	cells := runeWidth(first)
 	if isFlagHalf(first) && n < len(c) {
@@ -146,26 +126,6 @@ func runeWidth(r rune) int {
 		return 2
 	}
 	return 1
-}
-
-// shown returns how a cluster is drawn at a column, and its cells: a tab as spaces, what controls a terminal as text.
-func shown(c []byte, column int) (string, int) {
-	if c[0] >= ' ' && c[0] < 0x7f && len(c) == 1 {
-		return string(c), 1
-	}
-	if c[0] == '\t' {
-		n := 8 - column%8
-		return strings.Repeat(" ", n), n
-	}
-	text := terminal.Line(string(c), 0)
-	if text != string(c) {
-		return text, len(text)
-	}
-	if first, _ := utf8.DecodeRune(c); extends(first) { // a mark on nothing, which is no mark on what is drawn before it
-		c = append([]byte("\u00a0"), c...)
-		return string(c), clusterWidth(c)
-	}
-	return text, clusterWidth(c)
 }
 
 // wide are the ranges of characters that take two cells: East Asian Width W and F of Unicode 14, with the unassigned
