@@ -195,9 +195,10 @@ func later(status int) bool {
 func failure(resp *http.Response) error {
 	switch resp.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return fmt.Errorf("access denied (%s): the model may not exist, or need an account: set HF_TOKEN", resp.Status)
+		return fmt.Errorf("access denied (status %d): the model may not exist, or need an account: set HF_TOKEN",
+			resp.StatusCode)
 	case http.StatusNotFound:
-		return fmt.Errorf("not found (%s)", resp.Status)
+		return fmt.Errorf("not found (status %d)", resp.StatusCode)
 	}
 	return fmt.Errorf("%w: status %.60q", ErrServer, resp.Status)
 }
