@@ -212,9 +212,7 @@ func (m *Model) embedSome(
 		_ = s.Truncate(0)
 		done()
 	}()
-	if m.around != nil {
-		s = m.around(s)
-	}
+	s = m.handed(s)
 	for i := take(); i < len(texts); i = take() {
 		if err := s.Truncate(0); err != nil {
 			return err

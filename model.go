@@ -74,8 +74,9 @@ type Options struct {
 	Limits Limits
 
 	// Around, if set, is given the sequence of the target in the hands of each answer, and returns the one that is used:
-	// it may watch passes and change their logits. One that hides abilities of the sequence (see [speculative.Shared])
-	// loses what they bring.
+	// it may watch passes and change their logits. Of the abilities that it hides (see [speculative.Shared]) the sequence's
+	// own are used, unless it has all of them itself. Texts of a sequence that hides some have no receipt, for they need
+	// not be the model's.
 	Around func(Sequence) Sequence
 }
 
