@@ -87,10 +87,24 @@ func (m *Model) EmbedTokens(prompts []Prompt) (list [][]int32, err error) {
 		case len(ids) > m.context:
 			return nil, &RequestError{Field: field, Code: CodeContext, Tokens: len(ids), Context: m.context,
 				Reason: fmt.Sprintf("too large: %d tokens; the context holds %d", len(ids), m.context)}
+		case m.EmbedsWhole():
+			if err := m.fitsWhole(field, len(ids)); err != nil {
+				return nil, err
+			}
 		}
 		list = append(list, ids)
 	}
 	return list, nil
+}
+
+// fitsWhole refuses a text that the memory does not suffice for to go through the layers whole.
+func (m *Model) fitsWhole(field string, tokens int) error {
+	if most := m.most.whole; tokens > most {
+		return &RequestError{Field: field, Code: CodeContext, Tokens: tokens, Context: most,
+			Reason: fmt.Sprintf("too large: %d tokens; the memory that there is for one (--memory, Memory.Text) holds %d",
+				tokens, most)}
+	}
+	return nil
 }
 
 // Pooling is how texts are embedded where "" leaves it to the file.
@@ -212,9 +226,7 @@ func (m *Model) embedSome(
 		_ = s.Truncate(0)
 		done()
 	}()
-	if m.around != nil {
-		s = m.around(s)
-	}
+	s = m.handed(s)
 	for i := take(); i < len(texts); i = take() {
 		if err := s.Truncate(0); err != nil {
 			return err

@@ -48,7 +48,7 @@ func (d *draftForm) of(m *engine.Model, o Options) error {
 
 // refuses is why there is no draft form, in words that go on after the drafter's name; "" if there is one, or can be.
 func (d *draftForm) refuses() string {
-	switch need := d.model.PlanDraftForm().Bytes; {
+	switch need := d.need(); {
 	case need == 0: // Choice.Fits says so
 		return ""
 	case d.most == 0:
@@ -64,8 +64,11 @@ func (d *draftForm) refuses() string {
 // much less than the model's that it may gain.
 func (d *draftForm) offers() bool {
 	plan := d.model.PlanDraftForm()
-	return plan.Gains() && plan.Bytes <= d.most && !d.failed.Load()
+	return plan.Gains() && d.need() <= d.most && !d.failed.Load()
 }
+
+// need is the bytes that the form takes at most; 0: there can be none.
+func (d *draftForm) need() int64 { return d.model.DraftFormBytes(len(d.tokens), d.text) }
 
 // get is the draft form, nil while there is none.
 func (d *draftForm) get() *engine.DraftForm { return d.made.Load() }

@@ -278,10 +278,7 @@ func (g *generation) open(ctx context.Context, stop func()) error {
 	}
 	g.closers = append(g.closers, done)
 	g.m.form.writes.Store(false)
-	g.target = own
-	if g.m.around != nil {
-		g.target = g.m.around(own)
-	}
+	g.target = g.m.handed(own)
 	drafter, err := g.newDrafter(ctx, own)
 	if err != nil {
 		return err

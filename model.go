@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -74,8 +75,9 @@ type Options struct {
 	Limits Limits
 
 	// Around, if set, is given the sequence of the target in the hands of each answer, and returns the one that is used:
-	// it may watch passes and change their logits. One that hides abilities of the sequence (see [speculative.Shared])
-	// loses what they bring.
+	// it may watch passes and change their logits. Of the abilities that it hides (see [speculative.Shared]) the
+	// sequence's own are used, unless it has all of them itself. Texts of a sequence that hides some have no receipt, for
+	// they need not be the model's.
 	Around func(Sequence) Sequence
 }
 
@@ -93,6 +95,9 @@ type Memory struct {
 	// "self" drafts. It is made when a text first drafts with it; where it would take more that drafter is refused. 0 is
 	// no bound if Options.Speculation chooses that drafter, else nothing: a request cannot ask for the memory.
 	DraftForm int64
+	// Text is the most bytes of the activations of a text that goes through an embedding model or a reranker whole, beyond
+	// those of other passes; a longer text is refused. 0 is no bound.
+	Text int64
 	// PromptDelay is how many passes longer than usual a pass may take for parts of long prompts while others generate;
 	// 0 is 2.
 	PromptDelay float64
@@ -146,7 +151,7 @@ type Model struct {
 	parts   Parts
 	tok     *bpe.Tokenizer
 	context int
-	input   int     // most tokens of an encoder's input
+	most    mostTokens
 	ends    []int32 // tokens that end a text
 
 	template    *chat.Template // nil: none
@@ -172,6 +177,12 @@ type Model struct {
 
 	texts []*lookup.Index
 	own   *lookup.Recent // nil: it is not kept
+}
+
+// mostTokens are bounds of texts that the context does not bound, or not alone.
+type mostTokens struct {
+	input int // of an encoder's
+	whole int // of one that goes through the layers whole
 }
 
 // draft is a model that drafts.
@@ -200,7 +211,8 @@ func New(p Parts, o Options) (*Model, error) {
 	if p.Target == nil {
 		return nil, fmt.Errorf("%w: no target", ErrOptions)
 	}
-	if o.Own < 0 || o.Memory.KV < 0 || o.Memory.DraftKV < 0 || o.Context < 0 || o.Parallel < 0 || o.StateBytes < 0 {
+	if o.Own < 0 || o.Memory.KV < 0 || o.Memory.DraftKV < 0 || o.Memory.Text < 0 || o.Context < 0 || o.Parallel < 0 ||
+		o.StateBytes < 0 {
 		return nil, fmt.Errorf("%w: a negative bound", ErrOptions)
 	}
 	if slices.Contains(o.Stops, "") {
@@ -228,8 +240,12 @@ func New(p Parts, o Options) (*Model, error) {
 	if o.Context > 0 {
 		m.context = min(m.context, o.Context)
 	}
-	if m.input = engine.MaxInput; o.Limits.Input > 0 {
-		m.input = min(m.input, o.Limits.Input)
+	m.most.whole = m.context
+	if d := p.Target.Describe(); o.Memory.Text > 0 {
+		m.most.whole = sort.Search(m.context, func(n int) bool { return d.TextBytes(n+1) > o.Memory.Text })
+	}
+	if m.most.input = engine.MaxInput; o.Limits.Input > 0 {
+		m.most.input = min(m.most.input, o.Limits.Input)
 	}
 	for id := range int32(m.tok.Size()) {
 		if m.tok.IsEOG(id) {

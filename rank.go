@@ -59,6 +59,9 @@ func (m *Model) RankTokens(query string, documents []string) ([][]int32, error) 
 			return nil, &RequestError{Field: fmt.Sprintf("documents[%d]", i), Code: CodeContext, Tokens: len(ids),
 				Context: m.context, Reason: fmt.Sprintf("%d tokens with the query; the context holds %d", len(ids), m.context)}
 		}
+		if err := m.fitsWhole(fmt.Sprintf("documents[%d]", i), len(ids)); err != nil {
+			return nil, err
+		}
 		pairs[i] = ids
 	}
 	return pairs, nil

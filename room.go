@@ -55,7 +55,8 @@ func (r Room) Divide(target, draft *engine.Model) (m Memory, err error) {
 	s := r.Sessions
 	s.Heads = false // they are the draft
 	kv, draftKV := s.Bytes(target.Describe()), int64(0)
-	all := target.Bytes() + kv + s.Logits(target.Describe())
+	d := target.Describe()
+	all := target.Bytes() + kv + s.Pass(d)
 	if draft != nil {
 		if !sharesCache(draft) {
 			draftKV = s.Bytes(draft.Describe())
@@ -65,7 +66,7 @@ func (r Room) Divide(target, draft *engine.Model) (m Memory, err error) {
 			all += draft.DraftVocabBytes(r.DraftVocab, draftText(r.DraftText))
 		}
 	}
-	form := target.PlanDraftForm().Bytes
+	form := target.DraftFormBytes(r.DraftVocab, draftText(r.DraftText))
 	if r.DraftForm {
 		m.DraftForm = form
 		all += form
@@ -84,6 +85,9 @@ func (r Room) Divide(target, draft *engine.Model) (m Memory, err error) {
 	}
 	if m.Cache = min(r.MostKept(), left); m.Cache <= 0 {
 		m.Cache = -1
+	}
+	if r.Limit > 0 && d.TextRow > 0 {
+		m.Text = max(s.Pass(d)-s.Logits(d)+left-max(m.Cache, 0), 1)
 	}
 	m.KV, m.DraftKV = s.KVBytes, s.KVBytes
 	if r.Limit > 0 && s.KVBytes == 0 && kv > 0 { // what is kept comes beside what is computed

@@ -3,10 +3,13 @@ package spec_test
 import (
 	"errors"
 	"math"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/specgo/spec"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/testdata"
 )
 
@@ -68,5 +71,48 @@ func TestRoomIsDivided(t *testing.T) {
 	if m, err := (spec.Room{Limit: gib, Sessions: bounded, Kept: 7 << 20}).Divide(target, draft); err != nil ||
 		m.KV != 5<<20 || m.DraftKV != 5<<20 || m.Cache != 7<<20 {
 		t.Errorf("sequences with a bound: %+v, %v", m, err)
+	}
+}
+
+// Of a model that texts go through whole, a limit leaves room for a text as long as a sequence; one that needs more is
+// refused, not computed beyond the limit.
+func TestTextsKeepToTheMemory(t *testing.T) {
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Close()
+	file := testdata.Target()
+	target, err := engine.New(t.Context(), rt, file, file.Size(), engine.Options{Name: "m",
+		Override: []gguf.KV{{Key: "llama.pooling_type", Value: int64(engine.PoolMean)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer target.Close()
+	const tokens = 400
+	d, room := target.Describe(), spec.Room{Limit: 1, Kept: -1, Sessions: engine.Sessions{Count: 1, Tokens: tokens}}
+	text := d.TextBytes(tokens)
+	var low *spec.MemoryError
+	_, err = room.Divide(target, nil)
+	if want := target.Bytes() + room.Sessions.Bytes(d) + text; !errors.As(err, &low) || low.Need != want || text == 0 {
+		t.Fatalf("%v, want %d with %d for a text", err, want, text)
+	}
+	room.Limit = low.Need
+	memory, err := room.Divide(target, nil)
+	if err != nil || memory.Text != text {
+		t.Fatalf("%+v, %v", memory, err)
+	}
+	m, err := spec.New(spec.Parts{Target: target}, spec.Options{Memory: memory})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	for n, fits := range map[int]bool{1: true, tokens: true, tokens + 1: false} {
+		_, err := m.EmbedTokens([]spec.Prompt{{IDs: slices.Repeat([]int32{5}, n)}})
+		var wrong *spec.RequestError
+		if fits != (err == nil) || !fits && (!errors.As(err, &wrong) || wrong.Code != spec.CodeContext ||
+			wrong.Context != tokens || !strings.Contains(wrong.Reason, "--memory")) {
+			t.Errorf("%d tokens: %v", n, err)
+		}
 	}
 }

@@ -549,11 +549,11 @@ func (t *Task) checkLength(i int, ids []int32) error {
 
 // checkInput refuses an encoder's input that is too long.
 func (t *Task) checkInput(field string, ids []int32) error {
-	if len(ids) <= t.m.input {
+	if len(ids) <= t.m.most.input {
 		return nil
 	}
-	return &RequestError{Field: field, Code: CodeContext, Tokens: len(ids), Context: t.m.input,
-		Reason: fmt.Sprintf("%d tokens: an encoder's text has %d at most here", len(ids), t.m.input)}
+	return &RequestError{Field: field, Code: CodeContext, Tokens: len(ids), Context: t.m.most.input,
+		Reason: fmt.Sprintf("%d tokens: an encoder's text has %d at most here", len(ids), t.m.most.input)}
 }
 
 // decoderOptions are those of the answers' decoders.

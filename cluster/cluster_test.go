@@ -574,8 +574,9 @@ func (m leased) InProgress() error {
 // While a request is being answered its lease is extended, and not behind that.
 func TestLeaseIsExtended(t *testing.T) {
 	m := leased{n: make(chan bool)}
-	w := &Worker{}
-	end := w.extend(m, 3*time.Millisecond)
+	w, from := &Worker{leaseLook: time.Second}, &source{}
+	from.lease.Store(int64(3 * time.Millisecond))
+	end := w.extend(m, from)
 	for range 3 {
 		<-m.n
 	}
@@ -656,7 +657,7 @@ func TestWorkerEndsWithItsConnection(t *testing.T) {
 		t.Fatalf("%d %s", status, answer)
 	}
 	q.nc.Close()
-	if err := <-done; !errors.Is(err, errLost) {
+	if err := <-done; !errors.Is(err, errClosed) {
 		t.Errorf("%v", err)
 	}
 }

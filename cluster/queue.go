@@ -2,10 +2,12 @@ package cluster
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"strings"
 	"time"
@@ -43,6 +45,9 @@ type Queue struct {
 	answers jetstream.Stream
 	known   jetstream.KeyValue
 	large   jetstream.ObjectStore
+
+	made    map[string]time.Time // when the streams were, by their names
+	longest int64                // bytes of an answer, in tests; 0: mostAnswer
 }
 
 // Headers of messages.
@@ -101,8 +106,18 @@ func OpenQueue(ctx context.Context, nc *nats.Conn, o QueueOptions) (*Queue, erro
 	if err != nil {
 		return nil, fmt.Errorf("bucket %s_large: %w", o.Name, err)
 	}
+	q.made = map[string]time.Time{}
+	for _, name := range []string{o.Name + "_work", o.Name + "_answers", bucketStream + o.Name + "_known"} {
+		s, err := js.Stream(ctx, name)
+		if err != nil {
+			return nil, fmt.Errorf("stream %s: %w", name, err)
+		}
+		q.made[name] = s.CachedInfo().Created
+	}
 	return q, nil
 }
+
+const bucketStream = "KV_" // begins the names of streams of buckets of keys
 
 func defaults(o *QueueOptions) {
 	if o.Replicas == 0 {
@@ -243,11 +258,35 @@ func (q *Queue) answer(ctx context.Context, key string) (*Answer, error) {
 		return nil, fmt.Errorf("%s: %w", m.Subject, err)
 	}
 	if a.Object != "" {
-		if a.Body, err = q.large.GetBytes(ctx, a.Object); err != nil {
-			return nil, fmt.Errorf("object %s: %w", a.Object, err)
+		if a.Body, err = q.object(ctx, a.Object); err != nil {
+			return nil, fmt.Errorf("object %.100q: %w", a.Object, err)
 		}
 	}
 	return a, nil
+}
+
+// mostAnswer is the most bytes of an answer: more than the largest one of a server, the vectors of one request as text.
+const mostAnswer = 1 << 30
+
+// object reads the answer that is longer than a message may be. Whoever writes to the bucket says how long it is: what
+// comes is counted.
+func (q *Queue) object(ctx context.Context, name string) (body []byte, err error) {
+	r, err := q.large.Get(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	most := cmp.Or(q.longest, mostAnswer)
+	if body, err = io.ReadAll(io.LimitReader(r, most+1)); err != nil {
+		return nil, err
+	}
+	switch {
+	case int64(len(body)) > most:
+		return nil, fmt.Errorf("more than %d bytes, which no answer has", most)
+	case !json.Valid(body):
+		return nil, errors.New("not JSON")
+	}
+	return body, nil
 }
 
 // Identities are those of the workers that have been seen, by their sums.

@@ -36,6 +36,9 @@ type Submitter struct {
 	mu      sync.Mutex
 	waiting map[string][]chan struct{} // by key
 	told    time.Time                  // when the log was told of a failure last
+
+	lost  loss
+	again time.Duration // again, but in tests
 }
 
 // NewSubmitter makes one. Close ends it.
@@ -55,7 +58,8 @@ func NewSubmitter(ctx context.Context, o SubmitOptions) (*Submitter, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Submitter{o: o, q: o.Queue, lane: lane{o.Identity, o.Priority, o.Tenant}, waiting: map[string][]chan struct{}{}}
+	s := &Submitter{o: o, q: o.Queue, lane: lane{o.Identity, o.Priority, o.Tenant}, waiting: map[string][]chan struct{}{},
+		again: again}
 	if _, err := s.q.known.Put(ctx, s.lane.entry(), nil); err != nil {
 		return nil, err
 	}
@@ -98,7 +102,8 @@ const again = time.Minute
 
 // Do has the queue answer a request. What is stored is taken; what waits already is waited
 // for. A request that was given up has status 500 and the reason. It waits for servers and workers that are not there
-// until ctx ends.
+// until ctx ends. Where the servers are there and say that the queue is not, or is another one, as they do that have
+// lost their disk, the status is 503: no worker would see the request.
 func (s *Submitter) Do(ctx context.Context, r Request) (status int, answer []byte) {
 	r, err := Complete(r, s.o.Clock)
 	if err != nil {
@@ -136,13 +141,19 @@ func (s *Submitter) Do(ctx context.Context, r Request) (status int, answer []byt
 			if ctx.Err() == nil {
 				s.failed(r.ID, err)
 			}
+			if err := s.lost.look(ctx, s.q); err != nil {
+				return http.StatusServiceUnavailable, wrong("queue_lost", err.Error())
+			}
 			sleep(ctx, pause)
 			continue
 		}
 		pause = 50 * time.Millisecond
 		select {
 		case <-c:
-		case <-time.After(again):
+		case <-time.After(s.again):
+			if err := s.lost.look(ctx, s.q); err != nil {
+				return http.StatusServiceUnavailable, wrong("queue_lost", err.Error())
+			}
 			put = false // a queue that has lost it gets it again
 		case <-ctx.Done():
 		}

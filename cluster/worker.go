@@ -1,15 +1,18 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -49,7 +52,10 @@ type Worker struct {
 	places   *places
 	// how long what is done with a request waits for a server that is not there: storeTime, but in tests
 	storeTime time.Duration
+	leaseLook time.Duration // mostLeasePause, but in tests
+	mostLanes int           // mostLanes, but in tests
 
+	lost loss
 	left chan string // lanes whose consumers are gone
 
 	mu    sync.Mutex
@@ -61,8 +67,22 @@ type Worker struct {
 type source struct {
 	lane
 	consumer jetstream.Consumer
-	lease    time.Duration
+	lease    atomic.Int64 // nanoseconds; somebody may change it meanwhile
 }
+
+func newSource(l lane, c jetstream.Consumer) *source {
+	s := &source{lane: l, consumer: c}
+	s.lease.Store(int64(c.CachedInfo().Config.AckWait))
+	return s
+}
+
+// pause is how much time lies between two extensions of a lease, and two looks at how long it is: a third of it.
+func (s *source) pause(most time.Duration) time.Duration {
+	return max(min(time.Duration(s.lease.Load())/3, most), time.Millisecond)
+}
+
+// mostLeasePause is the most of such a pause: one that somebody has made shorter is known after that.
+const mostLeasePause = 10 * time.Second
 
 // NewWorker makes a worker and makes its identity known.
 func NewWorker(ctx context.Context, o WorkerOptions) (*Worker, error) {
@@ -77,13 +97,13 @@ func NewWorker(ctx context.Context, o WorkerOptions) (*Worker, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	w := &Worker{o: o, q: o.Queue, identity: sum, places: newPlaces(o.Parallel, o.Queues), storeTime: storeTime,
-		left: make(chan string, mostLeft)}
+		leaseLook: mostLeasePause, mostLanes: mostLanes, left: make(chan string, mostLeft)}
 	w.lanes, w.next = make([][]*source, len(Priorities)), make([]int, len(Priorities))
 	return w, w.q.announce(ctx, sum, o.Identity)
 }
 
-// errLost is the error of what does not come back.
-var errLost = errors.New("the connection is closed for good, or the queue's bucket of lanes is gone")
+// errClosed is the error of a connection that does not come back.
+var errClosed = errors.New("the connection is closed for good, or the queue's bucket of lanes cannot be watched")
 
 // Run answers requests until ctx ends; where the connection is closed for good, or the queue is gone, it ends with an
 // error. Those that are not answered then go back to the queue.
@@ -113,11 +133,15 @@ func (w *Worker) Run(ctx context.Context) error {
 		w.followAll(ctx, watch.Updates(), wake)
 		lost()
 	})
+	all.Go(func() {
+		w.followLeases(ctx)
+		lost()
+	})
 	pause := time.NewTimer(0)
 	for wait := shortestPause; ; {
 		n := w.places.hold(ctx)
 		if n == 0 {
-			return unless(whole, errLost)
+			return unless(whole, cmp.Or(w.lost.known(), errClosed))
 		}
 		asked := time.Now()
 		list, from := w.take(ctx, n)
@@ -206,6 +230,18 @@ func (w *Worker) leave(rank int, s *source) {
 	}
 }
 
+// mostLanes is how many lanes a worker follows: each has a consumer at the servers, and is asked in turn.
+const mostLanes = 1 << 12
+
+// full reports whether there are as many lanes as a worker follows. The caller has the lock.
+func (w *Worker) full() bool {
+	n := 0
+	for _, list := range w.lanes {
+		n += len(list)
+	}
+	return n >= w.mostLanes
+}
+
 // follow makes a lane one that requests are taken from. It reports false where that has to be tried again.
 func (w *Worker) follow(ctx context.Context, entry string) bool {
 	words := strings.Split(entry, ".")
@@ -213,6 +249,13 @@ func (w *Worker) follow(ctx context.Context, entry string) bool {
 	rank := slices.Index(Priorities, l.priority)
 	if rank < 0 || !word.MatchString(l.tenant) {
 		w.o.Log.Warn("a lane that is none", "entry", entry)
+		return true
+	}
+	w.mu.Lock()
+	full := w.full() && !slices.ContainsFunc(w.lanes[rank], func(s *source) bool { return s.lane == l })
+	w.mu.Unlock()
+	if full {
+		w.o.Log.Warn("too many lanes: its requests are left to other workers", "lane", entry, "most", w.mostLanes)
 		return true
 	}
 	name := strings.Join([]string{subjectWord(w.identity), l.priority, l.tenant}, "_")
@@ -232,7 +275,7 @@ func (w *Worker) follow(ctx context.Context, entry string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !slices.ContainsFunc(w.lanes[rank], func(s *source) bool { return s.lane == l }) {
-		w.lanes[rank] = append(w.lanes[rank], &source{l, c, c.CachedInfo().Config.AckWait})
+		w.lanes[rank] = append(w.lanes[rank], newSource(l, c))
 	}
 	return true
 }
@@ -289,7 +332,7 @@ func (w *Worker) handle(ctx context.Context, from *source, msg jetstream.Msg, as
 	defer leave()
 	w.counts.inFlight.Add(1)
 	defer w.counts.inFlight.Add(-1)
-	end := w.extend(msg, from.lease)
+	end := w.extend(msg, from)
 	defer end()
 	first, cancel := w.bounded(ctx)
 	defer cancel()
@@ -390,7 +433,7 @@ var notNow = []int{
 // read reads a request, and refuses one that is not for this worker's identity or was changed on the way.
 func (w *Worker) read(msg jetstream.Msg) (r Request, err error) {
 	if id := msg.Headers().Get(headerIdentity); id != w.identity {
-		return r, fmt.Errorf("it is for the identity %s, this worker has %s", id, w.identity)
+		return r, fmt.Errorf("it is for the identity %.64s, this worker has %s", id, w.identity)
 	}
 	var j job
 	if err := strictjson.Unmarshal(msg.Data(), &j); err != nil {
@@ -398,7 +441,7 @@ func (w *Worker) read(msg jetstream.Msg) (r Request, err error) {
 	}
 	r.Path, r.Body = j.Path, j.Body
 	if key := Key(w.identity, r); key != msg.Headers().Get(headerKey) {
-		return r, fmt.Errorf("its key is %s, that of its content %s", msg.Headers().Get(headerKey), key)
+		return r, fmt.Errorf("its key is %.64s, that of its content %s", msg.Headers().Get(headerKey), key)
 	}
 	return r, nil
 }
@@ -416,11 +459,13 @@ func (w *Worker) back(ctx context.Context, msg jetstream.Msg, key string, tries 
 // giveUp stores a request among the dead letters, with the reason.
 func (w *Worker) giveUp(ctx context.Context, msg jetstream.Msg, key string, tries int, reason string) {
 	m := nats.NewMsg(w.q.deadSubject(key))
-	if key == "" || strings.ContainsAny(key, ".*> \t\r\n") {
+	if !keyForm.MatchString(key) { // whoever may publish says what it is, and a server refuses a long subject
 		m.Subject = w.q.deadSubject("none")
 	}
-	m.Data = msg.Data()
-	m.Header.Set(headerKey, key)
+	if m.Data = msg.Data(); int64(len(m.Data))+headerRoom > w.q.nc.MaxPayload() {
+		m.Data = nil // it came with fewer headers
+	}
+	m.Header.Set(headerKey, oneLine(key))
 	m.Header.Set(headerReason, oneLine(reason))
 	m.Header.Set(headerTries, fmt.Sprint(tries))
 	if _, err := w.q.js.PublishMsg(ctx, m); err != nil {
@@ -433,6 +478,9 @@ func (w *Worker) giveUp(ctx context.Context, msg jetstream.Msg, key string, trie
 		w.o.Log.Warn("a request that was given up comes again", "key", key, "error", err)
 	}
 }
+
+// keyForm is the form of keys.
+var keyForm = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 // oneLine makes a text a header's value.
 func oneLine(s string) string {
@@ -463,19 +511,21 @@ func (w *Worker) nak(msg jetstream.Msg, delay time.Duration) {
 	}
 }
 
-// extend tells the queue that a request is being answered, three times in each lease, until end is called.
-func (w *Worker) extend(msg jetstream.Msg, lease time.Duration) (end func()) {
+// extend tells the queue that a request of a lane is being answered, three times in each lease at least, until end is
+// called.
+func (w *Worker) extend(msg jetstream.Msg, from *source) (end func()) {
 	done := make(chan struct{})
 	var once sync.WaitGroup
 	once.Go(func() {
-		tick := time.NewTicker(max(lease/3, time.Millisecond))
-		defer tick.Stop()
+		pause := time.NewTimer(from.pause(w.leaseLook))
+		defer pause.Stop()
 		for {
 			select {
-			case <-tick.C:
+			case <-pause.C:
 				if err := msg.InProgress(); err != nil {
 					w.o.Log.Warn("the lease is not extended", "error", err)
 				}
+				pause.Reset(from.pause(w.leaseLook))
 			case <-done:
 				return
 			}
@@ -484,5 +534,33 @@ func (w *Worker) extend(msg jetstream.Msg, lease time.Duration) (end func()) {
 	return func() {
 		close(done)
 		once.Wait()
+	}
+}
+
+// followLeases asks how long the leases of the lanes are, until ctx ends or the queue is lost: whoever changes one
+// changes it for requests that are being answered, too.
+func (w *Worker) followLeases(ctx context.Context) {
+	pause := time.NewTimer(w.leaseLook)
+	defer pause.Stop()
+	for {
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			return
+		}
+		next := w.leaseLook
+		w.mu.Lock()
+		all := slices.Concat(w.lanes...)
+		w.mu.Unlock()
+		for _, s := range all {
+			if info, err := s.consumer.Info(ctx); err == nil {
+				s.lease.Store(int64(info.Config.AckWait))
+			} // else the search for requests says what is wrong
+			next = min(next, s.pause(w.leaseLook))
+		}
+		if w.lost.look(ctx, w.q) != nil {
+			return
+		}
+		pause.Reset(next)
 	}
 }

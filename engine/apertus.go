@@ -12,8 +12,8 @@ import (
 func apertus(l *loader, c *Config) family {
 	f := qwen3(l, c)
 	f.rope.keys, f.ends.output, f.feed.gate = freqFactors|longrope, outputRequired, ungated
-	alphaN, alphaP := l.ofLayers("xielu.alpha_n"), l.ofLayers("xielu.alpha_p")
-	beta, eps := l.ofLayers("xielu.beta"), l.ofLayers("xielu.eps")
+	alphaN, alphaP := l.ofLayers("alpha_n"), l.ofLayers("alpha_p")
+	beta, eps := l.ofLayers("beta"), l.ofLayers("eps")
 	f.feed.own = func(b *build, i int) sublayer {
 		ffn := b.feedForward(b.block(i), "", b.ffn[i])
 		if b.ok() {
@@ -24,11 +24,16 @@ func apertus(l *loader, c *Config) family {
 	return f
 }
 
-// ofLayers is a number for every layer, or one for all, of a key that does not begin with the architecture's name.
-func (l *loader) ofLayers(key string) []float32 {
+// xieluKeys begins the keys of the activation's numbers. They do not begin with the architecture's name.
+const xieluKeys = "xielu."
+
+// ofLayers is a number of the activation for every layer, or one for all.
+func (l *loader) ofLayers(name string) []float32 {
 	if !l.ok() {
 		return nil
 	}
+	key := xieluKeys + name
+	l.keys[key] = true
 	list, err := l.f.Float32s(key)
 	if x, single := l.f.Float32(key); single == nil {
 		list, err = slices.Repeat([]float32{x}, l.layers), nil

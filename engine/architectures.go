@@ -39,6 +39,12 @@ func ofSparse(k kind) kind {
 	return k
 }
 
+// ofPlain is a kind with keys that begin so, and not with the architecture's name.
+func ofPlain(k kind, prefix string) kind {
+	k.plain = prefix
+	return k
+}
+
 // lacking is the kind of models that other engines run and that cannot be read: what is missing.
 func lacking(what string) kind { return kind{is: KindModel, refused: what} }
 
@@ -51,7 +57,7 @@ const pictures = "a model that reads pictures"
 // kinds are the architectures that there are, by general.architecture.
 var kinds = map[string]kind{
 	"afmoe":          decoderOf(afmoe),
-	"apertus":        decoderOf(apertus),
+	"apertus":        ofPlain(decoderOf(apertus), xieluKeys),
 	"arcee":          decoderOf(arcee),
 	"bailingmoe":     decoderOf(bailingMoE),
 	"bailingmoe2":    decoderOf(bailingMoE2),

@@ -15,6 +15,10 @@ type Description struct {
 	Recurrent RecurrentSize
 	Input     CacheShape // what is kept of every token of the encoder's input; the zero value without an encoder
 
+	// TextRow is the most bytes that the activations of a token take of a text that goes through the layers whole, as
+	// texts do through embedding models and rerankers; 0: of other models.
+	TextRow int64
+
 	// MTP is what a session of the file's MTP blocks ([Options].MTP) keeps, of all blocks; nil where there are none that
 	// can be loaded. Only the function [Describe] says it.
 	MTP []CacheShape
@@ -25,6 +29,10 @@ type Description struct {
 func (d *Description) Everywhere() bool {
 	return d.Recurrent.Layers == 0 && !slices.ContainsFunc(d.Caches, func(c CacheShape) bool { return c.Window > 0 })
 }
+
+// TextBytes is what the activations of a text of n tokens take that goes through the layers whole, beyond those of
+// other passes. Such passes run one after the other.
+func (d *Description) TextBytes(n int) int64 { return int64(max(0, n-passRows)) * d.TextRow }
 
 // RecurrentSize is the memory of the recurrent layers of a session, in bytes. The zero value is that of a model
 // without any.
@@ -71,7 +79,7 @@ func header(f *gguf.File, o Options) (*Model, error) {
 
 // Describe describes the model.
 func (m *Model) Describe() *Description {
-	d := &Description{Config: m.config, Caches: m.Caches(0)}
+	d := &Description{Config: m.config, Caches: m.Caches(0), TextRow: m.vectors.row}
 	if m.encoder != nil {
 		d.Input = CacheShape{Layers: m.config.Layers, Heads: m.config.Heads, HeadDim: m.config.HeadDim}
 	}

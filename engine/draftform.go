@@ -83,9 +83,8 @@ func (s shape) bytes() int64 {
 // drafts is the shape of a matrix of the site in a draft form, and whether it is another one there: of those that are
 // multiplied with, where it becomes smaller. A router in fewer bits would choose other experts.
 func (at *site) drafts(s shape) (form shape, other bool) {
-	to, ok := tensor.Fitting(draftFormType, s.cols)
-	form = shape{to, s.rows, s.cols}
-	return form, ok && at.products && !at.exact && to.RowBytes(s.cols) < s.t.RowBytes(s.cols)
+	form = formOf(s)
+	return form, at.products && !at.exact && form.t != s.t
 }
 
 // PlanDraftForm says what the model's draft form would take. It is nothing for models that are read from disk, and for
@@ -187,6 +186,43 @@ func (m *Model) textSlots(n, text int) int {
 	return min(text, m.config.Vocab-n)
 }
 
+// DraftFormBytes is what a draft form of the model in fewer bits takes at most: with the rows of a draft vocabulary of
+// n tokens, and the room for those of a text, as DraftVocabBytes counts them, instead of its output matrices. n 0: all
+// tokens. It is 0 where [Model.PlanDraftForm] is nothing.
+func (m *Model) DraftFormBytes(n, text int) int64 {
+	bytes := m.formPlan.Bytes
+	if bytes == 0 || m.DraftVocabBytes(n, 0) == 0 {
+		return bytes
+	}
+	outputs := map[*tensor.Matrix]bool{}
+	for _, o := range m.net.outputs() {
+		outputs[o.w] = true
+	}
+	for w := range outputs { // the rows are in the type of the form, or stay in that of the model
+		rows := formOf(shapeOf(w))
+		for _, k := range []int{n, m.textSlots(n, text)} {
+			rows.rows = k
+			bytes += rows.bytes()
+		}
+	}
+	for _, at := range m.sites {
+		for _, w := range at.matrices {
+			if form, other := at.drafts(shapeOf(w)); other && outputs[w] {
+				bytes -= form.bytes()
+			}
+		}
+	}
+	return bytes
+}
+
+// formOf is a shape in the type of draft forms, where that is smaller.
+func formOf(s shape) shape {
+	if to, ok := tensor.Fitting(draftFormType, s.cols); ok && to.RowBytes(s.cols) < s.t.RowBytes(s.cols) {
+		s.t = to
+	}
+	return s
+}
+
 // NewDraftForm makes a draft form of the model. Fewer bits are of models in memory. Where nothing of it would be
 // another, or all of it would be more than the most bytes, it is an error that wraps ErrUnsupported or
 // tensor.ErrMemory.
@@ -204,11 +240,9 @@ func (m *Model) NewDraftForm(ctx context.Context, o DraftFormOptions) (*DraftFor
 		need = m.DraftVocabBytes(len(f.tokens), o.Text)
 	}
 	if !o.SameBits {
-		plan := m.PlanDraftForm()
-		if plan.Bytes == 0 {
+		if need = m.DraftFormBytes(len(f.tokens), o.Text); need == 0 {
 			return nil, fmt.Errorf("%s: %w: a draft form: nothing of it would have fewer bits", m.name, ErrUnsupported)
 		}
-		need = plan.Bytes // with the whole output matrix, which is no less than rows of it
 	}
 	switch {
 	case o.SameBits && f.tokens == nil:
@@ -281,8 +315,7 @@ func (f *DraftForm) gather(ctx context.Context, how DraftFormOptions) error {
 		}
 		rows := &outputRows{w: w, ids: f.tokens}
 		f.outputs[o.w] = rows
-		to, ok := tensor.Fitting(draftFormType, w.Cols())
-		if !how.SameBits && ok && to.RowBytes(w.Cols()) < w.Type().RowBytes(w.Cols()) {
+		if to := formOf(shapeOf(w)).t; !how.SameBits && to != w.Type() {
 			form, err := tensor.Recode(ctx, f.m.rt.t, w, to)
 			if err == nil {
 				rows.w = form

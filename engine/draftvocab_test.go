@@ -128,6 +128,21 @@ func TestDraftVocabInFewerBits(t *testing.T) {
 		s.Types = map[string]gguf.Type{"token_embd.weight": gguf.Q4_0}
 		m, ids, tokens := openDrawn(t, rt, s, Options{}), randomTokens(20, s.Vocab, 5), seq(10, 30)
 		whole := newDraftForm(t, m)
+		for _, text := range []int{0, 16} { // it is what the limit must be, also of rows that have few bits already
+			need := m.DraftFormBytes(len(tokens), text)
+			f, err := m.NewDraftForm(context.Background(), DraftFormOptions{Tokens: tokens, Text: text, Most: need})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f.Bytes() != need {
+				t.Errorf("untied %v, %d tokens of a text: %d bytes, counted %d", untied, text, f.Bytes(), need)
+			}
+			f.Close()
+			if _, err := m.NewDraftForm(context.Background(), DraftFormOptions{Tokens: tokens, Text: text,
+				Most: need - 1}); !errors.Is(err, tensor.ErrMemory) {
+				t.Errorf("untied %v, %d tokens of a text, a byte too few: %v", untied, text, err)
+			}
+		}
 		f, err := m.NewDraftForm(context.Background(), DraftFormOptions{Tokens: tokens})
 		if err != nil {
 			t.Fatal(err)

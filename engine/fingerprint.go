@@ -20,6 +20,10 @@ import (
 // sampled token may change.
 const NumericRules = 2
 
+// FingerprintVersion is the version of what a [Fingerprint] is made of. It changes when that of any file may change, so
+// that who keeps one beside its file makes it anew.
+const FingerprintVersion = 2
+
 // Fingerprint identifies what a GGUF file computes: SHA-256 in lower-case hexadecimal. It depends neither on the
 // order of keys and tensors in the file nor on what describes it (general.*, the chat template).
 type Fingerprint struct {
@@ -57,10 +61,8 @@ func ReadFingerprint(ctx context.Context, f *gguf.File) (Fingerprint, error) {
 	if err != nil {
 		return Fingerprint{}, err
 	}
-	model, err := hashKeys(f, func(key string) bool {
-		return key == "general.architecture" ||
-			strings.HasPrefix(key, arch+".")
-	})
+	k := kinds[arch]
+	model, err := hashKeys(f, func(key string) bool { return key == "general.architecture" || k.key(arch, key) })
 	if err != nil {
 		return Fingerprint{}, err
 	}

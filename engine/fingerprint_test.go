@@ -3,8 +3,10 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/specgo/spec/gguf"
@@ -75,6 +77,52 @@ func TestFingerprint(t *testing.T) {
 	if other := fingerprintOf(t, with("tokenizer.ggml.tokens",
 		[]string{"a", "c"}), tensors); other.Tokenizer == base.Tokenizer || other.Model != base.Model {
 		t.Error("a token: not noticed, or as a change of the model")
+	}
+}
+
+// What decides whether and how a file is read is in its fingerprint, whatever its name begins with: without a key that
+// is not there, and not one of the tokenizer's, every model is read as before. So is every number of Apertus'
+// activation.
+func TestFingerprintHasWhatIsRead(t *testing.T) {
+	for name, a := range askedModels() {
+		kvs, tensors := a.kvs(a.all()), a.tensors(t, name)
+		k := kinds[a.arch]
+		for i, kv := range kvs {
+			if kv.Key == "general.architecture" || k.key(a.arch, kv.Key) || strings.HasPrefix(kv.Key, "tokenizer.ggml.") {
+				continue
+			}
+			if _, err := Describe(headerOf(t, slices.Delete(slices.Clone(kvs), i, i+1), tensors, name)); err != nil {
+				t.Errorf("%s: the fingerprint does not have %q, and without it: %v", name, kv.Key, err)
+			}
+		}
+	}
+	a := askedModels()["apertus"]
+	kvs := a.kvs(a.all())
+	seen := map[Fingerprint]string{fingerprintOf(t, kvs, nil): "as it is"}
+	for i, kv := range kvs {
+		numbers, ok := kv.Value.([]float32)
+		if !ok {
+			continue
+		}
+		for j := range numbers {
+			other := slices.Clone(numbers)
+			other[j] += 0.25
+			changed := slices.Clone(kvs)
+			changed[i].Value = other
+			x := fingerprintOf(t, changed, nil)
+			if was, twice := seen[x]; twice {
+				t.Errorf("another %s[%d] has the fingerprint of a file %s", kv.Key, j, was)
+			}
+			seen[x] = fmt.Sprintf("with another %s[%d]", kv.Key, j)
+		}
+	}
+	if len(seen) != 1+4*4 {
+		t.Errorf("%d files", len(seen))
+	}
+	changed := append(slices.Clone(kvs), gguf.KV{Key: "xielu.mystery", Value: float32(1)})
+	if _, err := Describe(headerOf(t, changed, a.tensors(t, "apertus"), "more.gguf")); !errors.Is(err, ErrUnsupported) ||
+		!strings.Contains(err.Error(), "xielu.mystery") {
+		t.Errorf("an unknown number of the activation: %v", err)
 	}
 }
 

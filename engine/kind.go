@@ -1,6 +1,9 @@
 package engine
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Kind is what a file holds, in words.
 type Kind string
@@ -37,9 +40,17 @@ type kind struct {
 	values bool // values may have another size than keys
 	sparse bool // layers may have no heads, or no feed-forward: 0 of them
 
+	plain string // what keys of such models begin with that are not below the architecture's name; "": there are none
+
 	rawStates bool // the MTP blocks of a model read its states before the final norm, and give theirs likewise
 
 	refused string // why no such file can be read, where that is known
+}
+
+// key reports whether a key is one that models of an architecture may read, beside those of the tokenizer: one below
+// its name, or of the plain ones.
+func (k *kind) key(arch, key string) bool {
+	return strings.HasPrefix(key, arch+".") || k.plain != "" && strings.HasPrefix(key, k.plain)
 }
 
 // admits reports whether a draft head of that kind is made for the models.

@@ -29,7 +29,7 @@ type loader struct {
 	progress *progress
 	err      error
 
-	keys    map[string]bool // hyperparameters that were asked for, without the prefix
+	keys    map[string]bool // hyperparameters that were asked for, without the prefix that is the architecture's name
 	tensors map[string]bool // tensors that were asked for
 	first   int             // block that is layer 0; not 0 where MTP blocks are read as a model of their own
 	alone   bool            // the file has nothing but those blocks

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"runtime"
 	"strings"
 
@@ -64,16 +65,15 @@ func (s *packedSource) rounds(m *Model) int64 {
 	return 1
 }
 
-// scratch is the bytes of a pass for a row, at most: of what the widest block's matrices give.
+// scratch is what a pass takes for a row.
 func (s *packedSource) scratch(hidden int) int64 {
-	wide, most := map[string]int64{}, int64(0)
-	for _, p := range s.layout.Parts() {
-		if block := blockOf(p.Name); block != "" && p.Number < 1 {
-			wide[block] += int64(p.Rows)
-			most = max(most, wide[block])
+	return activationBytes(hidden, func(yield func(string, uint64) bool) {
+		for _, p := range s.layout.Parts() {
+			if p.Number < 1 && !yield(p.Name, uint64(p.Rows)) {
+				return
+			}
 		}
-	}
-	return 4 * (most + 6*int64(hidden))
+	})
 }
 
 // PassBytes is more than the activations of a pass take of the model of a file, which need not be one by itself: room
@@ -81,14 +81,37 @@ func (s *packedSource) scratch(hidden int) int64 {
 func PassBytes(f *gguf.File) int64 {
 	arch, _ := f.String("general.architecture")
 	hidden, _ := f.Uint32(arch + ".embedding_length")
+	return passRows * activationBytes(int(min(hidden, largest)), func(yield func(string, uint64) bool) {
+		for _, t := range f.Tensors {
+			if len(t.Dims) > 1 && !yield(t.Name, t.Dims[1]) {
+				return
+			}
+		}
+	})
+}
+
+// rowBytes is what a pass of a model whose tensors were asked for takes for a row.
+func (m *Model) rowBytes() int64 {
+	return activationBytes(m.config.HiddenSize, func(yield func(string, uint64) bool) {
+		for name, at := range m.sites {
+			if !yield(name, uint64(at.dims[1])) {
+				return
+			}
+		}
+	})
+}
+
+// activationBytes is the bytes of a pass for a row, at most: of what the matrices of the widest block give, which has
+// so many rows of them.
+func activationBytes(hidden int, matrices iter.Seq2[string, uint64]) int64 {
 	wide, most := map[string]int64{}, int64(0)
-	for _, t := range f.Tensors {
-		if block := blockOf(t.Name); block != "" && len(t.Dims) > 1 {
-			wide[block] += int64(min(t.Dims[1], 1<<32))
+	for name, rows := range matrices {
+		if block := blockOf(name); block != "" {
+			wide[block] += int64(min(rows, 1<<32))
 			most = max(most, wide[block])
 		}
 	}
-	return passRows * 4 * (most + 6*int64(hidden))
+	return 4 * (most + 6*int64(hidden))
 }
 
 // openPacked loads a model of which nothing has been read from its panel file, which is written where it must. It

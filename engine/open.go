@@ -137,6 +137,9 @@ func (m *Model) read(l *loader) {
 	}
 	m.caches, m.recurrent = l.caches, l.recurrent
 	m.sites, m.bytes, m.parameters, m.weightTypes = l.sites, l.vectors, l.parameters, l.typeNames()
+	if l.ok() && m.vectors.whole(m.kind.is) {
+		m.vectors.row = m.rowBytes()
+	}
 	for w := range m.sites.each {
 		m.bytes += w.Bytes()
 	}
@@ -191,7 +194,7 @@ func PlanMemory(f *gguf.File, o Options, sessions Sessions) (*MemoryPlan, error)
 		d = o.Target.Describe()
 		beside += sessions.Bytes(d)
 	}
-	beside += sessions.Logits(d)
+	beside += sessions.Pass(d)
 	if o.Memory > 0 {
 		o.Memory = max(o.Memory-beside, 1)
 	}

@@ -32,8 +32,9 @@ func (o *Options) Overridden(f *gguf.File) (*gguf.File, error) {
 		return nil, err
 	}
 	var list []gguf.KV
+	k := kinds[arch]
 	for _, kv := range o.Override {
-		if !strings.HasPrefix(kv.Key, arch+".") && !strings.HasPrefix(kv.Key, "tokenizer.ggml.") {
+		if !k.key(arch, kv.Key) && !strings.HasPrefix(kv.Key, "tokenizer.ggml.") {
 			return nil, fmt.Errorf("%s: override of key %q: %w: it is neither one of %s.… nor of tokenizer.ggml.…", f.Name,
 				kv.Key, ErrUnsupported, arch)
 		}
@@ -176,9 +177,10 @@ func (r *Rope) keys(f *gguf.File, arch string) (list []gguf.KV, err error) {
 
 // overridden refuses keys of Options.Override that the model does not read.
 func (l *loader) overridden() {
+	k := kinds[l.arch]
 	for _, kv := range l.options.Override {
-		if key, ok := strings.CutPrefix(kv.Key, l.arch+"."); ok && l.ok() && !l.keys[key] {
-			l.fail(key, ErrUnsupported, "an override of what no %s model reads", l.arch)
+		if l.ok() && k.key(l.arch, kv.Key) && !l.keys[strings.TrimPrefix(kv.Key, l.arch+".")] {
+			l.failKey(kv.Key, ErrUnsupported, "an override of what no %s model reads", l.arch)
 		}
 	}
 }

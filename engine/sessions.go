@@ -89,6 +89,15 @@ func (s Sessions) Logits(d *Description) int64 {
 	return int64(s.Count) * int64(s.Rows) * int64(d.Config.Vocab) * 4
 }
 
+// Pass is what a pass takes beside the weights and the sequences: the logits, and of models that texts go through whole
+// the activations of one as long as a sequence.
+func (s Sessions) Pass(d *Description) int64 {
+	if s.Count == 0 {
+		return s.Logits(d)
+	}
+	return s.Logits(d) + d.TextBytes(s.tokens(d))
+}
+
 // DraftBytes is what as many sequences of a draft model take. One that is not described, a draft head, is counted like
 // a layer of its target.
 func (s Sessions) DraftBytes(target, draft *Description) int64 {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/randommodel"
 	"github.com/specgo/spec/testdata"
 )
 
@@ -104,5 +105,49 @@ func TestPlanCountsTheDraftVocabulary(t *testing.T) {
 		if got := beside(c.o, c.heads, c.tokens) - beside(c.o, c.heads, 0); got != c.want {
 			t.Errorf("%s: %d bytes for the draft vocabulary, want %d", c.what, got, c.want)
 		}
+	}
+}
+
+// A plan counts what a text takes that goes through an embedding model whole, beyond the tokens of other passes: no
+// less than its activations, and not many times as much. Other models take nothing of the kind.
+func TestPlanCountsTextsThatGoThroughWhole(t *testing.T) {
+	s := randommodel.Llama()
+	plain, sessions := s.File(t), Sessions{Count: 3, Tokens: 400}
+	s.KVs = []gguf.KV{{Key: "llama.pooling_type", Value: uint32(PoolMean)}}
+	embedding := s.File(t)
+	planned := func(data []byte) int64 {
+		f, err := gguf.Open(bytes.NewReader(data), int64(len(data)), "m")
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, err := PlanMemory(f, Options{}, sessions)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return plan.Sessions
+	}
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
+	m := openDrawn(t, rt, s, Options{})
+	row := m.Describe().TextRow
+	if got, want := planned(embedding)-planned(plain), (400-passRows)*row; got != want || want == 0 {
+		t.Errorf("%d bytes for a text of 400 tokens, want %d", got, want)
+	}
+	if sessions.Count = 0; planned(embedding) != 0 {
+		t.Error("a text is counted where there is none")
+	}
+	if other := openDrawn(t, rt, randommodel.Llama(), Options{}); other.Describe().TextRow != 0 {
+		t.Error("texts go whole through a model that writes")
+	}
+	embed(t, m, EmbedOptions{Pooling: PoolMean}, randomTokens(passRows, m.config.Vocab, 1))
+	rt.t.Lock() // until the pass is over
+	defer rt.t.Unlock()
+	a := &rt.pass.activations
+	took := int64(0)
+	for _, x := range [][]float32{a.x, a.h, a.y, a.q, a.k, a.v, a.a, a.gate, a.up, a.wide, a.other, a.inputs, a.factors} {
+		took += 4 * int64(cap(x)) / passRows
+	}
+	took += 4 * int64(max(m.config.HiddenSize, m.config.FeedForward)) // the input of a product
+	if took > row || row > 3*took {
+		t.Errorf("%d bytes of a token are counted, it takes %d", row, took)
 	}
 }

@@ -26,6 +26,9 @@ func (l *loader) unread() {
 			!l.ignores(key) {
 			l.fail(key, ErrUnsupported, "%v", kv.Value)
 		}
+		if k := kinds[l.arch]; l.ok() && !ok && k.key(l.arch, kv.Key) && !l.keys[kv.Key] {
+			l.failKey(kv.Key, ErrUnsupported, "%v", kv.Value)
+		}
 	}
 }
 

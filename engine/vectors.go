@@ -47,7 +47,13 @@ type vectorParts struct {
 	said    bool    // the file says which pooling
 	pooling Pooling // it, or PoolNone
 	dense   []linear
+	row     int64 // bytes of the activations of a token, at most; 0: nobody computes vectors of whole texts
 	classifier
+}
+
+// whole reports whether the model, of that kind, is there for vectors of whole texts: an embedding model or a reranker.
+func (v *vectorParts) whole(is Kind) bool {
+	return v.texts && (v.said || is == KindEncoder || v.outputs() > 0)
 }
 
 // classifier is a classification head: tanh(hidden z), or norm(gelu(hidden z)), then output, of which a file may have

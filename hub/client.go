@@ -198,9 +198,10 @@ func later(status int) bool {
 func failure(resp *http.Response) error {
 	switch resp.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return fmt.Errorf("%w (%.60s): the model may not exist, or need an account: set HF_TOKEN", ErrDenied, resp.Status)
+		return fmt.Errorf("%w (status %d): the model may not exist, or need an account: set HF_TOKEN", ErrDenied,
+			resp.StatusCode)
 	case http.StatusNotFound:
-		return fmt.Errorf("%w (%.60s)", ErrNotFound, resp.Status)
+		return fmt.Errorf("%w (status %d)", ErrNotFound, resp.StatusCode)
 	}
 	err := fmt.Errorf("%w: status %.60q", ErrServer, resp.Status)
 	if later(resp.StatusCode) {

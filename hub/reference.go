@@ -16,8 +16,10 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"unicode"
 )
 
 // Reference names a model: owner/name, and which of its files.
@@ -137,7 +139,7 @@ func checkFile(name string) error {
 		return bad("not a plain relative path")
 	}
 	for _, c := range name {
-		if c < ' ' || c == 0x7f || strings.ContainsRune(`\:*?"<>|`, c) {
+		if unicode.IsControl(c) || strings.ContainsRune(`\:*?"<>|`, c) {
 			return bad("a character that is not allowed")
 		}
 	}
@@ -217,18 +219,27 @@ func sameModel(a, b string) bool {
 	return strings.EqualFold(a, b) || x != nil && y != nil && x[1] == y[1] && x[3] == y[3]
 }
 
+// mostParts is the most parts of a split model: the largest ones have some dozens.
+const mostParts = 1 << 10
+
 // parts lists all parts of a split model in order, or the file itself.
 func parts(files []string, file string) ([]string, error) {
 	m := partName.FindStringSubmatch(file)
 	if m == nil {
 		return []string{file}, nil
 	}
-	var total int
-	fmt.Sscanf(m[3], "%d", &total)
+	total, err := strconv.Atoi(m[3])
+	if err != nil || total < 1 || total > mostParts {
+		return nil, fmt.Errorf("%w: file name %.100q: %s parts, from 1 to %d", ErrServer, file, m[3], mostParts)
+	}
+	there := map[string]bool{}
+	for _, f := range files {
+		there[f] = true
+	}
 	var list []string
 	for i := range total {
 		name := fmt.Sprintf("%s-%05d-of-%s.gguf", m[1], i+1, m[3])
-		if !slices.Contains(files, name) {
+		if !there[name] {
 			return nil, fmt.Errorf("%w: part %s", ErrNoFile, name)
 		}
 		list = append(list, name)

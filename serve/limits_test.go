@@ -138,6 +138,10 @@ func limitTables() []struct {
 				"serve.TestEmbeddingsShare serve.TestModelKVBytes",
 			},
 			{
+				"memory of a text that goes through an embedding model or a reranker whole", "none", "`--memory`",
+				"400, `context_length_exceeded`", "engine.TestPlanCountsTextsThatGoThroughWhole",
+			},
+			{
 				"memory of finished requests that are kept",
 				"what `--memory` leaves, at most 8 GiB and an eighth of the machine's", "`--cache-ram`",
 				fmt.Sprintf("what is worth least is dropped, and computed again where it is asked for; a library's model: %s",

@@ -80,6 +80,13 @@ type (
 		Tokens() []int32
 	}
 
+	// Altered is a [Sequence] whose logits need not be those of its model: texts that it has a part in have no [Receipt].
+	// Altered says what it is, for the error.
+	Altered interface {
+		Sequence
+		Altered() string
+	}
+
 	// Metered is a [Sequence] that accounts for the time of its own passes, such as one whose passes wait in a queue or
 	// are shared with other users'. Spent is the total so far; what it grows by in an Eval is the cost of that Eval.
 	// Schedules and drafters are then told this time, by their clock and in [Round], instead of the time on the clock.

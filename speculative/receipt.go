@@ -177,13 +177,16 @@ type ReceiptOptions struct {
 // Receipt returns the receipt of the text that Generate wrote last, also of one that was cut short. It refuses, by an
 // error that wraps [ErrReceipt] and names the reason: texts of [Rejection] and [Block] and of verifiers from outside,
 // whose tokens depend on the drafts; sampling options that receipts do not hold; a target whose model is not known or
-// not computed to its last layer.
+// not computed to its last layer, or that may change its logits ([Altered]).
 func (d *Decoder) Receipt(o ReceiptOptions) (*Receipt, error) {
 	if d.stats.End == "" {
 		return nil, fmt.Errorf("%w: no text was written", ErrReceipt)
 	}
 	if err := confirmable(d.verifier); err != nil {
 		return nil, err
+	}
+	if a, ok := d.target.Sequence.(Altered); ok {
+		return nil, fmt.Errorf("%w: a target that may change its model's logits: %s", ErrReceipt, a.Altered())
 	}
 	known, ok := d.target.Sequence.(Modeled)
 	if !ok {

@@ -99,45 +99,6 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// TestStopTheWorld: a garbage collection does not wait for a long operation.
-func TestStopTheWorld(t *testing.T) {
-	if runtime.GOARCH == "wasm" {
-		t.Skip("one thread, on which nothing interrupts a goroutine that is busy")
-	}
-	rt := runtimeOf(t, 2)
-	const rows, cols, tokens = 256, 1024, 64
-	w, err := FromFloats(rt, Q8_0, rows, cols, normal(1, rows*cols))
-	ok(t, err)
-	var stop atomic.Bool
-	var wait sync.WaitGroup
-	started := make(chan bool)
-	wait.Go(func() {
-		var in Input
-		x, out := normal(2, tokens*cols), make([]float32, tokens*rows)
-		close(started)
-		for !stop.Load() {
-			if err := errors.Join(in.Set(rt, x, tokens, cols), rt.MatMul(&in, Product{W: w, Out: out})); err != nil {
-				t.Error(err)
-				return
-			}
-		}
-	})
-	<-started
-	var worst time.Duration
-	var stats runtime.MemStats
-	for range 10 {
-		start := time.Now()
-		runtime.ReadMemStats(&stats) // stops the world
-		worst = max(worst, time.Since(start))
-		time.Sleep(time.Millisecond)
-	}
-	stop.Store(true)
-	wait.Wait()
-	if worst > time.Second {
-		t.Errorf("stopping the world took %v", worst)
-	}
-}
-
 func TestNewRuntimeErrors(t *testing.T) {
 	for _, n := range []int{-1, MaxThreads + 1} {
 		if _, err := NewRuntime(Options{Threads: n}); !errors.Is(err, ErrThreads) {

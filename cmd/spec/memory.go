@@ -78,7 +78,7 @@ func (m *modelFlags) draftFormRoom(target *engine.Model) int64 {
 		return math.MaxInt64
 	}
 	s, d := planned(m.sessions), target.Describe()
-	if left := limit - m.loaded - s.Bytes(d) - s.Logits(d); left > 0 {
+	if left := limit - m.loaded - s.Bytes(d) - s.Pass(d); left > 0 {
 		return left
 	}
 	return -1

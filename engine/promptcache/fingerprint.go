@@ -22,6 +22,7 @@ const fingerprintFolder = "fingerprints"
 type known struct {
 	Files       []fileState        `json:"files"` // of a split model several
 	Rules       int                `json:"numeric_rules"`
+	Version     int                `json:"version"` // engine.FingerprintVersion
 	Fingerprint engine.Fingerprint `json:"fingerprint"`
 }
 
@@ -46,14 +47,15 @@ func Fingerprint(ctx context.Context, dir string, f *gguf.File) (engine.Fingerpr
 	name := filepath.Join(dir, fingerprintFolder, hex.EncodeToString(sum[:16])+".json")
 	var k known
 	if data, err := os.ReadFile(name); err == nil && json.Unmarshal(data, &k) == nil &&
-		k.Rules == engine.NumericRules && slices.Equal(k.Files, files) && len(k.Fingerprint.Model) == 64 {
+		k.Rules == engine.NumericRules && k.Version == engine.FingerprintVersion && slices.Equal(k.Files, files) &&
+		len(k.Fingerprint.Model) == 64 {
 		return k.Fingerprint, nil
 	}
 	print, err := engine.ReadFingerprint(ctx, f)
 	if err != nil || !slices.Equal(statesOf(f), files) { // it was written to meanwhile
 		return print, err
 	}
-	if data, err := json.Marshal(known{files, engine.NumericRules, print}); err == nil {
+	if data, err := json.Marshal(known{files, engine.NumericRules, engine.FingerprintVersion, print}); err == nil {
 		if os.MkdirAll(filepath.Dir(name), 0o700) == nil {
 			_ = wholefile.Write(name, data, 0o600)
 		}

@@ -743,6 +743,13 @@ func TestFingerprintsAreKeptWhileTheFileStays(t *testing.T) {
 	if got, err := Fingerprint(t.Context(), dir, f); err != nil || got.Model[:8] != "00000000" {
 		t.Errorf("the file is read again: %+v, %v", got, err)
 	}
+	older := bytes.Replace(wrong, []byte(`"version":`), []byte(`"before":`), 1)
+	if err := os.WriteFile(kept[0], older, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Fingerprint(t.Context(), dir, f); err != nil || got != one {
+		t.Errorf("one that is made of something else is taken: %+v, %v", got, err)
+	}
 	f.Close()
 	put(b)
 	if of() == one {

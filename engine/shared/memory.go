@@ -17,7 +17,8 @@ type ledger struct {
 	lent    int          // sessions whose memory is lent, and passes of those that exit early
 
 	exits    []*ExitSession // that have memory
-	reserved int64          // that their passes may allocate
+	loads    int            // stored sequences that are being read
+	reserved int64          // that the passes of exits, and these sequences, may allocate
 }
 
 // fits reports whether there is room for so much more.

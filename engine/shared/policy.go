@@ -134,7 +134,8 @@ func (c *Scheduler) reserve(s *Session, bytes int64) bool {
 			c.stats.Preemptions++
 			continue
 		}
-		alone := c.planned == 0 && c.lent == 0 // a pass that runs may need nothing more, and still has memory
+		// a pass that runs may need nothing more, and still has memory; so has a sequence that is being read
+		alone := c.planned == 0 && c.lent == 0 && c.loads == 0
 		for _, o := range c.sessions {
 			alone = alone && (o == s || o.session == nil || o.session.Bytes() == 0)
 		}

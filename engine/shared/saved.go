@@ -135,9 +135,10 @@ func (c *Scheduler) Load(ctx context.Context, store promptcache.Store, o Session
 	all := len(text)
 	l, text = c.reads(l, text)
 	before := all - len(text) // tokens that a head does not read
-	loaded, err := promptcache.LoadPoints(ctx, store, c.lineageOf(l),
-		func(o engine.SessionOptions) (*engine.Session, error) { return c.roomFor(o, len(text)) },
-		l.options.SessionOptions, text, max(least-before, 1))
+	room := loadRoom{c: c, tokens: len(text)}
+	defer room.end()
+	loaded, err := promptcache.LoadPoints(ctx, store, c.lineageOf(l), room.open, l.options.SessionOptions, text,
+		max(least-before, 1))
 	switch {
 	case errors.Is(err, errNoRoom):
 		return 0, 0, fmt.Errorf("%s: %w: no room for %d tokens", c.m.Name(), engine.ErrKVBudget, len(text))

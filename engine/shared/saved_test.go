@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/engine/promptcache"
@@ -295,4 +296,82 @@ func TestLoadRefuses(t *testing.T) {
 		}
 	})
 	s.Close()
+}
+
+// waitingStore is a store that is not read before leave is closed.
+type waitingStore struct {
+	promptcache.Store
+	begun chan<- bool
+	leave <-chan bool
+}
+
+func (s waitingStore) Get(ctx context.Context, key promptcache.Key) ([]byte, error) {
+	select {
+	case s.begun <- true:
+	default:
+	}
+	<-s.leave
+	return s.Store.Get(ctx, key)
+}
+
+// Memory that a sequence will take which is being read belongs to it: another one for which there is no room beside it
+// is refused, and a text that is computed waits, also where it is the only one, and has the memory afterwards.
+func TestLoadsReserveTheirMemory(t *testing.T) {
+	m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 1024)
+	path := filepath.Join(t.TempDir(), "text")
+	text := randomTokens(600, 60, 1)
+	c := New(m, Options{CacheBytes: 1 << 30})
+	saveText(t, c, SessionOptions{}, path, text)
+	c.Close()
+	one, err := m.NewSession(engine.SessionOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	need := one.Bytes() + one.Need(len(text), 0)
+	one.Close()
+	budget := need + need/2
+	d := New(m, Options{KVBytes: budget, CacheBytes: 1 << 30})
+	defer d.Close()
+	begun, release := make(chan bool, 1), make(chan bool)
+	inFile(t, path, false, func(f *promptcache.File) {
+		first := make(chan error, 1)
+		go func() {
+			n, _, err := d.Load(t.Context(), waitingStore{f, begun, release}, SessionOptions{}, text, len(text))
+			if err == nil && n != len(text) {
+				err = fmt.Errorf("%d tokens are loaded", n)
+			}
+			first <- err
+		}()
+		<-begun
+		inFile(t, path, false, func(f *promptcache.File) {
+			if n, _, err := d.Load(t.Context(), f, SessionOptions{}, text, len(text)); !errors.Is(err, engine.ErrKVBudget) {
+				t.Errorf("there is no room for both: %d tokens, %v", n, err)
+			}
+		})
+		computed := make(chan error, 1)
+		s := sharedSession(t, d)
+		go func() {
+			_, err := s.Eval(t.Context(), randomTokens(500, 60, 2), nil, engine.Last)
+			computed <- err
+		}()
+		select {
+		case err := <-computed:
+			t.Errorf("a text is computed with the memory of another one, or refused: %v", err)
+			computed <- err
+		case <-time.After(50 * time.Millisecond):
+		}
+		close(release)
+		if err := <-first; err != nil {
+			t.Error(err)
+		}
+		if err := <-computed; err != nil {
+			t.Error(err)
+		}
+		s.Close()
+	})
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.reserved != 0 || d.loads != 0 || d.used.Load() > budget {
+		t.Errorf("%d bytes are reserved by %d, %d of %d in use", d.reserved, d.loads, d.used.Load(), budget)
+	}
 }

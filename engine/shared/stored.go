@@ -237,9 +237,10 @@ func (c *Scheduler) recall(ctx context.Context, s *Session, text []int32) {
 	if len(text) < least {
 		return
 	}
+	room := loadRoom{c: c, tokens: len(text)}
+	defer room.end()
 	o := l.options.SessionOptions
-	loaded, err := promptcache.Load(ctx, c.o.Stored.Store, c.lineageOf(l),
-		func(o engine.SessionOptions) (*engine.Session, error) { return c.roomFor(o, len(text)) }, o, text, least)
+	loaded, err := promptcache.Load(ctx, c.o.Stored.Store, c.lineageOf(l), room.open, o, text, least)
 	if err != nil || loaded == nil {
 		return
 	}
@@ -263,23 +264,51 @@ func (c *Scheduler) keepLoaded(l lineage, loaded *promptcache.Loaded) bool {
 	return true
 }
 
-// roomFor makes a session for a stored sequence of n tokens at most, if there is memory for it: kept sequences give
-// up theirs.
-func (c *Scheduler) roomFor(o engine.SessionOptions, n int) (*engine.Session, error) {
+// loadRoom is the memory for a stored sequence of so many tokens at most: what it may allocate is reserved from open to
+// end, so that nobody else takes it meanwhile.
+type loadRoom struct {
+	c        *Scheduler
+	tokens   int
+	reserved int64
+}
+
+// open makes a session for the sequence, if there is memory for it: kept sequences give up theirs.
+func (r *loadRoom) open(o engine.SessionOptions) (*engine.Session, error) {
+	c := r.c
 	s, err := c.m.NewSession(o)
 	if err != nil {
 		return nil, err
 	}
-	need := s.Bytes() + s.Need(min(n, s.Context()), 0)
+	need := s.Bytes() + s.Need(min(r.tokens, s.Context()), 0)
 	c.mu.Lock()
+	defer c.mu.Unlock()
+	r.release() // of a session that something was wrong with
 	for !c.fits(need) && c.prefixes.evict(nil) {
 	}
-	fits := c.fits(need) && !c.closed
-	c.mu.Unlock()
-	if !fits {
+	if !c.fits(need) || c.closed {
 		s.Close()
 		return nil, errNoRoom
 	}
+	r.reserved = need
+	c.reserved += need
+	c.loads++
 	s.Meter(&c.used)
 	return s, nil
+}
+
+// release ends the reservation. The caller has the lock.
+func (r *loadRoom) release() {
+	if r.reserved > 0 {
+		r.c.reserved -= r.reserved
+		r.c.loads--
+		r.reserved = 0
+	}
+}
+
+// end ends the reservation; passes that waited for it go on.
+func (r *loadRoom) end() {
+	r.c.mu.Lock()
+	defer r.c.mu.Unlock()
+	r.release()
+	r.c.freed()
 }

@@ -44,14 +44,25 @@ func Enlarge(small *gguf.File, s Shape) (*File, error) {
 	default:
 		e.fail("architecture %q", e.big.Architecture)
 	}
+	e.readAll()
 	if e.err != nil {
 		return nil, fmt.Errorf("%s: enlarging: %w", small.Name, e.err)
 	}
 	return newFile(e.kvs, e.list)
 }
 
+// readAll refuses tensors that the large model has nothing of: it would compute something else.
+func (e *enlarger) readAll() {
+	for _, t := range e.file.Tensors {
+		if !e.known[t.Name] {
+			e.fail("tensor %q: not a part of the models that can be enlarged", t.Name)
+		}
+	}
+}
+
 type enlarger struct {
 	file       *gguf.File
+	known      map[string]bool // tensors that were read
 	small, big Shape
 	head       int // numbers in a head
 	kvs        []gguf.KV
@@ -70,7 +81,7 @@ func newEnlarger(f *gguf.File, s Shape) (*enlarger, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &enlarger{file: f}
+	e := &enlarger{file: f, known: map[string]bool{}}
 	number := func(key string) int {
 		n, err := f.Uint32(arch + "." + key)
 		if err != nil && e.err == nil {
@@ -185,8 +196,9 @@ func (e *enlarger) fused(i int) int {
 func (e *enlarger) llama() {
 	s, b := e.small, e.big
 	read, keys := same(s.HiddenSize), same(s.KVHeads*e.head)
-	if e.file.Has("rope_freqs.weight") {
-		e.vector("rope_freqs.weight", e.head/2, same(e.head/2), 1)
+	if factors, ok := e.file.Tensor("rope_freqs.weight"); ok { // of each pair of numbers of a head, which keeps its size
+		n := int(min(factors.Elements(), uint64(e.head)))
+		e.vector(factors.Name, n, same(n), 1)
 	}
 	e.ends(false)
 	biases := []struct {
@@ -288,12 +300,15 @@ func (e *enlarger) rename(name, from string, rows, cols int, row, col index) {
 		return
 	}
 	data, smallCols := e.blocks(from)
+	smallRow := smallCols / blockWeights * blockBytes
+	e.within(from, rows, row, len(data)/max(smallRow, 1))
+	e.within(from, cols, col, smallCols/blockWeights*blockWeights)
 	if e.err != nil {
 		return
 	}
 	noise := patternOf(gguf.Q8_0).tensor(name, gguf.Q8_0, cols, rows)
 	m := &enlarged{data: data, rowBytes: int64(cols / blockWeights * blockBytes),
-		smallRow: smallCols / blockWeights * blockBytes, row: row, noise: noise.fill}
+		smallRow: smallRow, row: row, noise: noise.fill}
 	for j := 0; j < cols; j += blockWeights {
 		at := -1
 		if k := col(j); k >= 0 {
@@ -303,6 +318,15 @@ func (e *enlarger) rename(name, from string, rows, cols int, row, col index) {
 	}
 	noise.fill = m.fill
 	e.list = append(e.list, noise)
+}
+
+// within refuses a tensor of the small model that lacks some of the rows, or numbers of a row, that an index names.
+func (e *enlarger) within(name string, n int, at index, have int) {
+	for i := 0; i < n && e.err == nil; i++ {
+		if k := at(i); k >= have {
+			e.fail("tensor %q: it has no number %d, of %d, which the model's shape says", name, k, have)
+		}
+	}
 }
 
 // layerOf is the number in "blk.NUMBER.", of which every name of a layer begins.
@@ -331,6 +355,7 @@ func (e *enlarger) blocks(name string) (data []byte, cols int) {
 
 func (e *enlarger) read(name string) (t gguf.Tensor, raw []byte) {
 	t, ok := e.file.Tensor(name)
+	e.known[name] = true
 	if !ok || len(t.Dims) == 0 || e.err != nil {
 		e.fail("no tensor %q", name)
 		return t, nil
@@ -359,23 +384,25 @@ func (e *enlarger) floats(name string, rows, cols int, row, col index, absent fl
 	if e.err != nil {
 		return
 	}
-	big := make([]float32, rows*cols)
-	layer, inLayer := layerOf(name)
-	if inLayer && layer >= e.small.Layers {
-		for i := range big {
-			big[i] = absent
-		}
-	} else {
+	var x []float32
+	n := 1
+	if layer, ok := layerOf(name); !ok || layer < e.small.Layers {
 		t, raw := e.read(name)
 		if e.err != nil {
 			return
 		}
-		x, n := e.decode(t, raw), int(t.Dims[0])
-		for i := range big {
-			big[i] = absent
-			if r, c := row(i/cols), col(i%cols); r >= 0 && c >= 0 && r*n+c < len(x) {
-				big[i] = x[r*n+c]
-			}
+		x, n = e.decode(t, raw), int(t.Dims[0])
+		e.within(name, rows, row, len(x)/max(n, 1))
+		e.within(name, cols, col, n)
+	}
+	if e.err != nil {
+		return
+	}
+	big := make([]float32, rows*cols)
+	for i := range big {
+		big[i] = absent
+		if r, c := row(i/cols), col(i%cols); len(x) > 0 && r >= 0 && c >= 0 {
+			big[i] = x[r*n+c]
 		}
 	}
 	data := make([]byte, 4*len(big))

@@ -1,7 +1,10 @@
 package synth
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
+	"io"
 	"math"
 	"slices"
 	"strings"
@@ -141,5 +144,71 @@ func TestEnlargeRefuses(t *testing.T) {
 	}
 	if _, err := Enlarge(odd, Shape{HiddenSize: 192, Layers: 2, Heads: 6, KVHeads: 2, FeedForward: 256}); err != nil {
 		t.Errorf("Q4_0: %v", err)
+	}
+}
+
+// withTensors is the embedded target with more tensors in float32.
+func withTensors(t *testing.T, more map[string][]float32) *bytes.Reader {
+	t.Helper()
+	f, err := gguf.Open(testdata.Target(), testdata.Target().Size(), "target")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []gguf.TensorSource
+	for _, x := range f.Tensors {
+		list = append(list, gguf.TensorSource{Name: x.Name, Type: x.Type, Dims: x.Dims, Write: func(w io.Writer) error {
+			_, err := io.Copy(w, io.NewSectionReader(f.Reader(), x.Offset, x.Size))
+			return err
+		}})
+	}
+	for name, x := range more {
+		list = append(list, gguf.TensorSource{Name: name, Type: gguf.F32, Dims: []uint64{uint64(len(x))},
+			Write: func(w io.Writer) error { return binary.Write(w, binary.LittleEndian, x) }})
+	}
+	var out bytes.Buffer
+	if err := gguf.Write(&out, f.KVs, list); err != nil {
+		t.Fatal(err)
+	}
+	return bytes.NewReader(out.Bytes())
+}
+
+// The factors of the angles go into the large model: it says what the small one says. Tensors that it would have
+// nothing of are refused, and those that lack a part.
+func TestEnlargeHasEveryTensor(t *testing.T) {
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Close()
+	enlarge := func(small file) (*File, error) {
+		f, err := gguf.Open(small, small.Size(), "small")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return Enlarge(f, enlargements[0].shape)
+	}
+	plain, _ := run(t, rt, testdata.Target(), "f32")
+	factors := make([]float32, 32)
+	for i := range factors {
+		factors[i] = 1 + float32(i)
+	}
+	small := withTensors(t, map[string][]float32{"rope_freqs.weight": factors})
+	want, wantText := run(t, rt, small, "f32")
+	if difference(want, plain) < 0.1 {
+		t.Fatal("the factors change nothing")
+	}
+	big, err := enlarge(small)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, gotText := run(t, rt, big, "f32")
+	if d := difference(got, want); d > 1e-3 || !slices.Equal(gotText, wantText) {
+		t.Errorf("logits differ by %v, greedy text %v, want %v", d, gotText, wantText)
+	}
+	for name, n := range map[string]int{"blk.2.attn_mystery.weight": 8, "blk.1.attn_q.bias": 256, "blk.0.attn_q.bias": 8} {
+		_, err := enlarge(withTensors(t, map[string][]float32{name: make([]float32, n)}))
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s of %d numbers: %v", name, n, err)
+		}
 	}
 }

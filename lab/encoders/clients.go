@@ -160,10 +160,14 @@ func embedBy(ctx context.Context, web *http.Client, address string, texts []stri
 			Embedding string `json:"embedding"`
 		} `json:"data"`
 	}
-	if err := json.NewDecoder(answer.Body).Decode(&vectors); err != nil || answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("status %d: %w", answer.StatusCode, err)
+	if answer.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(answer.Body, 300)) // what it says is more than its status does
+		return fmt.Errorf("status %d: %s", answer.StatusCode, bytes.TrimSpace(text))
 	}
-	if len(vectors.Data) != len(texts) || len(vectors.Data[0].Embedding) < 100 {
+	if err := json.NewDecoder(answer.Body).Decode(&vectors); err != nil {
+		return fmt.Errorf("an answer that is not one: %w", err)
+	}
+	if len(vectors.Data) != len(texts) || len(texts) == 0 || len(vectors.Data[0].Embedding) < 100 {
 		return fmt.Errorf("%d vectors of %d texts", len(vectors.Data), len(texts))
 	}
 	_, err = io.Copy(io.Discard, answer.Body)

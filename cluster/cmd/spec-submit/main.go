@@ -31,7 +31,7 @@ func main() {
 	defer stop()
 	if err := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr); err != nil {
 		if !errors.Is(err, flag.ErrHelp) {
-			fmt.Fprintln(os.Stderr, "spec-submit:", err)
+			fmt.Fprintln(os.Stderr, "spec-submit:", terminal.Text(err.Error()))
 		}
 		code := 1
 		if ctx.Err() != nil {
@@ -165,7 +165,7 @@ func choose(ctx context.Context, q *cluster.Queue, prefix string) (string, error
 	for _, sum := range slices.Sorted(maps.Keys(all)) {
 		if strings.HasPrefix(sum, prefix) {
 			fit = append(fit, sum)
-			lines = append(lines, fmt.Sprintf("%.12s… (%s)", sum, all[sum].Model.Name))
+			lines = append(lines, fmt.Sprintf("%.12s… (%s)", sum, terminal.Line(all[sum].Model.Name, 60)))
 		}
 	}
 	switch {

@@ -27,6 +27,7 @@ import (
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/internal/modeldir"
+	"github.com/specgo/spec/internal/terminal"
 	"github.com/specgo/spec/serve"
 )
 
@@ -35,7 +36,7 @@ func main() {
 	defer stop()
 	if err := run(ctx, os.Args[1:], os.Getenv, os.Stderr); err != nil {
 		if !errors.Is(err, flag.ErrHelp) {
-			fmt.Fprintln(os.Stderr, "spec-worker:", err)
+			fmt.Fprintln(os.Stderr, "spec-worker:", terminal.Text(err.Error()))
 		}
 		stop()
 		os.Exit(1)
