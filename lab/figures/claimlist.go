@@ -73,8 +73,8 @@ var claimList = []claim{
 			"costs; greater speedups, because this draft model is far cheaper"},
 	{"B6", "Dynamic is better than heuristic in all tests", "as B5; passes of target / draft: heuristic, dynamic",
 		totals("heuristic", "dynamic"), partly,
-		"by the clock with AVX2 kernels (B5), not with AVX-512: dynamic saves drafted tokens and needs more passes of the " +
-			"target"},
+		"by the clock with AVX2 kernels after prompts to copy, not with AVX-512: dynamic saves drafted tokens and needs " +
+			"more passes of the target"},
 	{"B7", "Any target with any assistant", "`reencode`, `intersect`", nil, yes, "tests of identity across vocabularies"},
 	{"C1", "B rows in one pass, each predicts one token", "`speculative.Stairs`, `Batch`", nil, yes,
 		"rows share their prefixes in the cache, are one batch that shares the text's, or each is computed anew; all in " +
