@@ -57,8 +57,16 @@ export const texts = (page) => page.$$eval("#log article", (l) => l.map((a) => a
 // answerOf is the text of the last answer.
 export const answerOf = (page) => page.$$eval(".message.assistant .body", (l) => (l.length ? l.at(-1).textContent : ""));
 
+// clickAt clicks the element at a place of those that a selector finds, -1 for the last one. The page finds and clicks it in
+// one turn: $$eval and $eval take two, and what the page draws again between them is clicked in vain.
+export const clickAt = (page, selector, at) => page.evaluate((selector, at) => {
+  const found = [...document.querySelectorAll(selector)].at(at);
+  if (!found) throw new Error(`nothing is ${selector}`);
+  found.click();
+}, selector, at);
+
 // press clicks an action of the last message that has it.
-export const press = (page, action) => page.$$eval(`#log [data-action=${action}]`, (l) => l.at(-1).click());
+export const press = (page, action) => clickAt(page, `#log [data-action=${action}]`, -1);
 
 // stored is what IndexedDB has.
 export const stored = (page) => page.evaluate(() => new Promise((resolve, reject) => {

@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { createRequire } from "node:module";
 import fs from "node:fs";
 import test from "node:test";
-import { answerOf, ask, ended, inBrowser, launch, open, press, until, write } from "./browser.js";
+import { answerOf, ask, clickAt, ended, inBrowser, launch, open, press, until, write } from "./browser.js";
 import { start } from "./server.js";
 
 const shots = process.env.SHOTS, shown = "func (r *Reader) ReadLine() (line []byte, err error) {";
@@ -87,14 +87,14 @@ test("a conversation in the browser", inBrowser, async (t) => {
       for (const v of (await again.evaluate(() => axe.run())).violations) problems.push(`${name}, ${what}: axe ${v.id}: ${v.help}: ${v.nodes[0].html.slice(0, 160)}`);
     };
     await check("an empty conversation");
-    await again.$eval("#conversations .open", (e) => e.click());
+    await clickAt(again, "#conversations .open", 0);
     await until(again, () => document.querySelectorAll("#log article").length > 1);
     await check("a conversation");
-    await again.$eval("#log [data-action=edit]", (e) => e.click());
+    await clickAt(again, "#log [data-action=edit]", 0);
     await again.$eval("#more", (e) => { e.open = true; });
     await check("an editor and a menu");
     for (const id of ["settings", "models"]) {
-      await again.$eval(`#${id}-open`, (e) => e.click());
+      await clickAt(again, `#${id}-open`, 0);
       await check(id);
       await again.$eval(`#${id}`, (e) => e.close());
     }

@@ -6,7 +6,7 @@ import http from "node:http";
 import os from "node:os";
 import path from "node:path";
 import test from "node:test";
-import { answerOf, ask, ended, inBrowser, launch, open, press, ready, stored, texts, until, write } from "./browser.js";
+import { answerOf, ask, clickAt, ended, inBrowser, launch, open, press, ready, stored, texts, until, write } from "./browser.js";
 import { start } from "./server.js";
 
 // withPage runs a test with a server, a browser and a page; what was written to the console fails it.
@@ -60,7 +60,7 @@ withPage("edit and branch, answer again, delete with undo", async ({ page }) => 
   await page.click(".editor .main");
   await until(page, () => document.querySelector(".message.assistant .body").textContent === "an edited answer");
   assert.deepEqual(await versions(page), ["2 of 2"]);
-  await page.$$eval(".message.user [data-action=edit]", (l) => l[0].click());
+  await clickAt(page, ".message.user [data-action=edit]", 0);
   await page.$eval(".editor textarea", (e) => { e.value = "type Ring struct {"; });
   await ended(page, () => page.click(".editor .main"));
   assert.equal((await texts(page))[0], "user: type Ring struct {");
@@ -88,11 +88,11 @@ withPage("edit and branch, answer again, delete with undo", async ({ page }) => 
       t.oncomplete = () => { r.result.close(); resolve(); };
     };
   }));
-  await page.$$eval(".message.user [data-action=delete]", (l) => l[0].click());
+  await clickAt(page, ".message.user [data-action=delete]", 0);
   await until(page, () => document.querySelector("#notice").textContent.includes("messages are deleted"));
   assert.ok(!(await stored(page)).some((m) => m.content === "late"));
   assert.deepEqual(await texts(page), ["user: type Ring struct {", "assistant: " + other], "the other branch is shown");
-  await page.$$eval("#notice button", (l) => l[0].click());
+  await clickAt(page, "#notice button", 0);
   await until(page, () => document.querySelector(".message.user .body").textContent === "func main() {");
   assert.deepEqual(await versions(page), ["1 of 2", "3 of 3"]);
 
@@ -106,7 +106,7 @@ withPage("edit and branch, answer again, delete with undo", async ({ page }) => 
   await page.click("#delete");
   await until(page, () => document.querySelectorAll("#conversations .open").length === 0);
   assert.deepEqual([await texts(page), await page.$eval("#prompt", (e) => e.value)], [[], "not sent"]);
-  await page.$$eval("#notice button", (l) => l[0].click());
+  await clickAt(page, "#notice button", 0);
   await shown(page, 2);
   assert.deepEqual(await texts(page), all);
   await page.click("#more summary");
@@ -127,7 +127,7 @@ withPage("an answer never takes the place of what was written", async ({ page, f
     }));
     await until(page, (name) => document.getElementById("title").value === name, name);
   };
-  const again = () => ended(page, () => page.$$eval("#log [data-action=goon], #log [data-action=regenerate]", (l) => l[0].click()));
+  const again = () => ended(page, () => clickAt(page, "#log [data-action=goon], #log [data-action=regenerate]", 0));
 
   // A lost answer behind which the conversation went on is tried again: what follows it can still be reached.
   await conversation("lost.json", message("a", null, "user", "first"), message("b", "a", "assistant", "", { state: "lost" }), message("d", "b", "user", "second"), message("e", "d", "assistant", "its answer", { state: "done" }));
@@ -208,7 +208,7 @@ withPage("search, rename, export and import", async ({ page, folder }) => {
 
   // The link to the prompt leaves the conversation its address.
   const named = page.url();
-  await page.$eval(".skip", (e) => e.click());
+  await clickAt(page, ".skip", 0);
   assert.deepEqual([page.url(), await page.evaluate(() => document.activeElement.id)], [named, "prompt"]);
 
   // A conversation whose title was taken away has that of the next message, also when the page is loaded again.
@@ -442,7 +442,7 @@ test("models are listed, pulled with progress, loaded and unloaded", inBrowser, 
   const page = await open(await browser.createBrowserContext(), server.url, { problems });
   const row = (name) => page.$$eval("#model-list tr", (l, name) => (l.find((r) => r.querySelector("th").textContent.includes(name)) || { textContent: "" }).textContent, name);
   const state = (name, text) => until(page, (name, text) => [...document.querySelectorAll("#model-list tr")].some((r) => r.querySelector("th").textContent.includes(name) && r.querySelector(".state").textContent.includes(text)), name, text);
-  const click = (label) => page.$$eval("#models button", (l, label) => l.find((b) => (b.getAttribute("aria-label") || b.textContent) === label).click(), label);
+  const click = (label) => page.evaluate((label) => [...document.querySelectorAll("#models button")].find((b) => (b.getAttribute("aria-label") || b.textContent) === label).click(), label);
   await page.click("#models-open");
   await state("small", "in memory"); // the page has asked for its abilities
   assert.match(await row("small"), /q8_0, 1\.64 MB/);

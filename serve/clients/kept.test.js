@@ -5,7 +5,7 @@ import fs from "node:fs";
 import os from "node:os";
 import path from "node:path";
 import test from "node:test";
-import { answerOf, ask, ended, gate, inBrowser, launch, open, press, ready, stored, texts, until, write } from "./browser.js";
+import { answerOf, ask, clickAt, ended, gate, inBrowser, launch, open, press, ready, stored, texts, until, write } from "./browser.js";
 import { key, start } from "./server.js";
 
 const question = "func (r *Reader) ReadLine(";
@@ -68,7 +68,7 @@ withPage("two tabs never overwrite each other", async ({ g, context, page, probl
   assert.deepEqual(await texts(second), await texts(page));
 
   // While one tab writes, the other one sees it, and what is to be sent there waits; so does what is edited there.
-  await second.$$eval(".message.user [data-action=edit]", (l) => l[0].click());
+  await clickAt(second, ".message.user [data-action=edit]", 0);
   await second.keyboard.type("y");
   const part = await begun(page, g, 1);
   await until(second, () => document.querySelector("#log").textContent.includes("Another tab is writing this answer"));
@@ -86,7 +86,7 @@ withPage("two tabs never overwrite each other", async ({ g, context, page, probl
   assert.deepEqual(await texts(second), await texts(page));
 
   // Who edits a message in one tab is not disturbed by what another tab writes.
-  await page.$$eval(".message.user [data-action=edit]", (l) => l[0].click());
+  await clickAt(page, ".message.user [data-action=edit]", 0);
   await page.keyboard.type("x");
 
   // Then the second one's message follows what the first one wrote; the title that one gives is kept beside it.
@@ -95,7 +95,7 @@ withPage("two tabs never overwrite each other", async ({ g, context, page, probl
   await until(page, () => [...document.querySelectorAll(".message.user .body")].at(-1)?.textContent === "from the second tab");
   await until(page, (n) => document.querySelectorAll("#log article").length === n, 6);
   assert.ok(await page.evaluate(() => document.activeElement.matches(".editor textarea") && document.activeElement.value.endsWith("x")), "the editor is still there, with the cursor in it");
-  await page.$eval(".editor button:not(.main)", (e) => e.click());
+  await clickAt(page, ".editor button:not(.main)", 0);
 
   // Both ask at once, without having seen the other's question: one of them waits, or there are two branches. Nothing is gone.
   await Promise.all([page.type("#prompt", "first at once"), second.type("#prompt", "second at once")]);
@@ -179,7 +179,7 @@ withPage("a server that dies and comes back: the page says so, tries again, and 
   await ended(page, () => press(page, "regenerate"));
   assert.ok((await answerOf(page)).length > 0, "the question that nobody heard is answered");
   // The two messages are taken away again: the answer that was interrupted is the last one, and goes on.
-  await page.$$eval(".message.user [data-action=delete]", (l) => l.at(-1).click());
+  await clickAt(page, ".message.user [data-action=delete]", -1);
   await until(page, () => document.querySelectorAll("#log article").length === 2);
   await goesOn(page, part, want);
 });
