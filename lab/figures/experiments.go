@@ -22,7 +22,8 @@ type experiment struct {
 
 	sweep    bool                                       // run by -sweep only (but "costs", which it needs too)
 	drafters []string                                   // each with cells of its own, and
-	choose   func(*lab, key) ([]compare.Setting, error) // their settings
+	choose   func(*lab, key) ([]compare.Setting, error) // their settings,
+	needs    []string                                   // which are made of these experiments' results
 	// runs of each setting in a cell, of which only the times are kept; 0: one run
 	inner int
 }
@@ -96,8 +97,8 @@ func experiments() (list []experiment) {
 			},
 			quick: amount{prompts: sweepPrompts}, full: amount{prompts: sweepPrompts}},
 		{name: sweep, pair: large, sets: allSets, tokens: 64, sweep: true, temps: sweepTemps, drafters: drafting,
-			choose: chooseLengths,
-			quick:  amount{prompts: sweepPrompts, every: true}, full: amount{prompts: sweepPrompts, every: true}},
+			choose: chooseLengths, needs: []string{costs, rank},
+			quick: amount{prompts: sweepPrompts, every: true}, full: amount{prompts: sweepPrompts, every: true}},
 		{name: "length", pair: large, sets: []string{code}, tokens: 64,
 			settings: append(each(lengths, func(k int) compare.Setting { return setting("model", "constant", "greedy", k) }),
 				setting("model", "auto", "greedy", 0)),

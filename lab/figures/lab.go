@@ -203,26 +203,40 @@ func (l *lab) session(list []experiment, missing []key) (err error) {
 		return err
 	}
 	for len(missing) > 0 && err == nil {
-		// All cells of one pair, so that it is opened once.
-		i := slices.IndexFunc(list, func(x experiment) bool { return x.name == missing[0].Experiment })
-		pair := list[i].pair
-		var rest []key
+		pair, now, later := onePair(list, missing)
 		var group []func() error
-		for _, k := range missing {
-			i := slices.IndexFunc(list, func(x experiment) bool { return x.name == k.Experiment })
-			if list[i].pair != pair {
-				rest = append(rest, k)
-				continue
-			}
+		for _, k := range now {
 			group = append(group, func() error {
 				l.opened = *all[k.Column]
-				return l.cell(&list[i], k)
+				return l.cell(named(list, k.Experiment), k)
 			})
 		}
-		missing = rest
+		missing = later
 		err = l.group(pair, order, group)
 	}
 	return errors.Join(err, bandwidths("after"))
+}
+
+func named(list []experiment, name string) *experiment {
+	return &list[slices.IndexFunc(list, func(x experiment) bool { return x.name == name })]
+}
+
+// onePair is the pair of the first cell and all cells that are measured with it now, so that it is opened once. Those
+// that need results of another pair's cells come later, as do the cells of other pairs.
+func onePair(list []experiment, missing []key) (pair pairKey, now, later []key) {
+	pair = named(list, missing[0].Experiment).pair
+	for _, k := range missing {
+		x := named(list, k.Experiment)
+		waits := slices.ContainsFunc(missing, func(m key) bool {
+			return slices.Contains(x.needs, m.Experiment) && named(list, m.Experiment).pair != pair
+		})
+		if x.pair == pair && !waits {
+			now = append(now, k)
+		} else {
+			later = append(later, k)
+		}
+	}
+	return pair, now, later
 }
 
 // group opens a pair for every column and measures with it.

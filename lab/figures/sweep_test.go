@@ -94,6 +94,28 @@ func TestChooseLengths(t *testing.T) {
 	}
 }
 
+// A sweep that begins anew counts the tokens of passes before it chooses lengths by them, though the pair of the sweep
+// is open already for the times of passes; each pair is opened as rarely as that allows.
+func TestSweepHasWhatItNeeds(t *testing.T) {
+	list := experiments()
+	var order []string
+	for missing := inTurn(list, testColumns, sweepMode); len(missing) > 0; {
+		_, now, later := onePair(list, missing)
+		if len(now) == 0 {
+			t.Fatalf("%d cells wait for each other", len(missing))
+		}
+		for _, k := range now {
+			if n := len(order); n == 0 || order[n-1] != k.Experiment {
+				order = append(order, k.Experiment)
+			}
+		}
+		missing = later
+	}
+	if want := []string{costs, rank, sweep}; !slices.Equal(order, want) {
+		t.Errorf("%v, want %v", order, want)
+	}
+}
+
 // The table, worked by hand: auto has 1.5 and 1.8 where the best constant length, 3, has 2 and 1.8: 0.75 and 1, in
 // the median 0.875. Length 2 is better on one prompt only, and the disturbed cell does not count.
 func TestSweepTable(t *testing.T) {

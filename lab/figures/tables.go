@@ -318,7 +318,5 @@ func (r *report) lookahead() string {
 
 // experimentOf is the experiment of that name.
 func experimentOf(name string) *experiment {
-	list := experiments()
-	i := slices.IndexFunc(list, func(x experiment) bool { return x.name == name })
-	return &list[i]
+	return named(experiments(), name)
 }

@@ -75,12 +75,9 @@ func total(list []experiment, columns []column, times []planTime, m mode) time.D
 	for _, col := range columns {
 		var pairs []pairKey
 		for _, p := range times {
-			if x := list[slices.IndexFunc(list, func(
-				x experiment) bool {
-				return x.name == p.experiment
-			})]; p.column == col.String() && p.cells[m] > 0 &&
-				!slices.Contains(pairs, x.pair) {
-				pairs = append(pairs, x.pair)
+			pair := named(list, p.experiment).pair
+			if p.column == col.String() && p.cells[m] > 0 && !slices.Contains(pairs, pair) {
+				pairs = append(pairs, pair)
 			}
 		}
 		sum += opening * float64(len(pairs))
