@@ -47,7 +47,7 @@ type (
 	sessionAbilities interface {
 		abilities
 		Restorable(n int) int
-		DraftAt(n int, f *engine.DraftForm) (*engine.Session, error)
+		DraftAt(n int, f *engine.DraftForm, old *engine.Session) (*engine.Session, error)
 	}
 
 	// sharedAbilities are those of a session whose passes are shared.

@@ -26,7 +26,7 @@ func TestAroundKeepsAbilities(t *testing.T) {
 	}{
 		"a session": {(*engine.Session)(nil), (*aroundSession)(nil), "Bytes Close EncodeNeed ExitAt Fed Fork ForkAt " +
 			"ForkBytes Held Keep Meter Need Nodes Packed Recomputed Restore SaveKV SaveState SavedCaches SetTarget Share " +
-			"Shrink StatesSaved Target TargetTokens Thin"},
+			"Shrink StatesSaved Taken Target TargetTokens Thin"},
 		"a shared session": {(*shared.Session)(nil), (*aroundShared)(nil), "Close Save"},
 	} {
 		has := names(c.around)

@@ -274,11 +274,11 @@ func CopyPacked(packed, page []byte, rows KVRows, at, n int, pack bool) (restPac
 	return packed, page
 }
 
-// CopyPositions copies the first n positions of a page to another one. It returns what follows of both.
-func CopyPositions(to, from []byte, rows KVRows, n int) (restTo, restFrom []byte) {
+// CopyPositions copies n positions of a page, from position at on, to another one. It returns what follows of both.
+func CopyPositions(to, from []byte, rows KVRows, at, n int) (restTo, restFrom []byte) {
 	for _, part := range rows {
 		for range part.rows {
-			copy(to[:n*part.bytes], from[:n*part.bytes])
+			copy(to[at*part.bytes:(at+n)*part.bytes], from[at*part.bytes:])
 			to, from = to[Page*part.bytes:], from[Page*part.bytes:]
 		}
 	}

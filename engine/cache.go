@@ -1,6 +1,10 @@
 package engine
 
-import "github.com/specgo/spec/tensor"
+import (
+	"slices"
+
+	"github.com/specgo/spec/tensor"
+)
 
 // Layers that keep keys and values of the same shape for the same positions share a cache: the layers without a
 // window one, those with a window another. A cache of layers with a window gives up the positions that none of its
@@ -100,6 +104,11 @@ func (in *input) share() (*input, error) {
 		return nil, err
 	}
 	return &input{in.ids, kv}, nil
+}
+
+// is reports whether both are nothing, or the same tokens.
+func (in *input) is(other *input) bool {
+	return in == nil && other == nil || in != nil && other != nil && slices.Equal(in.ids, other.ids)
 }
 
 // drop frees the memory if no fork has it.

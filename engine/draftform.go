@@ -435,19 +435,17 @@ func (f *DraftForm) rowsOf(w *tensor.Matrix) *outputRows {
 }
 
 // DraftAt is [Session.ForkAt] for a session that is computed with a draft form of the model from there on. Its forks
-// are too. nil is the model itself.
-func (s *Session) DraftAt(n int, f *DraftForm) (*Session, error) {
+// are too. nil is the model itself. old is nil, or an earlier DraftAt of s, which is closed: the new one takes over
+// its memory and copies only what s has computed since.
+func (s *Session) DraftAt(n int, f *DraftForm, old *Session) (*Session, error) {
 	if err := f.fits(s.m); err != nil {
+		old.Close()
 		return nil, fmt.Errorf("%s: %w", s.m.name, err)
 	}
 	if f != nil && f.text > 0 { // of which the fork gets its part; the next draft has no more to read than what is new
 		s.text.follow(f, s.tokens)
 	}
-	d, err := s.ForkAt(n)
-	if err == nil {
-		d.form, d.costs = f, s.m.costsOf(f, d.layers)
-	}
-	return d, err
+	return s.fork(n, s.layers, f, old)
 }
 
 // fits refuses a form of another model than m.

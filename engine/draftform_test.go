@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/specgo/spec/gguf"
@@ -82,7 +83,7 @@ func TestDraftFormsLeaveTheModelAlone(t *testing.T) {
 		whole, again := newSession(t, m, SessionOptions{}), newSession(t, m, SessionOptions{})
 		for at := 250; at < len(ids)-10; at += 15 { // across the end of a page
 			eval(t, whole, ids[whole.Len():at], nil, None)
-			draft, err := whole.DraftAt(at, f)
+			draft, err := whole.DraftAt(at, f, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -97,7 +98,7 @@ func TestDraftFormsLeaveTheModelAlone(t *testing.T) {
 				t.Errorf("%s: what a draft form computes is saved: %v", name, err)
 			}
 			draft.Close()
-			if other, err := whole.DraftAt(at, f); err != nil {
+			if other, err := whole.DraftAt(at, f, nil); err != nil {
 				t.Fatal(err)
 			} else {
 				sameBits(t, name+": the same draft", eval(t, other, ids[at:at+1], nil, Last), first)
@@ -105,6 +106,57 @@ func TestDraftFormsLeaveTheModelAlone(t *testing.T) {
 			}
 		}
 		sameBits(t, name, eval(t, whole, ids[whole.Len():], nil, Rows(8)), eval(t, again, ids, nil, Rows(8)))
+	}
+}
+
+// A draft in the place of an earlier one computes what one by itself does, and takes no more memory, wherever the text
+// has gone meanwhile: on, back, or back and on with other tokens.
+func TestDraftAfterDraft(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
+	for _, name := range hybrids {
+		m := openRecipe(t, rt, name)
+		f := newDraftForm(t, m)
+		rng := rand.New(rand.NewPCG(1, 2))
+		random := func(n int) []int32 { return randomTokens(n, m.config.Vocab, rng.Uint64()) }
+		text := newSession(t, m, SessionOptions{})
+		eval(t, text, random(240), nil, None)
+		var draft *Session
+		for range 24 { // across the end of a page
+			if n := rng.IntN(6); rng.IntN(3) == 0 {
+				if err := text.Truncate(text.Len() - n); err != nil {
+					t.Fatal(err)
+				}
+			}
+			eval(t, text, random(1+rng.IntN(5)), nil, None)
+			at := text.Len() - rng.IntN(2)
+			fresh, err := text.DraftAt(at, f, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if draft, err = text.DraftAt(at, f, draft); err != nil {
+				t.Fatal(err)
+			}
+			if draft.Bytes() > fresh.Bytes() || draft.Taken() != fresh.Taken() {
+				t.Errorf("%s: %d bytes, %d by itself; %d tokens are taken, %d by itself", name, draft.Bytes(), fresh.Bytes(),
+					draft.Taken(), fresh.Taken())
+			}
+			for range 1 + rng.IntN(7) {
+				next := random(1)
+				sameBits(t, name, eval(t, draft, next, nil, Last), eval(t, fresh, next, nil, Last))
+			}
+			fresh.Close()
+			switch rng.IntN(5) {
+			case 0: // longer than the journal of recurrent layers
+				eval(t, draft, random(140), nil, None)
+			case 1: // the text's own tokens, computed by the form
+				back := max(0, draft.Taken()-2)
+				if err := draft.Truncate(back); err != nil || draft.Taken() != back {
+					t.Fatalf("%v, %d tokens of %d", err, draft.Taken(), back)
+				}
+				eval(t, draft, text.Tokens()[back:at], nil, Last)
+			}
+		}
+		draft.Close()
 	}
 }
 
@@ -116,7 +168,7 @@ func TestDraftFormsRefused(t *testing.T) {
 	if _, err := other.NewSession(SessionOptions{Form: f}); !errors.Is(err, ErrUsage) {
 		t.Errorf("a form of another model: %v", err)
 	}
-	if _, err := newSession(t, other, SessionOptions{}).DraftAt(0, f); !errors.Is(err, ErrUsage) {
+	if _, err := newSession(t, other, SessionOptions{}).DraftAt(0, f, nil); !errors.Is(err, ErrUsage) {
 		t.Errorf("a fork with a form of another model: %v", err)
 	}
 	_, err := m.NewDraftForm(context.Background(), DraftFormOptions{Most: f.Bytes() - 1})
@@ -132,7 +184,7 @@ func TestDraftFormsRefused(t *testing.T) {
 	if _, err := m.NewDraftForm(ctx, DraftFormOptions{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	draft, err := newSession(t, m, SessionOptions{}).DraftAt(0, f)
+	draft, err := newSession(t, m, SessionOptions{}).DraftAt(0, f, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

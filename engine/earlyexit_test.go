@@ -59,7 +59,7 @@ func TestForksThatExitEarly(t *testing.T) {
 			own := newSession(t, m, SessionOptions{Layers: layers})
 			want := eval(t, own, ids, nil, Rows(20))
 			for _, at := range []int{290, 280, 256} {
-				exit, err := whole.ExitAt(at, layers)
+				exit, err := whole.ExitAt(at, layers, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -78,7 +78,7 @@ func TestForksThatExitEarly(t *testing.T) {
 		fresh := newSession(t, m, SessionOptions{})
 		sameBits(t, name, eval(t, whole, ids[290:], nil, Rows(10)), eval(t, fresh, ids, nil, Rows(10)))
 		for _, layers := range []int{0, -1, m.config.Layers + 1} {
-			if _, err := whole.ExitAt(10, layers); !errors.Is(err, ErrUsage) {
+			if _, err := whole.ExitAt(10, layers, nil); !errors.Is(err, ErrUsage) {
 				t.Errorf("%s: a fork with %d layers: %v", name, layers, err)
 			}
 		}

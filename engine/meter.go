@@ -160,7 +160,7 @@ func (s *Session) Need(n, back int) (bytes int64) {
 
 // ForkBytes is the memory that a fork has of its own at most, before its first pass.
 func (s *Session) ForkBytes() int64 {
-	if s.rec == nil {
+	if s == nil || s.rec == nil {
 		return 0
 	}
 	return s.rec.Bytes()

@@ -64,6 +64,7 @@ type Session struct {
 	storage tensor.KVType // of keys and values
 
 	tokens []int32 // the sequence
+	taken  int     // tokens of a fork that are as it took them
 	valid  int     // tokens of it whose keys and values are in the caches, as far back as their windows reach
 	// tokens of a draft head's sequence that went in with the target's states; those after them are drafted
 	fed   int
@@ -231,7 +232,7 @@ func (s *Session) Truncate(n int) error {
 	if s.m.head != nil {
 		n = s.Restorable(n)
 	}
-	s.valid = min(s.valid, n)
+	s.valid, s.taken = min(s.valid, n), min(s.taken, n)
 	s.tokens = s.tokens[:n]
 	s.text.cut(n)
 	s.fed = min(s.fed, n)
@@ -287,10 +288,26 @@ func (s *Session) Commit(path []int32) error {
 func (s *Session) Fork() (*Session, error) { return s.ForkAt(len(s.tokens)) }
 
 // ForkAt is Fork of the first n tokens; of a draft head's session as many as [Session.Truncate] leaves.
-func (s *Session) ForkAt(n int) (*Session, error) { return s.ExitAt(n, s.layers) }
+func (s *Session) ForkAt(n int) (*Session, error) { return s.fork(n, s.layers, s.form, nil) }
 
-// ExitAt is ForkAt for a session that ends after so many layers ([SessionOptions].Layers), at most those of s.
-func (s *Session) ExitAt(n, layers int) (*Session, error) {
+// ExitAt is ForkAt for a session that ends after so many layers ([SessionOptions].Layers), at most those of s. old is
+// nil, or an earlier ExitAt of s, which is closed: the new one takes over its memory and copies only what s has
+// computed since.
+func (s *Session) ExitAt(n, layers int, old *Session) (*Session, error) {
+	return s.fork(n, layers, s.form, old)
+}
+
+// Taken is how many tokens of a fork have the keys, values and states that it took from the session it was made of.
+func (s *Session) Taken() int {
+	if s == nil {
+		return 0
+	}
+	return s.taken
+}
+
+// fork is ExitAt, for a session that is computed with a draft form.
+func (s *Session) fork(n, layers int, form *DraftForm, old *Session) (*Session, error) {
+	defer old.Close()
 	if n < 0 || n > len(s.tokens) || layers < 1 || layers > s.layers {
 		return nil, fmt.Errorf("%w: a fork at %d of %d tokens, with %d of %d layers", ErrUsage, n, len(s.tokens), layers,
 			s.layers)
@@ -307,21 +324,40 @@ func (s *Session) ExitAt(n, layers int) (*Session, error) {
 	}
 	f := &Session{m: s.m, kv: make([]*tensor.KV, len(s.kv)), layers: layers, context: s.context, noCache: s.noCache,
 		tokens: slices.Clone(s.tokens[:n]), fed: min(s.fed, n), storage: s.storage, adapters: s.adapters, lender: s.lender,
-		input: in, form: s.form, text: s.text.upTo(n), costs: s.m.costsOf(s.form, layers)}
+		input: in, form: form, text: s.text.upTo(n), costs: s.m.costsOf(form, layers)}
 	if !s.noCache {
 		f.valid = s.Restorable(n)
+	}
+	f.taken = f.valid
+	if old != nil && (old.closed || old.m != s.m || old.layers != layers || old.form != form) {
+		old = nil // of another kind: nothing of it can be used
+	}
+	same := 0 // tokens of old that are still those of s
+	if old != nil && old.input.is(in) {
+		for same < min(old.taken, f.valid) && old.tokens[same] == s.tokens[same] {
+			same++
+		}
 	}
 	for i, kv := range s.kv {
 		if kv == nil || s.m.caches[i].upTo(layers) == 0 {
 			continue
 		}
-		if f.kv[i], err = kv.ForkLayers(f.valid, s.m.caches[i].upTo(layers)); err != nil {
+		if old != nil {
+			f.kv[i], err = kv.ForkAgain(f.valid, old.kv[i], same)
+		} else {
+			f.kv[i], err = kv.ForkLayers(f.valid, s.m.caches[i].upTo(layers))
+		}
+		if err != nil {
 			f.Close()
 			return nil, err
 		}
 	}
 	if s.rec != nil {
-		f.rec = s.rec.Fork(f.valid, layers)
+		var from *recurrent.State
+		if old != nil {
+			from, old.rec = old.rec, nil
+		}
+		f.rec = s.rec.Fork(f.valid, layers, from, same)
 	}
 	f.used = s.used
 	f.count()
@@ -358,7 +394,7 @@ func (s *Session) reaches(n int) bool {
 
 // rewind makes n the end of what the caches hold. Those that do not reach back to it start again at 0, which n is then.
 func (s *Session) rewind(n int) {
-	s.valid = n
+	s.valid, s.taken = n, min(s.taken, n)
 	for i, kv := range s.kv {
 		if kv != nil && n < s.m.caches[i].needs(kv) {
 			kv.Reset()

@@ -182,7 +182,7 @@ func TestDraftTextInFewerBits(t *testing.T) {
 			}
 			var rows [2][]float32
 			for j, f := range []*DraftForm{whole, f} {
-				d, err := target.DraftAt(n-2, f)
+				d, err := target.DraftAt(n-2, f, nil)
 				if err != nil {
 					t.Fatal(err)
 				}

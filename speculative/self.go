@@ -72,7 +72,7 @@ type forkable interface {
 	Modeled
 	Listed
 	Restorable(n int) int
-	DraftAt(n int, f *engine.DraftForm) (*engine.Session, error)
+	DraftAt(n int, f *engine.DraftForm, old *engine.Session) (*engine.Session, error)
 }
 
 // lending is a sequence that makes sequences of a draft form by itself: a [*shared.Session].
@@ -90,7 +90,6 @@ type selfSequence struct {
 	tokens  []int32
 
 	target Sequence        // forkable, lending, or nil: the form reads the text
-	from   int             // tokens at the beginning of own that the target has computed
 	own    *engine.Session // nil: none yet
 }
 
@@ -191,7 +190,7 @@ func (s *sharedSelf) Reads() float64 { return s.m.PlanDraftForm().Reads }
 // close drops what has been computed.
 func (s *selfSequence) close() {
 	s.own.Close()
-	s.own, s.from = nil, 0
+	s.own = nil
 }
 
 // Len is the number of tokens of the sequence.
@@ -276,15 +275,16 @@ func (s *selfSequence) pass(ctx context.Context, rows int) (engine.Logits, error
 	switch t := s.target.(type) {
 	case forkable:
 		n := t.Restorable(min(common(t.Tokens(), s.tokens), upTo))
-		if s.own != nil && n <= min(have, s.from) {
+		if s.own != nil && n <= min(have, s.own.Taken()) {
 			break
 		}
-		s.close()
-		own, err := t.DraftAt(n, form)
+		old := s.own
+		s.own = nil
+		own, err := t.DraftAt(n, form, old)
 		if err != nil {
 			return engine.Logits{}, err
 		}
-		s.own, s.from, have = own, n, n
+		s.own, have = own, n
 	default:
 		if s.own == nil {
 			o := s.options
@@ -299,7 +299,6 @@ func (s *selfSequence) pass(ctx context.Context, rows int) (engine.Logits, error
 	if err := s.own.Truncate(have); err != nil {
 		return engine.Logits{}, err
 	}
-	s.from = min(s.from, have)
 	return s.own.Eval(ctx, s.tokens[have:], nil, engine.Rows(rows))
 }
 

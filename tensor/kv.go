@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -236,12 +237,12 @@ func (kv *KV) copyPacked(packed, page []byte, at, slots int, pack bool) {
 	}
 }
 
-// copySlots copies the first slots of a page, of as many layers as kv has, to another page.
-func (kv *KV) copySlots(to, from []byte, slots int) {
+// copySlots copies slots of a page from its slot at on, of as many layers as kv has, to another page.
+func (kv *KV) copySlots(to, from []byte, at, slots int) {
 	k, v := asm.KRows(kv.shape.Type, kv.shape.HeadDim), asm.VRows(kv.shape.Type, kv.shape.storedDim())
 	for range kv.shape.Layers * kv.shape.Heads {
-		to, from = asm.CopyPositions(to, from, k, slots)
-		to, from = asm.CopyPositions(to, from, v, slots)
+		to, from = asm.CopyPositions(to, from, k, at, slots)
+		to, from = asm.CopyPositions(to, from, v, at, slots)
 	}
 }
 
@@ -467,6 +468,39 @@ func (kv *KV) Fork(n int) (*KV, error) { return kv.ForkLayers(n, kv.shape.Layers
 
 // ForkLayers is Fork for a cache of the first layers alone, at least one. The pages that it allocates have those only.
 func (kv *KV) ForkLayers(n, layers int) (*KV, error) {
+	fork, err := kv.forkPages(n, layers)
+	if err != nil || n%asm.Page == 0 {
+		return fork, err
+	}
+	if err := fork.Grow(n); err != nil {
+		fork.Close()
+		return nil, err
+	}
+	copyEnd(fork, kv, n, 0)
+	return fork, nil
+}
+
+// ForkAgain is ForkLayers in the place of old, an earlier fork with as many layers, which it closes. The fork takes
+// over the page of old for the slots of an incomplete page, and copies none that old has from kv: its first same ones.
+func (kv *KV) ForkAgain(n int, old *KV, same int) (*KV, error) {
+	defer old.Close()
+	at := n / asm.Page
+	if n%asm.Page == 0 || at < old.first || at >= old.whole() || old.pages[at].owners.Load() > 1 {
+		return kv.ForkLayers(n, old.shape.Layers)
+	}
+	fork, err := kv.forkPages(n, old.shape.Layers)
+	if err != nil {
+		return nil, err
+	}
+	old.release(old.pages[at])
+	fork.pages = append(fork.pages, old.pages[at])
+	old.pages = slices.Delete(old.pages, at, at+1)
+	copyEnd(fork, kv, n, same)
+	return fork, nil
+}
+
+// forkPages is a cache of the whole pages before slot n, of the first layers.
+func (kv *KV) forkPages(n, layers int) (*KV, error) {
 	if kv.closed {
 		return nil, fmt.Errorf("cache: %w", ErrClosed)
 	}
@@ -488,16 +522,17 @@ func (kv *KV) ForkLayers(n, layers int) (*KV, error) {
 		}
 		fork.pages = append(fork.pages, p)
 	}
-	if n%asm.Page != 0 {
-		if err := fork.Grow(min(n, kv.shape.Context)); err != nil {
-			fork.Close()
-			return nil, err
-		}
-		if old := kv.pages[whole]; old.packed > 0 {
-			fork.copyPacked(old.memory.data, fork.pages[whole].memory.data, 0, old.packed, false)
-		} else {
-			fork.copySlots(fork.pages[whole].memory.data, old.memory.data, n%asm.Page)
-		}
-	}
 	return fork, nil
+}
+
+// copyEnd copies the slots before n of kv's incomplete page to that of its fork; where it is not packed those from same
+// on.
+func copyEnd(fork, kv *KV, n, same int) {
+	to, from, at := fork.last(), kv.pages[n/asm.Page], max(0, same-n/asm.Page*asm.Page)
+	switch slots := n % asm.Page; {
+	case from.packed > 0:
+		fork.copyPacked(from.memory.data, to.memory.data, 0, from.packed, false)
+	case at < slots:
+		fork.copySlots(to.memory.data, from.memory.data, at, slots-at)
+	}
 }

@@ -3,6 +3,7 @@ package tensor
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"runtime/debug"
 	"sync"
@@ -383,6 +384,63 @@ func TestKVShare(t *testing.T) {
 	page := s.kv.pages[2] // the fork has one of its own, for one layer
 	if s.kv.Share(small, 3*KVPage); s.kv.pages[2] != page {
 		t.Error("a page of one layer is shared with a cache of two")
+	}
+}
+
+// TestKVForkAgain: a fork in the place of an earlier one holds what one by itself does, wherever the cache was cut and
+// written, and the earlier one was written, since; its memory is that of one fork.
+func TestKVForkAgain(t *testing.T) {
+	rt := runtimeOf(t, 1)
+	rng := rand.New(rand.NewPCG(3, 4))
+	for _, typ := range []KVType{KVF16, KVF32, KVQ8_0, KVQ4_0} {
+		var used atomic.Int64
+		s := newSequence(t, typ, 10, 900)
+		s.kv.Close()
+		kv, err := NewKV(KVShape{Layers: 2, Heads: testHeads, HeadDim: testDim, Type: typ, Context: 2000})
+		ok(t, err)
+		kv.Meter(&used)
+		s.kv = kv
+		var fork *KV
+		n, same, reused := 0, 0, 0
+		for range 60 {
+			cut := max(0, n-rng.IntN(40))
+			if n, same = min(900, cut+rng.IntN(60)), min(same, cut); n == 0 {
+				continue
+			}
+			ok(t, kv.Grow(n))
+			for i := cut; i < n; i++ { // anything, of what there is
+				ok(t, s.store(rng.IntN(900), i))
+			}
+			before, page := used.Load(), (*kvPage)(nil)
+			if fork == nil {
+				fork, err = kv.Fork(n)
+			} else {
+				page = fork.last()
+				fork, err = kv.ForkAgain(n, fork, same)
+			}
+			ok(t, err)
+			if page != nil && fork.last() == page {
+				reused++
+			}
+			if most := int64(kv.pageBytes()); used.Load() > before+most {
+				t.Errorf("%v: %d bytes more", typ, used.Load()-before)
+			}
+			q, at := queries(20, 1), AttentionSegment{Start: n - 1, Tokens: 1}
+			look := func(kv *KV) []float32 { at.KV = kv; return attention(t, rt, q, 0, at) }
+			sameBits(t, fmt.Sprintf("%v, %d slots, %d the same", typ, n, same), look(fork), look(kv))
+			same = max(0, n-rng.IntN(9)) // the fork is cut and written, too
+			ok(t, fork.Grow(n+20))
+			for i := same; i < n+20; i++ {
+				ok(t, (&sequence{fork, s.k, s.v}).store(rng.IntN(900), i))
+			}
+		}
+		if fork.Close(); reused < 20 {
+			t.Errorf("%v: memory is used again %d times of 60", typ, reused)
+		}
+		kv.Close()
+		if used.Load() != 0 {
+			t.Errorf("%v: %d bytes are left", typ, used.Load())
+		}
 	}
 }
 

@@ -24,7 +24,6 @@ type ExitSession struct {
 	target  *Session
 	layers  int
 	form    *engine.DraftForm // nil: the model as it is
-	from    int               // with a form: tokens at the beginning of own that the session has computed
 	tokens  []int32           // the sequence, of which own has the first ones
 	own     *engine.Session   // guarded by the Scheduler's mu while no pass runs; nil: it has no memory
 	running bool              // guarded likewise
@@ -228,15 +227,16 @@ func (e *ExitSession) take(rows int) (missing int, err error) {
 	}
 	if t := e.target.session; t != nil {
 		n := t.Restorable(min(common(t.Tokens(), e.tokens), upTo))
-		if have == 0 && n > 0 || n >= have+leastShared || e.form != nil && n > min(have, e.from) {
-			e.drop()
-			if need := t.ForkBytes(); !e.spare(need, len(e.tokens)-n) {
+		if have == 0 && n > 0 || n >= have+leastShared || e.form != nil && n > min(have, e.own.Taken()) {
+			old := e.detach()
+			if need := max(0, t.ForkBytes()-old.ForkBytes()); !e.spare(need, len(e.tokens)-n) {
+				old.Close()
 				return 0, c.full(c.m, need)
 			}
-			if e.own, err = e.fork(t, n); err != nil {
+			if e.own, err = e.fork(t, n, old); err != nil {
 				return 0, err
 			}
-			have, e.from = n, n
+			have = n
 			c.exits = append(c.exits, e)
 		}
 	} else if e.form != nil {
@@ -248,7 +248,6 @@ func (e *ExitSession) take(rows int) (missing int, err error) {
 	if err := e.own.Truncate(have); err != nil {
 		return 0, err
 	}
-	e.from = min(e.from, have)
 	missing = len(e.tokens) - have
 	e.need = e.own.Need(missing, min(rows, engine.MostBack))
 	e.running = true // it does not give up its own
@@ -261,12 +260,12 @@ func (e *ExitSession) take(rows int) (missing int, err error) {
 	return missing, nil
 }
 
-// fork is a session for the tokens after the first n of t.
-func (e *ExitSession) fork(t *engine.Session, n int) (*engine.Session, error) {
+// fork is a session for the tokens after the first n of t, in the place of old.
+func (e *ExitSession) fork(t *engine.Session, n int, old *engine.Session) (*engine.Session, error) {
 	if e.form != nil {
-		return t.DraftAt(n, e.form)
+		return t.DraftAt(n, e.form, old)
 	}
-	return t.ExitAt(n, e.layers)
+	return t.ExitAt(n, e.layers, old)
 }
 
 // giveBack ends a pass.
@@ -281,15 +280,18 @@ func (e *ExitSession) giveBack() {
 	c.freed()
 }
 
-// drop gives up the memory.
-func (e *ExitSession) drop() {
+// detach is the session that computes, which e has no longer; nil: there was none.
+func (e *ExitSession) detach() (own *engine.Session) {
 	if e != nil && e.own != nil {
-		e.own.Close()
-		e.own = nil
+		own, e.own = e.own, nil
 		c := e.target.c
 		c.exits = slices.DeleteFunc(c.exits, func(o *ExitSession) bool { return o == e })
 	}
+	return own
 }
+
+// drop gives up the memory.
+func (e *ExitSession) drop() { e.detach().Close() }
 
 // end gives up the memory for good: there is another one, or the session is closed.
 func (e *ExitSession) end() {

@@ -235,19 +235,34 @@ func (r *State) Commit(start int, path []int32) {
 }
 
 // Fork is a copy for a session of the first n tokens, which is restorable, with the first layers of the model, nil if
-// none of them is recurrent.
-func (r *State) Fork(n, layers int) *State {
+// none of them is recurrent. old is nil, or an earlier fork with as many layers, of which the first same tokens are r's
+// still: the copy takes over its memory, and what is the same in it.
+func (r *State) Fork(n, layers int, old *State, same int) *State {
 	f := &State{at: r.at, step: r.step, most: r.most, capacity: r.capacity, from: r.from, n: r.n}
+	if old == nil || old.capacity != r.capacity {
+		old, same = &State{journal: make([][]float32, len(r.layers))}, 0
+	}
+	has := func(token int) bool { return token < min(same, old.from+old.n) && token >= old.from }
 	for i, l := range r.layers {
-		if l.At < layers {
-			f.layers, f.first, f.size = r.layers[:i+1], r.first[:i+1], r.first[i]+l.units*l.state
+		if l.At >= layers {
+			continue
+		}
+		f.layers, f.first, f.size = r.layers[:i+1], r.first[:i+1], r.first[i]+l.units*l.state
+		if old.journal[i] == nil {
 			f.journal = append(f.journal, slices.Clone(r.journal[i]))
+			continue
+		}
+		f.journal = append(f.journal, old.journal[i])
+		for token := r.from; token < min(n, r.from+r.n); token++ {
+			if !has(token) {
+				copy(f.entry(i, token), r.entry(i, token))
+			}
 		}
 	}
 	if f.size == 0 {
 		return nil
 	}
-	f.state = slices.Clone(r.state[:f.size])
+	f.state = append(old.state[:0], r.state[:f.size]...)
 	for i := range r.points {
 		r.points[i].shared = true
 	}

@@ -91,7 +91,7 @@ func TestForkedPointsAreNotReused(t *testing.T) {
 		for at := 64; at <= 256; at += 64 {
 			r.add(point{at: at, state: r.room()})
 		}
-		f := r.Fork(256, 1<<20)
+		f := r.Fork(256, 1<<20, nil, 0)
 		drops, keeps := r, f
 		if who == "the fork" {
 			drops, keeps = f, r
