@@ -363,9 +363,9 @@ func rotationBase(kind *config, absent float64) float64 {
 }
 
 // limitFiles are names that sentence-transformers looks for, in its order, for the settings of texts.
-var limitFiles = []string{"sentence_bert_config.json", "sentence_roberta_config.json", "sentence_distilbert_config.json",
-	"sentence_camembert_config.json", "sentence_albert_config.json", "sentence_xlm-roberta_config.json",
-	"sentence_xlnet_config.json"}
+var limitFiles = []string{"sentence_bert_config.json", "sentence_roberta_config.json",
+	"sentence_distilbert_config.json", "sentence_camembert_config.json", "sentence_albert_config.json",
+	"sentence_xlm-roberta_config.json", "sentence_xlnet_config.json"}
 
 // limits reads what sentence-transformers does to a text before the tokenizer.
 func (b *builder) limits(dir string) error {

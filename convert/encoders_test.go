@@ -525,7 +525,8 @@ func TestEncodersRefused(t *testing.T) {
 		"unknown token": {0, inside("tokenizer.json", "model", "unk_token", "[NO]"), "[NO]", ""},
 		"no marks":      {0, set("tokenizer.json", "post_processor", nil), "post_processor", ""},
 		"words":         {0, set("tokenizer_config.json", "do_basic_tokenize", false), "do_basic_tokenize", ""},
-		"longest":       {0, func(s *source) { s.file("sentence_bert_config.json", `{"max_seq_length": 32}`) }, "", "32 tokens"},
+		"longest": {0, func(s *source) { s.file("sentence_bert_config.json", `{"max_seq_length": 32}`) }, "",
+			"32 tokens"},
 		"lower, old name": {3, func(s *source) { s.file("sentence_xlm-roberta_config.json", `{"do_lower_case": true}`) },
 			"sentence_xlm-roberta_config.json: do_lower_case", ""},
 		"space in front": {7, set("tokenizer_config.json", "add_prefix_space", true), "add_prefix_space", ""},
@@ -542,7 +543,8 @@ func TestEncodersRefused(t *testing.T) {
 			}
 			s.file("1_Pooling/config.json", map[string]any{"pooling_mode": "cls"})
 		}, "the class makes scores", ""},
-		"lower of t5":     {3, func(s *source) { s.file("sentence_bert_config.json", `{"do_lower_case": true}`) }, "do_lower_case", ""},
+		"lower of t5": {3, func(s *source) { s.file("sentence_bert_config.json", `{"do_lower_case": true}`) },
+			"do_lower_case", ""},
 		"no padding":      {3, set("config.json", "pad_token_id", nil), "pad_token_id", ""},
 		"no positions":    {3, set("config.json", "max_position_embeddings", 2), "max_position_embeddings", ""},
 		"gate":            {6, set("config.json", "activation_function", "gelu"), "activation_function", ""},

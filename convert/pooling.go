@@ -45,7 +45,8 @@ func (b *builder) pooling(dir string) error {
 			kind = "" // the code of a model: what it computes is not known, whatever it is called
 		}
 		switch {
-		case kind == "Transformer" || kind == "Normalize": // vectors are normalized where they are asked for
+		case kind == "Transformer" && filepath.Clean(m.Path) == ".": // else the model is one of another folder
+		case kind == "Normalize": // vectors are normalized where they are asked for
 		case kind == "Pooling" && filepath.IsLocal(m.Path):
 			if err := b.pool(filepath.Join(dir, m.Path, "config.json")); err != nil {
 				return err

@@ -58,6 +58,8 @@ func TestPooling(t *testing.T) {
 			"pooling_mode: vectors are pooled already"},
 		"own code": {append(modules(folder, ""), map[string]any{"path": "", "type": "custom_st.Normalize"}),
 			map[string]any{"pooling_mode": "mean"}, nil, "custom_st.Normalize"},
+		"another folder": {append(modules(folder, ""), map[string]any{"path": "0_Transformer",
+			"type": "sentence_transformers.models.Transformer"}), map[string]any{"pooling_mode": "mean"}, nil, "0_Transformer"},
 		"unknown": {modules(folder, ""), map[string]any{"pooling_mode": "sum"}, nil, "0 are said"},
 		"without prompt": {modules(folder, ""), map[string]any{"pooling_mode": "mean", "include_prompt": false}, nil,
 			"include_prompt"},
