@@ -136,8 +136,8 @@ func (kv *KV) last() *kvPage {
 func (kv *KV) pageBytes() int { return kv.shape.Layers * kv.shape.Heads * (kv.kBytes + kv.vBytes) }
 
 // Meter adds the bytes of pages to used as they are allocated, from now on, and takes them off as they are freed.
-// Pages that an earlier Meter has counted, and no fork shares, go over to used. Forks made later inherit it; a page that
-// several of them share counts once.
+// Pages that an earlier Meter has counted, and no fork shares, go over to used. Forks made later inherit it; a page
+// that several of them share counts once.
 func (kv *KV) Meter(used *atomic.Int64) {
 	for _, p := range append(kv.pages[kv.first:len(kv.pages):len(kv.pages)], kv.spare) {
 		if p == nil || p.used == nil || p.owners.Load() != 1 {

@@ -403,7 +403,8 @@ func TestLoadsReserveTheirMemory(t *testing.T) {
 	inFile(t, path, false, func(f *promptcache.File) {
 		first := make(chan error, 1)
 		go func() {
-			n, _, err := d.Load(t.Context(), waitingStore{f, new(atomic.Int64), begun, release}, SessionOptions{}, text, len(text))
+			store := waitingStore{f, new(atomic.Int64), begun, release}
+			n, _, err := d.Load(t.Context(), store, SessionOptions{}, text, len(text))
 			if err == nil && n != len(text) {
 				err = fmt.Errorf("%d tokens are loaded", n)
 			}

@@ -254,8 +254,8 @@ func (c *Scheduler) recall(ctx context.Context, s *Session, text []int32) {
 	c.o.Kept.settle()
 }
 
-// keepLoaded keeps a restored sequence, whose memory counts from then on, and not what was reserved for it; false: there
-// is no need for it. The caller has the lock.
+// keepLoaded keeps a restored sequence, whose memory counts from then on, and not what was reserved for it; false:
+// there is no need for it. The caller has the lock.
 func (c *Scheduler) keepLoaded(room *loadRoom, l lineage, loaded *promptcache.Loaded) bool {
 	loaded.Session.Meter(&c.used)
 	room.release()
