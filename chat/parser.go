@@ -435,7 +435,11 @@ func (p *Parser) notACall(read string) bool {
 	if p.late == lateReading {
 		kind, state = ReasoningEvent, (*Parser).reasoning
 	}
-	p.text(kind, p.raw+read)
+	read = p.raw + read
+	for i := 0; kind == ContentEvent && p.value != nil && i < len(read); i++ {
+		p.value.next(read[i])
+	}
+	p.text(kind, read)
 	p.raw, p.call, p.array = "", nil, false
 	p.state = state
 	return true

@@ -148,7 +148,7 @@ type builder struct {
 	tokenTypes int      // of an encoder; 0: it has none
 	dense      int      // matrices behind pooling
 	vectorSize int      // where these are allowed: of a vector, behind those that are there
-	lowers     bool     // texts are made lower case before the tokenizer
+	lowers     string   // the file by which texts are made lower case before the tokenizer; "": they are not
 	plainWords bool     // vocab.json's words are those of GPT-2
 	bare       bool     // the weights were saved without the head, under shorter names
 	answers    *answers // of a reranker; nil: it is none

@@ -285,6 +285,8 @@ func modernBERT(b *builder, scores bool) {
 	if p := c.object("rope_parameters"); p != nil { // since transformers 5
 		whole, local = rotationBase(p.object("full_attention"), whole), rotationBase(p.object("sliding_attention"), local)
 		p.rest()
+		c.must("global_rope_theta", "rope_parameters says something else", whole)
+		c.must("local_rope_theta", "rope_parameters says something else", local)
 	}
 	b.real("rope.freq_base", c.numberOr("global_rope_theta", whole))
 	b.real("rope.freq_base_swa", c.numberOr("local_rope_theta", local))
@@ -360,12 +362,27 @@ func rotationBase(kind *config, absent float64) float64 {
 	return base
 }
 
+// limitFiles are names that sentence-transformers looks for, in its order, for the settings of texts.
+var limitFiles = []string{"sentence_bert_config.json", "sentence_roberta_config.json",
+	"sentence_distilbert_config.json", "sentence_camembert_config.json", "sentence_albert_config.json",
+	"sentence_xlm-roberta_config.json", "sentence_xlnet_config.json"}
+
 // limits reads what sentence-transformers does to a text before the tokenizer.
 func (b *builder) limits(dir string) error {
-	file := filepath.Join(dir, "sentence_bert_config.json")
-	data, there, err := optionalFile(file)
+	var file string
+	var data []byte
+	there := false
+	for _, name := range limitFiles {
+		var err error
+		file = filepath.Join(dir, name)
+		if data, there, err = optionalFile(file); err != nil {
+			return err
+		} else if there {
+			break
+		}
+	}
 	if !there {
-		return err
+		return nil
 	}
 	var said struct {
 		Longest int  `json:"max_seq_length"`
@@ -374,7 +391,9 @@ func (b *builder) limits(dir string) error {
 	if err := json.Unmarshal(data, &said); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	b.lowers = said.Lower
+	if said.Lower {
+		b.lowers = file
+	}
 	if said.Longest > 0 {
 		b.note("sentence-transformers cuts texts to %d tokens (max_seq_length): GGUF has no key for it, and longer texts "+
 			"are read up to the context length", said.Longest)

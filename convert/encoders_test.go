@@ -512,21 +512,39 @@ func TestEncodersRefused(t *testing.T) {
 		want   string
 		note   string
 	}{
-		"as it is":        {0, func(*source) {}, "", ""},
-		"activation":      {0, set("config.json", "hidden_act", "relu"), "hidden_act", ""},
-		"positions":       {0, set("config.json", "position_embedding_type", "relative_key"), "position_embedding_type", ""},
-		"decoder":         {0, set("config.json", "is_decoder", true), "is_decoder", ""},
-		"unknown key":     {0, set("config.json", "num_experts", 4), "num_experts", ""},
-		"heads":           {0, set("config.json", "num_attention_heads", 5), "num_attention_heads", ""},
-		"cleaning":        {0, inside("tokenizer.json", "normalizer", "clean_text", false), "clean_text", ""},
-		"normalizer":      {0, set("tokenizer.json", "normalizer", map[string]any{"type": "NFC"}), "BertNormalizer", ""},
-		"pieces":          {0, inside("tokenizer.json", "model", "continuing_subword_prefix", ""), "continuing_subword", ""},
-		"word length":     {0, inside("tokenizer.json", "model", "max_input_chars_per_word", 50), "max_input_chars", ""},
-		"unknown token":   {0, inside("tokenizer.json", "model", "unk_token", "[NO]"), "[NO]", ""},
-		"no marks":        {0, set("tokenizer.json", "post_processor", nil), "post_processor", ""},
-		"words":           {0, set("tokenizer_config.json", "do_basic_tokenize", false), "do_basic_tokenize", ""},
-		"longest":         {0, func(s *source) { s.file("sentence_bert_config.json", `{"max_seq_length": 32}`) }, "", "32 tokens"},
-		"lower of t5":     {3, func(s *source) { s.file("sentence_bert_config.json", `{"do_lower_case": true}`) }, "do_lower_case", ""},
+		"as it is":      {0, func(*source) {}, "", ""},
+		"activation":    {0, set("config.json", "hidden_act", "relu"), "hidden_act", ""},
+		"positions":     {0, set("config.json", "position_embedding_type", "relative_key"), "position_embedding_type", ""},
+		"decoder":       {0, set("config.json", "is_decoder", true), "is_decoder", ""},
+		"unknown key":   {0, set("config.json", "num_experts", 4), "num_experts", ""},
+		"heads":         {0, set("config.json", "num_attention_heads", 5), "num_attention_heads", ""},
+		"cleaning":      {0, inside("tokenizer.json", "normalizer", "clean_text", false), "clean_text", ""},
+		"normalizer":    {0, set("tokenizer.json", "normalizer", map[string]any{"type": "NFC"}), "BertNormalizer", ""},
+		"pieces":        {0, inside("tokenizer.json", "model", "continuing_subword_prefix", ""), "continuing_subword", ""},
+		"word length":   {0, inside("tokenizer.json", "model", "max_input_chars_per_word", 50), "max_input_chars", ""},
+		"unknown token": {0, inside("tokenizer.json", "model", "unk_token", "[NO]"), "[NO]", ""},
+		"no marks":      {0, set("tokenizer.json", "post_processor", nil), "post_processor", ""},
+		"words":         {0, set("tokenizer_config.json", "do_basic_tokenize", false), "do_basic_tokenize", ""},
+		"longest": {0, func(s *source) { s.file("sentence_bert_config.json", `{"max_seq_length": 32}`) }, "",
+			"32 tokens"},
+		"lower, old name": {3, func(s *source) { s.file("sentence_xlm-roberta_config.json", `{"do_lower_case": true}`) },
+			"sentence_xlm-roberta_config.json: do_lower_case", ""},
+		"space in front": {7, set("tokenizer_config.json", "add_prefix_space", true), "add_prefix_space", ""},
+		"two rotations": {7, func(s *source) {
+			s.edit("config.json", func(m map[string]any) {
+				m["global_rope_theta"], m["rope_parameters"] = 5e5, map[string]any{"full_attention": map[string]any{
+					"rope_type": "default", "rope_theta": 4e5}}
+			})
+		}, "global_rope_theta", ""},
+		"pooled scores": {8, func(s *source) {
+			s.file("modules.json", modules("1_Pooling", ""))
+			if err := os.Mkdir(s.dir+"/1_Pooling", 0o777); err != nil {
+				s.t.Fatal(err)
+			}
+			s.file("1_Pooling/config.json", map[string]any{"pooling_mode": "cls"})
+		}, "the class makes scores", ""},
+		"lower of t5": {3, func(s *source) { s.file("sentence_bert_config.json", `{"do_lower_case": true}`) },
+			"do_lower_case", ""},
 		"no padding":      {3, set("config.json", "pad_token_id", nil), "pad_token_id", ""},
 		"no positions":    {3, set("config.json", "max_position_embeddings", 2), "max_position_embeddings", ""},
 		"gate":            {6, set("config.json", "activation_function", "gelu"), "activation_function", ""},
@@ -566,5 +584,38 @@ func TestEncodersRefused(t *testing.T) {
 	labels, _ := f.Strings("bert.classifier.output_labels")
 	if !slices.Equal(labels, []string{"LABEL_0", "LABEL_1", "LABEL_2"}) {
 		t.Errorf("labels %q", labels)
+	}
+}
+
+// TestAccentsOfLowerCase: a tokenizer that makes texts lower case drops accents, unless it says something else. Where
+// sentence-transformers makes them lower case before it, it does not.
+func TestAccentsOfLowerCase(t *testing.T) {
+	f, err := gguf.OpenFile(testkit.Shared(t, "families/encoders", "bert.gguf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for name, c := range map[string]struct {
+		lower, before bool
+		strips        any // as the tokenizer says
+		lowers, drops bool
+	}{
+		"as it is":               {false, false, nil, false, false},
+		"tokenizer":              {true, false, nil, true, true},
+		"before":                 {false, true, nil, true, false},
+		"both":                   {true, true, nil, true, true},
+		"before, accents go":     {false, true, true, true, true},
+		"tokenizer, accents are": {true, true, false, true, false},
+	} {
+		s := encoderCases()[0].published(t, f)
+		s.edit("tokenizer.json", func(m map[string]any) {
+			n := m["normalizer"].(map[string]any)
+			n["lowercase"], n["strip_accents"] = c.lower, c.strips
+		})
+		s.edit("tokenizer_config.json", func(m map[string]any) { m["do_lower_case"] = c.lower })
+		s.file("sentence_bert_config.json", map[string]any{"do_lower_case": c.before})
+		got, _ := converted(t, s.dir, Options{Type: "f32"})
+		keysAre(t, name, got, map[string]gguf.Value{"tokenizer.ggml.normalizer.lowercase": c.lowers,
+			"tokenizer.ggml.normalizer.strip_accents": c.drops})
 	}
 }

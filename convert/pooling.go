@@ -40,8 +40,13 @@ func (b *builder) pooling(dir string) error {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	for _, m := range modules {
-		switch kind := m.Type[strings.LastIndexByte(m.Type, '.')+1:]; {
-		case kind == "Transformer" || kind == "Normalize": // vectors are normalized where they are asked for
+		kind := m.Type[strings.LastIndexByte(m.Type, '.')+1:]
+		if !strings.HasPrefix(m.Type, "sentence_transformers.") {
+			kind = "" // the code of a model: what it computes is not known, whatever it is called
+		}
+		switch {
+		case kind == "Transformer" && filepath.Clean(m.Path) == ".": // else the model is one of another folder
+		case kind == "Normalize": // vectors are normalized where they are asked for
 		case kind == "Pooling" && filepath.IsLocal(m.Path):
 			if err := b.pool(filepath.Join(dir, m.Path, "config.json")); err != nil {
 				return err
@@ -110,6 +115,11 @@ func (b *builder) noteCode() {
 	}
 }
 
+// pooled reports whether it is said what becomes of the tokens' vectors.
+func (b *builder) pooled() bool {
+	return slices.ContainsFunc(b.kvs, func(kv gguf.KV) bool { return kv.Key == b.arch+".pooling_type" })
+}
+
 // pool reads the settings of a pooling module.
 func (b *builder) pool(file string) error {
 	c, err := readConfig(file)
@@ -120,6 +130,9 @@ func (b *builder) pool(file string) error {
 		c.has(key)
 	}
 	c.must("include_prompt", "all tokens of a text are pooled", true)
+	if b.pooled() {
+		c.fail("pooling_mode", "vectors are pooled already, or the class makes scores of texts")
+	}
 	mode, found := c.text("pooling_mode"), 0
 	for _, p := range pools {
 		if !c.boolOr(p.key, false) && (mode == "" || mode != p.name) {

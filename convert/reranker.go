@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/specgo/spec/gguf"
 )
 
 // A language model may be a reranker: Qwen3-Reranker (Zhang et al. 2025, arXiv:2506.05176) is asked whether a document
@@ -71,8 +69,7 @@ func (b *builder) reranker(dir string) error {
 	const name = "qwen3-reranker"
 	named := strings.Contains(strings.ToLower(nameOf(dir)), name) ||
 		strings.HasPrefix(strings.ToLower(title(string(card))), name)
-	pooled := slices.ContainsFunc(b.kvs, func(kv gguf.KV) bool { return kv.Key == b.arch+".pooling_type" })
-	if named && b.answers == nil && b.arch == "qwen3" && !pooled {
+	if named && b.answers == nil && b.arch == "qwen3" && !b.pooled() {
 		b.answers = new(answers)
 	}
 	if b.answers != nil {

@@ -198,7 +198,7 @@ func TestWhatIsAReranker(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(s.dir, module), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	s.file("modules.json", []any{map[string]any{"path": module, "type": "LogitScore"}})
+	s.file("modules.json", []any{map[string]any{"path": module, "type": "sentence_transformers.LogitScore"}})
 	s.file(module+"/config.json", scores(5, 6))
 	s.refused("another class", []string{"GGUF's llama has no such head"})
 }

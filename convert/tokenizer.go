@@ -108,12 +108,15 @@ func readTokenizer(dir string, b *builder) ([]gguf.KV, error) {
 		w.spellSpaces()
 	}
 	if w.model == "bert" {
-		if err := w.normalizes(settings, b.lowers); err != nil {
+		if err := w.normalizes(settings, b.lowers != ""); err != nil {
 			return nil, err
 		}
-	} else if b.lowers {
-		return nil, fmt.Errorf("%s: do_lower_case: GGUF's %s tokenizer takes texts as they are",
-			filepath.Join(dir, "sentence_bert_config.json"), w.model)
+	} else if b.lowers != "" {
+		return nil, fmt.Errorf("%s: do_lower_case: GGUF's %s tokenizer takes texts as they are", b.lowers, w.model)
+	}
+	if no := false; w.model == "gpt2" && w.pre == "gpt-2" && *settings.flag("add_prefix_space", &no) {
+		return nil, fmt.Errorf("%s: add_prefix_space: GGUF's %s tokenizer puts no space in front of a text", settings.file,
+			w.model)
 	}
 	if name := strings.ToLower(nameOf(dir)); w.beside != "" && !strings.Contains(name, "phi-3") &&
 		!strings.Contains(name, "phi3") { // by which its vocabulary is told

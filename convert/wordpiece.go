@@ -123,8 +123,12 @@ func (w *words) markPieces() {
 // normalizes takes what tokenizer_config.json says of a text's normalization, which counts more than tokenizer.json,
 // and whether sentence-transformers makes lower case of it before (lowers).
 func (w *words) normalizes(s *settings, lowers bool) error {
-	w.lower = *s.flag("do_lower_case", &w.lower) || lowers
-	w.stripsAccents = s.flag("strip_accents", w.stripsAccents)
+	w.lower = *s.flag("do_lower_case", &w.lower)
+	if w.stripsAccents = s.flag("strip_accents", w.stripsAccents); w.stripsAccents == nil && lowers {
+		own := w.lower // lower case that is made before it is no reason for the tokenizer to drop accents
+		w.stripsAccents = &own
+	}
+	w.lower = w.lower || lowers
 	yes := true
 	if !*s.flag("tokenize_chinese_chars", &yes) || !*s.flag("do_basic_tokenize", &yes) {
 		return fmt.Errorf("%s: tokenize_chinese_chars and do_basic_tokenize are always on in GGUF's tokenizer", s.file)

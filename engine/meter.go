@@ -17,8 +17,8 @@ type meter struct {
 	keptCounted int64         // likewise
 }
 
-// Meter counts in used the bytes of keys and values that the session allocates from now on, and those of its
-// recurrent layers as of the last count. Forks inherit it.
+// Meter counts in used the bytes of keys and values that the session allocates from now on, those that an earlier Meter
+// has counted and no fork shares, and those of its recurrent layers as of the last count. Forks inherit it.
 func (s *Session) Meter(used *atomic.Int64) {
 	for _, kv := range s.kv {
 		if kv != nil {
@@ -28,7 +28,10 @@ func (s *Session) Meter(used *atomic.Int64) {
 	if s.input != nil {
 		s.input.kv.Meter(used)
 	}
-	s.used = used
+	if s.used != nil {
+		s.used.Add(-s.counted)
+	}
+	s.used, s.counted = used, 0
 	s.count()
 }
 

@@ -300,6 +300,9 @@ func TestCancelled(t *testing.T) {
 		if failed != 1 || d.Stats().End != EndCancel {
 			t.Errorf("cancelled at %d: %d errors, %+v", at, failed, d.Stats())
 		}
+		if s := d.Stats(); s.TargetPasses != s.Rounds {
+			t.Errorf("cancelled at %d: %d passes in %d rounds", at, s.TargetPasses, s.Rounds)
+		}
 		if want := plain(t, matrixVocab, model, matrixPrompt, 40, engine.Sampling{}); !slices.Equal(got, want[:len(got)]) {
 			t.Errorf("cancelled at %d: %v", at, got)
 		}

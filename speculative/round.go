@@ -185,7 +185,7 @@ func (d *Decoder) pass(ctx context.Context) (engine.Logits, error) {
 		return logits, nil
 	}
 	logits, err := d.feed(ctx)
-	if !refused(err) {
+	if err == nil {
 		d.stats.TargetPasses, d.stats.TargetTokens = d.stats.TargetPasses+1, d.stats.TargetTokens+len(d.fed)
 	}
 	return logits, err

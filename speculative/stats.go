@@ -27,8 +27,8 @@ type Stats struct {
 	Forced         int     `json:"n_forced"`
 	ForcedAccepted int     `json:"n_forced_accepted"` // those that became part of the text; not counted in n_accepted
 	Previous       Drafts  `json:"previous"`          // of the drafted tokens those of an earlier answer
-	TargetPasses   int     `json:"n_target_passes"`
-	TargetTokens   int     `json:"n_target_tokens"` // in these passes
+	TargetPasses   int     `json:"n_target_passes"`   // none that was cancelled or failed
+	TargetTokens   int     `json:"n_target_tokens"`   // in these passes
 	DraftPasses    int     `json:"n_draft_passes"`
 	PrefillPasses  int     `json:"n_prefill_passes"` // of the target over the prompt, not counted in n_target_passes
 	Prefill        float64 `json:"prefill_seconds"`

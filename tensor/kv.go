@@ -137,8 +137,21 @@ func (kv *KV) last() *kvPage {
 func (kv *KV) pageBytes() int { return kv.shape.Layers * kv.shape.Heads * (kv.kBytes + kv.vBytes) }
 
 // Meter adds the bytes of pages to used as they are allocated, from now on, and takes them off as they are freed.
-// Forks made later inherit it; a page that several of them share counts once.
-func (kv *KV) Meter(used *atomic.Int64) { kv.used = used }
+// Pages that an earlier Meter has counted, and no fork shares, go over to used. Forks made later inherit it; a page
+// that several of them share counts once.
+func (kv *KV) Meter(used *atomic.Int64) {
+	for _, p := range append(kv.pages[kv.first:len(kv.pages):len(kv.pages)], kv.spare) {
+		if p == nil || p.used == nil || p.owners.Load() != 1 {
+			continue
+		}
+		n := int64(len(p.memory.data))
+		p.used.Add(-n)
+		if p.used = used; used != nil {
+			used.Add(n)
+		}
+	}
+	kv.used = used
+}
 
 // Keep adds the bytes of the pages to kept, until the cache gives them up or Keep is called again: nil is no count. A
 // page that several caches keep counts once. Pages that come later, and forks, do not count.

@@ -275,6 +275,33 @@ func TestKVDiscard(t *testing.T) {
 	}
 }
 
+// TestKVMeterAgain: what one Meter has counted goes over to the next one's, but for pages that a fork shares.
+func TestKVMeterAgain(t *testing.T) {
+	var first, second atomic.Int64
+	kv, err := NewKV(KVShape{Layers: 2, Heads: 2, HeadDim: 8, Context: 2000})
+	ok(t, err)
+	page := int64(kv.pageBytes())
+	counts := func(what string, want, later int64) {
+		t.Helper()
+		if first.Load() != want*page || second.Load() != later*page {
+			t.Errorf("%s: %d and %d bytes, want %d and %d pages of %d", what, first.Load(), second.Load(), want, later, page)
+		}
+	}
+	kv.Meter(&first)
+	ok(t, kv.Grow(700))
+	kv.Discard(256) // a page that is kept as the spare one
+	counts("3 pages", 3, 0)
+	kv.Meter(&second)
+	counts("moved", 0, 3)
+	fork, err := kv.Fork(512)
+	ok(t, err)
+	kv.Meter(&first)
+	counts("a page is shared", 2, 1)
+	kv.Close()
+	fork.Close()
+	counts("closed", 0, 0)
+}
+
 // TestKVMeter: bytes are counted once for each page that is there, and Need says beforehand how many a write will add.
 func TestKVMeter(t *testing.T) {
 	var used atomic.Int64

@@ -147,7 +147,7 @@ func (c *Scheduler) Load(ctx context.Context, store promptcache.Store, o Session
 	}
 	n, read = loaded.Session.Len(), loaded.Bytes
 	c.mu.Lock()
-	c.keepLoaded(l, loaded)
+	c.keepLoaded(&room, l, loaded)
 	c.mu.Unlock()
 	c.o.Kept.settle()
 	c.mu.Lock()

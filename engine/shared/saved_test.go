@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -298,20 +299,86 @@ func TestLoadRefuses(t *testing.T) {
 	s.Close()
 }
 
-// waitingStore is a store that is not read before leave is closed.
+// waitingStore is a store of which so many entries are read, and others not before leave is closed.
 type waitingStore struct {
 	promptcache.Store
+	reads *atomic.Int64
 	begun chan<- bool
 	leave <-chan bool
 }
 
 func (s waitingStore) Get(ctx context.Context, key promptcache.Key) ([]byte, error) {
-	select {
-	case s.begun <- true:
-	default:
+	if s.reads.Add(-1) < 0 {
+		select {
+		case s.begun <- true:
+		default:
+		}
+		<-s.leave
 	}
-	<-s.leave
 	return s.Store.Get(ctx, key)
+}
+
+// What a sequence that is being read has allocated is what was reserved for it: another one is read beside it where
+// there is room for both.
+func TestLoadsCountOnce(t *testing.T) {
+	m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 1024)
+	path := filepath.Join(t.TempDir(), "text")
+	text := randomTokens(600, 60, 1)
+	c := New(m, Options{CacheBytes: 1 << 30})
+	saveText(t, c, SessionOptions{}, path, text)
+	c.Close()
+	one, err := m.NewSession(engine.SessionOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	need := one.Bytes() + one.Need(len(text), 0)
+	one.Close()
+	d := New(m, Options{KVBytes: 2 * need, CacheBytes: 1 << 30})
+	defer d.Close()
+	begun, release := make(chan bool, 1), make(chan bool)
+	load := func(store promptcache.Store) error {
+		n, _, err := d.Load(t.Context(), store, SessionOptions{}, text, len(text))
+		if err == nil && n != len(text) {
+			err = fmt.Errorf("%d tokens are loaded", n)
+		}
+		return err
+	}
+	first, reads := make(chan error, 1), new(atomic.Int64)
+	inFile(t, path, false, func(f *promptcache.File) {
+		reads.Store(1 << 30)
+		if err := load(waitingStore{f, reads, begun, release}); err != nil {
+			t.Fatal(err)
+		}
+		reads.Store(1<<30 - reads.Load() - 1) // all but the last
+		if err := d.Forget(SessionOptions{}, text, 0); err != nil {
+			t.Fatal(err)
+		}
+		go func() { first <- load(waitingStore{f, reads, begun, release}) }()
+		<-begun
+		inFile(t, path, false, func(f *promptcache.File) {
+			if err := load(f); err != nil {
+				t.Error(err)
+			}
+		})
+		close(release)
+		if err := <-first; err != nil {
+			t.Error(err)
+		}
+	})
+	d.mu.Lock()
+	used := d.used.Load()
+	if d.reserved != 0 || d.loads != 0 || used == 0 || used > need {
+		t.Errorf("%d bytes are reserved by %d, %d of %d for one are in use", d.reserved, d.loads, used, need)
+	}
+	d.mu.Unlock()
+	if err := d.Forget(SessionOptions{}, text, 0); err != nil {
+		t.Fatal(err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if used := d.used.Load(); used != 0 {
+		t.Errorf("%d bytes are in use of what was given up", used)
+	}
 }
 
 // Memory that a sequence will take which is being read belongs to it: another one for which there is no room beside it
@@ -336,7 +403,8 @@ func TestLoadsReserveTheirMemory(t *testing.T) {
 	inFile(t, path, false, func(f *promptcache.File) {
 		first := make(chan error, 1)
 		go func() {
-			n, _, err := d.Load(t.Context(), waitingStore{f, begun, release}, SessionOptions{}, text, len(text))
+			store := waitingStore{f, new(atomic.Int64), begun, release}
+			n, _, err := d.Load(t.Context(), store, SessionOptions{}, text, len(text))
 			if err == nil && n != len(text) {
 				err = fmt.Errorf("%d tokens are loaded", n)
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/specgo/spec/engine"
@@ -246,15 +247,18 @@ func (c *Scheduler) recall(ctx context.Context, s *Session, text []int32) {
 	}
 	c.mu.Lock()
 	n := loaded.Session.Len()
-	if c.keepLoaded(l, loaded) {
+	if c.keepLoaded(&room, l, loaded) {
 		c.stats.Restored += int64(n)
 	}
 	c.mu.Unlock()
 	c.o.Kept.settle()
 }
 
-// keepLoaded keeps a restored sequence; false: there is no need for it. The caller has the lock.
-func (c *Scheduler) keepLoaded(l lineage, loaded *promptcache.Loaded) bool {
+// keepLoaded keeps a restored sequence, whose memory counts from then on, and not what was reserved for it; false:
+// there is no need for it. The caller has the lock.
+func (c *Scheduler) keepLoaded(room *loadRoom, l lineage, loaded *promptcache.Loaded) bool {
+	loaded.Session.Meter(&c.used)
+	room.release()
 	x := &prefix{lineage: l, session: loaded.Session, unread: unread{loaded.Unread.Tokens, loaded.Unread.States}}
 	if c.closed || !c.prefixes.keep(x) {
 		loaded.Session.Close()
@@ -270,6 +274,7 @@ type loadRoom struct {
 	c        *Scheduler
 	tokens   int
 	reserved int64
+	filled   atomic.Int64 // of it what the session has allocated, which would count twice if it were in use already
 }
 
 // open makes a session for the sequence, if there is memory for it: kept sequences give up theirs.
@@ -292,7 +297,7 @@ func (r *loadRoom) open(o engine.SessionOptions) (*engine.Session, error) {
 	r.reserved = need
 	c.reserved += need
 	c.loads++
-	s.Meter(&c.used)
+	s.Meter(&r.filled)
 	return s, nil
 }
 
