@@ -229,11 +229,13 @@ var irrelevant = []string{"architectures", "model_type", "torch_dtype", "dtype",
 	"no_repeat_ngram_size", "encoder_no_repeat_ngram_size", "num_return_sequences", "output_scores",
 	"return_dict_in_generate", "remove_invalid_values"}
 
-// rest fails if there is a member that nobody asked for.
+// rest fails if there is a member that nobody asked for. An empty object, as "pruned_heads" of old files is, says
+// nothing.
 func (c *config) rest() {
 	var unknown []string
-	for key := range c.values {
-		if !c.asked[key] && !slices.Contains(irrelevant, key) && c.values[key] != nil {
+	for key, v := range c.values {
+		object, ok := v.(map[string]any)
+		if !c.asked[key] && !slices.Contains(irrelevant, key) && v != nil && (!ok || len(object) > 0) {
 			unknown = append(unknown, gguf.Printable(key, 40))
 		}
 	}

@@ -517,6 +517,8 @@ func TestEncodersRefused(t *testing.T) {
 		"positions":     {0, set("config.json", "position_embedding_type", "relative_key"), "position_embedding_type", ""},
 		"decoder":       {0, set("config.json", "is_decoder", true), "is_decoder", ""},
 		"unknown key":   {0, set("config.json", "num_experts", 4), "num_experts", ""},
+		"none pruned":   {0, set("config.json", "pruned_heads", map[string]any{}), "", ""},
+		"pruned":        {0, set("config.json", "pruned_heads", map[string]any{"0": []int{1}}), "pruned_heads", ""},
 		"heads":         {0, set("config.json", "num_attention_heads", 5), "num_attention_heads", ""},
 		"cleaning":      {0, inside("tokenizer.json", "normalizer", "clean_text", false), "clean_text", ""},
 		"normalizer":    {0, set("tokenizer.json", "normalizer", map[string]any{"type": "NFC"}), "BertNormalizer", ""},
