@@ -226,13 +226,13 @@ func (s *Server) guard() (http.Handler, error) {
 
 // route is the label of a request's path, and the methods that the path takes, nil where they include the request's.
 func (s *Server) route(r *http.Request) (label string, allowed []string) {
-	if _, pattern := s.mux.Handler(r); pattern != "" {
+	if _, pattern := s.front.mux.Handler(r); pattern != "" {
 		return labelOf(pattern), nil
 	}
 	label, allowed = otherPath, []string{}
 	probe := *r
 	for _, probe.Method = range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
-		if _, pattern := s.mux.Handler(&probe); pattern != "" {
+		if _, pattern := s.front.mux.Handler(&probe); pattern != "" {
 			label, allowed = labelOf(pattern), append(allowed, probe.Method)
 		}
 	}
@@ -243,7 +243,7 @@ func (s *Server) route(r *http.Request) (label string, allowed []string) {
 // the API's shape.
 func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, log *record, allowed []string) {
 	if allowed == nil {
-		s.mux.ServeHTTP(w, r)
+		s.front.mux.ServeHTTP(w, r)
 		return
 	}
 	e := &Error{

@@ -28,8 +28,7 @@ type Server struct {
 	slotting  queue // of slots to save, restore and erase
 	preparing queue // of grammars to compile and large bodies to read
 	metrics   metrics
-	mux       *http.ServeMux // the endpoints
-	handler   http.Handler   // them, guarded
+	front     front
 
 	clients   atomic.Pointer[[]*client] // of the keys
 	reloading sync.Mutex                // changes of clients, and of which models there are
@@ -49,6 +48,12 @@ type Server struct {
 
 	now   func() time.Time
 	newID func(prefix string) string
+}
+
+// front is what requests come to.
+type front struct {
+	mux     *http.ServeMux // the endpoints
+	handler http.Handler   // them, guarded
 }
 
 // New makes a server. It loads no model: the first request does, or [Server.Load].
@@ -76,17 +81,17 @@ func New(o Options) (*Server, error) {
 	s.clients.Store(&clients)
 	s.anyone = newClient("", 1)
 	s.models = newPool(s)
-	s.mux = s.routes()
+	s.front.mux = s.routes()
 	handler, err := s.guard()
 	if err != nil {
 		return nil, err
 	}
-	s.handler = handler
+	s.front.handler = handler
 	return s, nil
 }
 
 // ServeHTTP answers one request.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.front.handler.ServeHTTP(w, r) }
 
 // Load loads a model now instead of at the first request for it; "" is the default one. Meanwhile /health and /readyz
 // answer 503, and requests for the model wait.
