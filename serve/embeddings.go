@@ -42,7 +42,8 @@ func (s *Server) embed(ctx context.Context, r *request, bounded bool, log *recor
 	if pooling == spec.PoolNone && !r.each {
 		return nil, badField("pooling", "none has a vector of each token, which /embedding answers")
 	}
-	texts, err := m.EmbedTokens(r.prompts)
+	var texts [][]int32
+	err = s.early(ctx, r, bounded, func() (err error) { texts, err = m.EmbedTokens(r.prompts); return err })
 	if wrong := (*spec.RequestError)(nil); errors.As(err, &wrong) { // by the name that the form has for them
 		named := *wrong
 		named.Field = r.texts + strings.TrimPrefix(wrong.Field, "input")

@@ -51,7 +51,13 @@ const (
 )
 
 // statusGone is the status of a request whose client has left. Nobody reads it; logs and metrics do (nginx's number).
-const statusGone = 499
+const (
+	statusGone    = 499
+	codeCancelled = "cancelled"
+)
+
+// errLeft is the error of a piece of an answer that its client did not take.
+var errLeft = errors.New("the client has left")
 
 // badField is a 400 that names a field.
 func badField(param, format string, a ...any) *Error {
@@ -96,8 +102,8 @@ func asError(err error) *Error {
 			Status: http.StatusGatewayTimeout, Type: typeServer, Code: "timeout",
 			Message: "the request took longer than this server allows",
 		}
-	case errors.Is(err, context.Canceled):
-		return &Error{Status: statusGone, Type: typeServer, Code: "cancelled", Message: "the request was cancelled"}
+	case errors.Is(err, context.Canceled), errors.Is(err, errLeft):
+		return &Error{Status: statusGone, Type: typeServer, Code: codeCancelled, Message: "the request was cancelled"}
 	}
 	return &Error{
 		Status: http.StatusInternalServerError, Type: typeServer,

@@ -21,6 +21,7 @@ import (
 type record struct {
 	id      string
 	asked   time.Time
+	path    string  // the label of the metrics, see [Server.route]
 	client  *client // who asks; nil until that is known
 	pending bool    // the request's body has not been read
 	leave   func()  // ends that it counts among those without a key; nil: it does not
@@ -40,9 +41,14 @@ func recordOf(ctx context.Context) *record {
 	return &record{}
 }
 
+// failed notes why an answer did not come to its end. Where its client has left, that is the status too, whatever was
+// sent before.
 func (l *record) failed(err error) {
 	if l.err == nil {
 		l.err = err
+	}
+	if asError(err).Status == statusGone {
+		l.status = statusGone
 	}
 }
 
@@ -106,11 +112,17 @@ func (w *watched) refuse() {
 // Unwrap is for http.ResponseController.
 func (w *watched) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
+// told is an error as the client and the log are told of it: what the server's end has cancelled, no client has.
+func (s *Server) told(err error) error {
+	if errors.Is(err, context.Canceled) && s.base.Err() != nil {
+		return unavailable("the server is shutting down")
+	}
+	return err
+}
+
 // fail answers with an error.
 func (s *Server) fail(w http.ResponseWriter, log *record, shape func(*Error) any, err error) {
-	if errors.Is(err, context.Canceled) && s.base.Err() != nil {
-		err = unavailable("the server is shutting down")
-	}
+	err = s.told(err)
 	log.failed(err)
 	e := asError(err)
 	if e.Status == http.StatusTooManyRequests {
@@ -122,11 +134,8 @@ func (s *Server) fail(w http.ResponseWriter, log *record, shape func(*Error) any
 	if ww, ok := w.(*watched); ok && ww.wrote {
 		panic(http.ErrAbortHandler) // the answer has begun: the connection ends without its end, which clients notice
 	}
-	if e.Status == statusGone {
-		log.status = statusGone
-		if e.Code == "cancelled" {
-			panic(http.ErrAbortHandler) // nobody listens
-		}
+	if e.Code == codeCancelled {
+		panic(http.ErrAbortHandler) // nobody listens
 	}
 	if ww, ok := w.(*watched); ok && (log.pending || log.client == nil) {
 		ww.refuse()
@@ -174,7 +183,7 @@ func shapeOf(path string) func(*Error) any {
 }
 
 // guard wraps the endpoints in what concerns every request: its id, its log line, who may ask, from where.
-func (s *Server) guard(mux *http.ServeMux) (http.Handler, error) {
+func (s *Server) guard() (http.Handler, error) {
 	cross := http.NewCrossOriginProtection()
 	for _, o := range s.o.Origins {
 		if o == "*" || o == localOrigins {
@@ -193,6 +202,8 @@ func (s *Server) guard(mux *http.ServeMux) (http.Handler, error) {
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Server", "spec")
 		r = r.WithContext(context.WithValue(r.Context(), recordKey{}, log))
+		path, allowed := s.route(r)
+		log.path = path
 		defer func() {
 			s.logged(r, log, begun)
 			if log.leave != nil {
@@ -204,7 +215,7 @@ func (s *Server) guard(mux *http.ServeMux) (http.Handler, error) {
 			defer s.recovered(&err)
 			var done bool
 			if done, err = s.allow(ww, r, cross, log); err == nil && !done {
-				s.dispatch(mux, ww, r, log)
+				s.dispatch(ww, r, log, allowed)
 			}
 		}()
 		if err != nil {
@@ -213,23 +224,31 @@ func (s *Server) guard(mux *http.ServeMux) (http.Handler, error) {
 	}), nil
 }
 
-// dispatch calls the handler of a path; a path or method that there is not gets an error in the API's shape.
-func (s *Server) dispatch(mux *http.ServeMux, w http.ResponseWriter, r *http.Request, log *record) {
-	if _, pattern := mux.Handler(r); pattern != "" {
-		mux.ServeHTTP(w, r)
+// route is the label of a request's path, and the methods that the path takes, nil where they include the request's.
+func (s *Server) route(r *http.Request) (label string, allowed []string) {
+	if _, pattern := s.front.mux.Handler(r); pattern != "" {
+		return labelOf(pattern), nil
+	}
+	label, allowed = otherPath, []string{}
+	probe := *r
+	for _, probe.Method = range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
+		if _, pattern := s.front.mux.Handler(&probe); pattern != "" {
+			label, allowed = labelOf(pattern), append(allowed, probe.Method)
+		}
+	}
+	return label, allowed
+}
+
+// dispatch calls the handler of a path. One that there is not, or that takes only the allowed methods, gets an error in
+// the API's shape.
+func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, log *record, allowed []string) {
+	if allowed == nil {
+		s.front.mux.ServeHTTP(w, r)
 		return
 	}
 	e := &Error{
 		Status: http.StatusNotFound, Type: typeNotFound,
 		Message: fmt.Sprintf("no endpoint %s %s", r.Method, clip(r.URL.Path)),
-	}
-	probe := r.Clone(r.Context())
-	var allowed []string
-	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
-		probe.Method = method
-		if _, pattern := mux.Handler(probe); pattern != "" {
-			allowed = append(allowed, method)
-		}
 	}
 	if len(allowed) > 0 {
 		w.Header().Set("Allow", strings.Join(allowed, ", "))
@@ -409,7 +428,7 @@ func (s *Server) logged(r *http.Request, log *record, begun time.Time) {
 		log.status = http.StatusOK
 	}
 	path := r.URL.Path
-	s.metrics.request(path, log.status)
+	s.metrics.request(log.path, log.status)
 	level := slog.LevelInfo
 	switch {
 	case probes[path]:

@@ -21,9 +21,13 @@ func (s *Server) tokenize(ctx context.Context, r *request) (any, error) {
 		return nil, err
 	}
 	defer release()
-	ids := m.Tokenizer().Encode(r.content, bpe.EncodeOptions{AddSpecial: r.special, ParseSpecial: r.parse})
-	if ids == nil {
-		ids = []int32{}
+	ids := []int32{}
+	if err := s.early(ctx, r, true, func() error {
+		o := bpe.EncodeOptions{AddSpecial: r.special, ParseSpecial: r.parse}
+		ids = append(ids, m.Tokenizer().Encode(r.content, o)...)
+		return nil
+	}); err != nil {
+		return nil, err
 	}
 	if !r.pieces {
 		return struct {
@@ -93,7 +97,7 @@ func (s *Server) inputTokens(ctx context.Context, ep *endpoint, r *request) (any
 }
 
 // promptTokens is the length of the prompt that a request would have.
-func (s *Server) promptTokens(ctx context.Context, r *request) (int, error) {
+func (s *Server) promptTokens(ctx context.Context, r *request) (n int, err error) {
 	m, release, err := s.models.acquire(ctx, r.model)
 	if err != nil {
 		return 0, err
@@ -104,7 +108,8 @@ func (s *Server) promptTokens(ctx context.Context, r *request) (int, error) {
 	if e != nil {
 		return 0, e
 	}
-	return m.Count(ctx, q)
+	err = s.early(ctx, r, true, func() (err error) { n, err = m.Count(ctx, q); return err })
+	return n, err
 }
 
 // applyTemplate answers /apply-template.
@@ -121,13 +126,17 @@ func (s *Server) applyTemplate(ctx context.Context, r *request) (any, error) {
 	if e != nil {
 		return nil, e
 	}
-	p, err := m.Render(ctx, &q, r.genTail)
-	if err != nil {
-		return nil, err
-	}
-	return struct {
+	var out struct {
 		Prompt string `json:"prompt"`
-	}{p.Text()}, nil
+	}
+	err = s.early(ctx, r, true, func() error {
+		p, err := m.Render(ctx, &q, r.genTail)
+		if err == nil {
+			out.Prompt = p.Text()
+		}
+		return err
+	})
+	return out, err
 }
 
 // live answers /livez: the process serves requests.

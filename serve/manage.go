@@ -70,7 +70,8 @@ func (s *Server) manageRoutes(mux *http.ServeMux) {
 				return badRequest("the name of a model is missing")
 			}
 			log.model = q.model
-			to := &statusLines{lines: s.newLines(w, false), wanted: q.stream && form&(formOllamaPull|formOllamaCreate) != 0}
+			to := &statusLines{lines: s.newLines(w, false), log: log,
+				wanted: q.stream && form&(formOllamaPull|formOllamaCreate) != 0}
 			return to.end(f(r.Context(), q, to), form)
 		}))
 	}
@@ -90,6 +91,7 @@ type status struct {
 // statusLines writes the progress of a change, where it is wanted.
 type statusLines struct {
 	*lines
+	log    *record
 	wanted bool
 }
 
@@ -112,6 +114,8 @@ func (l *statusLines) end(err error, form forms) error {
 		if !l.begun {
 			return err
 		}
+		err = l.server.told(err)
+		l.log.failed(err)
 		_ = l.line(ollamaError(asError(err))) // the client may be gone
 		return nil
 	}

@@ -14,9 +14,10 @@ type fakeStore struct {
 	t     *testing.T
 	asked []string
 	has   []Entry
-	err   error // of everything
-	late  error // of a download, behind its progress
-	bound bool  // a download had a time by which it would have ended
+	err   error                       // of everything
+	late  error                       // of a download, behind its progress
+	hold  func(context.Context) error // likewise
+	bound bool                        // a download had a time by which it would have ended
 }
 
 func (f *fakeStore) did(what ...string) error {
@@ -34,7 +35,9 @@ func (f *fakeStore) Pull(ctx context.Context, name string, progress func(file st
 		for _, done := range []int64{1, 2, 3, 10} {
 			progress("a.gguf", done, 10)
 		}
-		err = f.late
+		if err = f.late; err == nil && f.hold != nil {
+			err = f.hold(ctx)
+		}
 	}
 	return entry(f.t, name), err
 }

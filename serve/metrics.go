@@ -61,29 +61,27 @@ func (h *histogram) observe(bounds []float64, x float64) {
 	h.n++
 }
 
-// labeledPaths are the paths that metrics tell apart: a label must not have as many values as clients can think of.
-func labeledPath(path string) string {
-	for _, p := range append([]string{"/tokenize", "/detokenize", "/apply-template", "/v1/embeddings", "/embedding",
-		"/v1/models", "/health", "/livez", "/readyz", "/metrics", "/slots", "/props", "/"}, ollamaPaths...) {
-		if path == p {
-			return path
-		}
+// otherPath is the label of requests that no pattern is for: a label must not have as many values as clients can think
+// of.
+const otherPath = "other"
+
+// labelOf is the label of the requests of a pattern: its path.
+func labelOf(pattern string) string {
+	if pattern == "" {
+		return otherPath
 	}
-	for _, ep := range endpoints {
-		if path == ep.path {
-			return path
-		}
-	}
-	return "other"
+	_, path, _ := strings.Cut(pattern, " ")
+	return strings.TrimSuffix(path, "{$}")
 }
 
+// request counts one by its label; see [Server.route].
 func (m *metrics) request(path string, status int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.requests == nil {
 		m.requests = map[requestLabel]int64{}
 	}
-	m.requests[requestLabel{labeledPath(path), status}]++
+	m.requests[requestLabel{path, status}]++
 }
 
 // answered counts a request's answers, complete or not. One that has not begun when its client leaves is none, and one
@@ -182,7 +180,8 @@ func (s *Server) writeTotals(b *exposition) {
 	one("llamacpp:requests_processing", "gauge", "Answers that are computed.", float64(busy))
 	one("llamacpp:requests_deferred", "gauge", "Answers that wait for a place.", float64(waiting))
 	one("spec_requests_preparing", "gauge",
-		"Requests whose grammar is compiled, whose large body is read, or that wait for it.", float64(preparing+deferred))
+		"Requests whose grammar is compiled, whose large body is read or made tokens of, or that wait for it.",
+		float64(preparing+deferred))
 	one("spec_prompt_tokens_cached_total", "counter", "Prompt tokens that were in a cache.", float64(m.cached))
 	one("spec_tokens_drafted_total", "counter", "Drafted tokens.", float64(m.drafted))
 	one("spec_tokens_accepted_total", "counter", "Drafted tokens that became part of an answer.", float64(m.accepted))

@@ -487,3 +487,51 @@ func TestDashboard(t *testing.T) {
 		t.Errorf("%d panels of %q, schema %d", panels, board.Title, board.SchemaVersion)
 	}
 }
+
+// Requests are counted by the path of the endpoint's pattern, which is bounded whatever clients ask for, also those
+// that are refused before an endpoint sees them and those without HTTP.
+func TestLabelsOfPaths(t *testing.T) {
+	s, _ := managed(t, func(o *Options) { o.Keys, o.Page = []Key{{Secret: "k", Admin: true}}, true })
+	asked := map[string]int{}
+	for _, x := range []struct {
+		method, path, label string
+		status              int
+		header              []string
+	}{
+		{"POST", "/v1/rerank", "/v1/rerank", 400, nil}, {"POST", "/rerank", "/rerank", 400, nil},
+		{"GET", "/slots", "/slots", 200, nil}, {"POST", "/slots/0?action=x", "/slots/{id}", 501, nil},
+		{"POST", "/slots/1?action=x", "/slots/{id}", 501, nil}, {"GET", "/lora-adapters", "/lora-adapters", 200, nil},
+		{"POST", "/lora-adapters", "/lora-adapters", 400, nil}, {"POST", "/models/load", "/models/load", 501, nil},
+		{"POST", "/api/pull", "/api/pull", 400, nil}, {"GET", "/v1/models/a", "/v1/models/{name...}", 404, nil},
+		{"GET", "/v1/models/b/c", "/v1/models/{name...}", 404, nil}, {"GET", "/", "/", 200, nil},
+		{"GET", "/app.js", "/app.js", 200, nil}, {"HEAD", "/health", "/health", 200, nil},
+		{"GET", "/v1/responses/x", "/v1/responses/{id}", 501, nil}, {"GET", "/infill", "/infill", 405, nil},
+		{"GET", "/a", "other", 404, nil}, {"POST", "/b/c", "other", 404, nil}, {"PUT", "/rerank", "/rerank", 405, nil},
+		{"POST", "/rerank", "/rerank", 403, []string{"Host", "evil.org"}},
+		{"POST", "/d", "other", 403, []string{"Host", "evil.org"}},
+		{"POST", "/slots/7", "/slots/{id}", 401, []string{"Authorization", "Bearer x"}},
+		{"POST", "/embed", "/embed", 403, []string{"Origin", "http://evil.org", "Sec-Fetch-Site", "cross-site"}},
+	} {
+		header := append([]string{"Authorization", "Bearer k"}, x.header...)
+		if status, text, _ := s.do(x.method, x.path, "", header...); status != x.status {
+			t.Errorf("%s %s: %d %.200s", x.method, x.path, status, text)
+		}
+		asked[fmt.Sprintf(`spec_requests_total{path=%q,status="%d"}`, x.label, x.status)]++
+	}
+	for path, label := range map[string]string{"/v1/completions": "/v1/completions", "/e": "other"} {
+		status, _ := s.Do(t.Context(), path, nil)
+		asked[fmt.Sprintf(`spec_requests_total{path=%q,status="%d"}`, label, status)]++
+	}
+	_, text, _ := s.do("GET", "/metrics", "", "Authorization", "Bearer k")
+	for line := range strings.Lines(text) {
+		if name, n, _ := strings.Cut(strings.TrimSpace(line), " "); strings.HasPrefix(name, "spec_requests_total{") {
+			if fmt.Sprint(asked[name]) != n {
+				t.Errorf("%s is %s, want %d", name, n, asked[name])
+			}
+			delete(asked, name)
+		}
+	}
+	if len(asked) > 0 {
+		t.Errorf("not there: %v", asked)
+	}
+}

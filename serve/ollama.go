@@ -26,10 +26,6 @@ func (s *Server) ollamaName(name string) string {
 
 const latestTag = ":latest"
 
-// ollamaPaths are its paths.
-var ollamaPaths = []string{"/api/chat", "/api/generate", "/api/embed", "/api/embeddings", "/api/tags", "/api/ps",
-	"/api/show", "/api/version", "/api/pull", "/api/delete", "/api/copy", "/api/create"}
-
 func ollamaError(e *Error) any {
 	return struct {
 		Error string `json:"error"`

@@ -112,7 +112,9 @@ func (s *Server) rerank(ctx context.Context, body []byte, log *record) (any, err
 	}
 	defer release()
 	log.model = m.name
-	pairs, err := m.RankTokens(r.query, r.documents)
+	var pairs [][]int32
+	r.large = r.large || r.pairBytes() > largeBody
+	err = s.early(ctx, r, true, func() (err error) { pairs, err = m.RankTokens(r.query, r.documents); return err })
 	if wrong := (*spec.RequestError)(nil); errors.As(err, &wrong) { // by the name that the form has for them
 		named := *wrong
 		named.Field = strings.Replace(wrong.Field, "documents", field, 1)

@@ -3,11 +3,11 @@ package serve
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"iter"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"runtime"
 	"slices"
 	"sync"
@@ -28,7 +28,7 @@ type Server struct {
 	slotting  queue // of slots to save, restore and erase
 	preparing queue // of grammars to compile and large bodies to read
 	metrics   metrics
-	handler   http.Handler
+	front     front
 
 	clients   atomic.Pointer[[]*client] // of the keys
 	reloading sync.Mutex                // changes of clients, and of which models there are
@@ -48,6 +48,12 @@ type Server struct {
 
 	now   func() time.Time
 	newID func(prefix string) string
+}
+
+// front is what requests come to.
+type front struct {
+	mux     *http.ServeMux // the endpoints
+	handler http.Handler   // them, guarded
 }
 
 // New makes a server. It loads no model: the first request does, or [Server.Load].
@@ -75,16 +81,17 @@ func New(o Options) (*Server, error) {
 	s.clients.Store(&clients)
 	s.anyone = newClient("", 1)
 	s.models = newPool(s)
-	handler, err := s.guard(s.routes())
+	s.front.mux = s.routes()
+	handler, err := s.guard()
 	if err != nil {
 		return nil, err
 	}
-	s.handler = handler
+	s.front.handler = handler
 	return s, nil
 }
 
 // ServeHTTP answers one request.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.front.handler.ServeHTTP(w, r) }
 
 // Load loads a model now instead of at the first request for it; "" is the default one. Meanwhile /health and /readyz
 // answer 503, and requests for the model wait.
@@ -415,9 +422,7 @@ func (s *Server) stream(ctx context.Context, ep *endpoint, j *job, to sink) (beg
 		f.end(to)
 		return begun, to.flush()
 	}
-	if errors.Is(err, context.Canceled) && s.base.Err() != nil {
-		err = unavailable("the server is shutting down")
-	}
+	err = s.told(err)
 	if to.started() && !begun { // with what keeps the connection
 		begun = true
 		f.begin(to)
@@ -463,18 +468,17 @@ func (s *Server) Do(ctx context.Context, path string, body []byte) (status int, 
 	defer cancel()
 	log := &record{asked: s.now(), client: s.anyone}
 	v, err := s.do(ctx, path, body, log)
-	if errors.Is(err, context.Canceled) && s.base.Err() != nil {
-		err = unavailable("the server is shutting down")
-	}
+	label, _ := s.route(&http.Request{Method: http.MethodPost, URL: &url.URL{Path: path}})
 	if err != nil {
+		err = s.told(err)
 		e := asError(err)
-		s.metrics.request(path, e.Status)
+		s.metrics.request(label, e.Status)
 		if e.internal() {
 			s.o.Log.Error("request", "path", clip(path), "status", e.Status, "error", err.Error())
 		}
 		return e.Status, encode(e.wire())
 	}
-	s.metrics.request(path, http.StatusOK)
+	s.metrics.request(label, http.StatusOK)
 	return http.StatusOK, encode(v)
 }
 

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -117,8 +118,11 @@ func (l *lines) send() error {
 	}
 	l.control.SetWriteDeadline(l.server.now().Add(l.server.o.Limits.WriteTime))
 	if _, err := l.w.Write(l.buf); err != nil {
-		return err
+		return fmt.Errorf("%w: %w", errLeft, err)
 	}
 	l.buf = l.buf[:0]
-	return l.control.Flush()
+	if err := l.control.Flush(); err != nil {
+		return fmt.Errorf("%w: %w", errLeft, err)
+	}
+	return nil
 }

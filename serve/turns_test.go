@@ -1,7 +1,9 @@
 package serve
 
 import (
+	"context"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -61,5 +63,52 @@ func TestTurnsRestWhileAnswersAreComputed(t *testing.T) {
 				t.Errorf("%s: the second turn came after %v, want %v", x.name, second.Sub(first), x.want)
 			}
 		})
+	}
+}
+
+// What takes long of a large request, or of a small one that is large with a text at each of others, is done in turn
+// where its answer is no text either: tokens are made of it by one request at a time.
+func TestLargeTextsTakeTurns(t *testing.T) {
+	text := strings.Repeat("x ", largeBody)
+	messages := `"messages":[{"role":"user","content":"` + text + `"}]}`
+	talk := `{"max_tokens":1,` + messages
+	s := newTester(t, func(o *Options) { o.Limits.BodyTime = time.Hour })
+	turn := func() (leave func()) {
+		_, leave, err := s.preparing.enter(context.Background(), &s.anyone.preparing, 1, false)
+		if err != nil {
+			t.Error(err)
+		}
+		return leave
+	}
+	waiting := func(n int) bool { _, waits := s.preparing.load(); return waits == n }
+	for path, body := range map[string]string{
+		"/tokenize": `{"content":"` + text + `"}`, "/apply-template": "{" + messages, "/v1/messages/count_tokens": talk,
+		"/v1/chat/completions/input_tokens": talk, "/v1/embeddings": `{"input":"` + text + `"}`,
+		"/rerank": `{"query":"` + text[:largeBody/2] + `","documents":["a","b","c"]}`,
+	} {
+		done, next, reads := make(chan struct{}), make(chan func(), 1), path != "/rerank"
+		first := turn()
+		go func() {
+			defer close(done)
+			s.do("POST", path, body)
+		}()
+		s.wait(func() bool { return waiting(1) })
+		if reads { // the next turn is another's, which the request waits for when it has read its body
+			go func() { next <- turn() }()
+			s.wait(func() bool { return waiting(2) })
+			first()
+			first = <-next
+		}
+		s.wait(func() bool {
+			select {
+			case <-done:
+				t.Errorf("%s: the text was encoded out of turn", path)
+				return true
+			default:
+				return waiting(1)
+			}
+		})
+		first()
+		<-done
 	}
 }
