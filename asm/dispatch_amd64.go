@@ -50,6 +50,7 @@ var tilesRequested = sync.OnceValue(requestTiles)
 func avx2() Kernels {
 	k := Scalar()
 	k.Name = "avx2"
+	k.Prefetches = true
 	k.Weights[F32].MatMul = floatMatMul(f32AVX2, 64, 6)
 	k.Weights[F16].MatMul = floatMatMul(f16AVX2, 32, 6)
 	k.Weights[NVFP4].MatMul = k.Weights[F16].MatMul

@@ -73,6 +73,9 @@ type MatrixKernels struct {
 	// Offset says that panels of Q8_0 hold unsigned quants (q^0x80), for instruction sets that multiply u8 x s8.
 	Offset bool
 
+	// Prefetches says that MatMul and MatMulPanels read their Prefetch.
+	Prefetches bool
+
 	// Weights are the products with each weight type.
 	Weights [formatCount]WeightKernels
 

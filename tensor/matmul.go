@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync/atomic"
+	"time"
 
 	"github.com/specgo/spec/asm"
 )
@@ -39,6 +40,7 @@ type matmulJob struct {
 	shares       []share // of which the first parts are in use
 	parts        int
 	step         uint32    // items to claim at a time
+	distance     int       // bytes from a panel's weights to those that are prefetched, where it is read once
 	cache        int       // bytes of the L2 cache
 	buffers      []byte    // [thread][MatrixKernels.TilesBytes], for kernels that take a buffer
 	inflated     [][]byte  // [thread], a panel of a compact type as kernels take it
@@ -129,7 +131,7 @@ func (rt *Runtime) MatMul(in *Input, products ...Product) error {
 	}
 	j.products = j.products[:0]
 	defer j.forget()
-	size, tiles := 0, 0
+	size, tiles, tokens, bytes := 0, 0, 0, 0
 	for _, p := range products {
 		j.in = cmp.Or(p.In, in)
 		if err := j.in.prepare(rt, p.W.t); err != nil {
@@ -137,10 +139,22 @@ func (rt *Runtime) MatMul(in *Input, products ...Product) error {
 		}
 		j.add(p)
 		size, tiles = max(size, p.W.panel), max(tiles, len(j.in.tiles))
+		tokens, bytes = max(tokens, j.in.tokens), bytes+p.W.panel*p.W.panels()
 	}
 	j.cut()
 	j.setStep(size, tiles)
+	var tuned *tuning
+	var start time.Time
+	j.distance = prefetchDistance
+	if p := &j.products[0]; rt.k.Prefetches && j.ahead(p.W, p.tiles) {
+		if j.distance, tuned = rt.ahead.begin(p.W, tokens, bytes); tuned != nil {
+			start = time.Now()
+		}
+	}
 	rt.pool.run(min(rt.Threads(), j.items), j.unit)
+	if tuned != nil {
+		tuned.took += time.Since(start)
+	}
 	return nil
 }
 
@@ -317,6 +331,11 @@ func (j *matmulJob) onePass(w *Matrix, tiles []asm.Tile) bool {
 	return len(tiles) == 1 && j.rt.k.FirstPass(w.t, tiles[0].Tokens) == tiles[0].Tokens
 }
 
+// ahead reports whether a product's panels are prefetched at the job's distance.
+func (j *matmulJob) ahead(w *Matrix, tiles []asm.Tile) bool {
+	return j.onePass(w, tiles) && j.rt.k.Weights[w.t].Inflate == nil && !j.rt.tiled(w.t, tiles[0].Tokens)
+}
+
 // kernel multiplies panels with tiles: any number in one pass, else one or two. A kernel for two panels is faster
 // where arithmetic is the limit: with at least two whole tiles.
 func (j *matmulJob) kernel(worker int, w *Matrix, panel, count int, x *tokenTiles, out []float32, stride int,
@@ -332,7 +351,7 @@ func (j *matmulJob) kernel(worker int, w *Matrix, panel, count int, x *tokenTile
 	}
 	one, two := k.Weights[w.t].MatMul, k.Weights[w.t].MatMulPair
 	if j.onePass(w, tiles) {
-		ahead := asm.Prefetch{From: prefetchDistance, Step: w.step}
+		ahead := asm.Prefetch{From: j.distance, Step: w.step}
 		if several := k.Weights[w.t].MatMulPanels; several != nil && x.tokens <= k.Weights[w.t].PanelsTokens {
 			several(w.panelData(panel, count), count, &tiles[0], out, stride, ahead)
 			safepoint()

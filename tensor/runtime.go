@@ -49,6 +49,7 @@ type Runtime struct {
 	user     func(i int)
 	userUnit func(worker, unit int)
 	matmul   matmulJob
+	ahead    ahead
 	vector   vectorJob
 	rope     ropeJob
 	attend   attendJob
