@@ -49,7 +49,7 @@ type tuning struct {
 	trial int // of the round
 
 	first *Matrix // of the trial
-	bytes int     // that it has read
+	bytes int64   // that it has read
 	took  time.Duration
 
 	before, during float64 // seconds of a byte in a round's first two trials
@@ -83,7 +83,7 @@ func (a *ahead) begin(w *Matrix, tokens, bytes int) (distance int, t *tuning) {
 	if t.bytes == 0 {
 		t.first = w
 	}
-	t.bytes += bytes
+	t.bytes += int64(bytes)
 	return t.distance(), t
 }
 
