@@ -120,7 +120,7 @@ func (t *tuning) judge(ratio float64) {
 	if o.rounds++; o.rounds == 1 {
 		o.ratio = ratio
 	} else {
-		o.ratio += (ratio - o.ratio) / 4
+		o.ratio += float64((ratio - o.ratio) / 4) // converted: no fused multiply-add
 	}
 	if o.rounds >= sureRounds && o.ratio < clearGain {
 		t.best = t.other
