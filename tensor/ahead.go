@@ -1,6 +1,9 @@
 package tensor
 
-import "time"
+import (
+	"time"
+	"unsafe"
+)
 
 // How far ahead of their use weights are prefetched where a panel is read once, for up to 8 tokens. What is fastest
 // depends on the processor, on the arithmetic of a byte (a type's and the number of tokens) and on what else uses the
@@ -48,8 +51,8 @@ type tuning struct {
 	other int // the one that is tried
 	trial int // of the round
 
-	first *Matrix // of the trial
-	bytes int64   // that it has read
+	first uintptr // where the trial's first matrix is: no reference, which would keep its memory
+	bytes int64   // that the trial has read
 	took  time.Duration
 
 	before, during float64 // seconds of a byte in a round's first two trials
@@ -77,11 +80,12 @@ func (a *ahead) begin(w *Matrix, tokens, bytes int) (distance int, t *tuning) {
 	if bytes < leastTuned {
 		return t.distance(), nil
 	}
-	if t.bytes >= mostTrial || t.bytes >= leastTrial && w == t.first {
+	at := uintptr(unsafe.Pointer(w))
+	if t.bytes >= mostTrial || t.bytes >= leastTrial && at == t.first {
 		t.next()
 	}
 	if t.bytes == 0 {
-		t.first = w
+		t.first = at
 	}
 	t.bytes += int64(bytes)
 	return t.distance(), t
