@@ -305,6 +305,17 @@ func (s *Session) Taken() int {
 	return s.taken
 }
 
+// Common is how many tokens two sequences begin with in common.
+func Common(a, b []int32) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return n
+}
+
 // fork is ExitAt, for a session that is computed with a draft form.
 func (s *Session) fork(n, layers int, form *DraftForm, old *Session) (*Session, error) {
 	defer old.Close()
@@ -334,9 +345,7 @@ func (s *Session) fork(n, layers int, form *DraftForm, old *Session) (*Session, 
 	}
 	same := 0 // tokens of old that are still those of s
 	if old != nil && old.input.is(in) {
-		for same < min(old.taken, f.valid) && old.tokens[same] == s.tokens[same] {
-			same++
-		}
+		same = Common(old.tokens[:old.taken], s.tokens[:f.valid])
 	}
 	for i, kv := range s.kv {
 		if kv == nil || s.m.caches[i].upTo(layers) == 0 {

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/specgo/spec"
+	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/engine/sampling"
 )
 
@@ -92,7 +93,7 @@ func (t *slotTable) choose(prompt []int32, salt string) int {
 		if !x.free() {
 			continue
 		}
-		if n := common(x.held.Tokens, prompt); x.held.Salt == salt && n > most {
+		if n := engine.Common(x.held.Tokens, prompt); x.held.Salt == salt && n > most {
 			best, most = i, n
 		}
 		if oldest < 0 || x.used < t.list[oldest].used {
@@ -103,17 +104,6 @@ func (t *slotTable) choose(prompt []int32, salt string) int {
 		return best
 	}
 	return oldest
-}
-
-// common is the number of tokens that two texts begin with in common.
-func common(a, b []int32) int {
-	n := min(len(a), len(b))
-	for i := range n {
-		if a[i] != b[i] {
-			return i
-		}
-	}
-	return n
 }
 
 // inSlot is the slots of an answer under way.
@@ -201,7 +191,7 @@ func (t *slotTable) shared(id int, held *spec.Held) (n int) {
 	defer t.mu.Unlock()
 	for i := range t.list {
 		if x := &t.list[i]; i != id%len(t.list) && x.held.Alike(held) {
-			n = max(n, common(x.held.Tokens, held.Tokens))
+			n = max(n, engine.Common(x.held.Tokens, held.Tokens))
 		}
 	}
 	return n

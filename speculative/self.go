@@ -263,18 +263,18 @@ func (s *selfSequence) pass(ctx context.Context, rows int) (engine.Logits, error
 		if err != nil {
 			return engine.Logits{}, err
 		}
-		if err := x.Truncate(min(common(x.Tokens(), s.tokens), upTo)); err != nil {
+		if err := x.Truncate(min(engine.Common(x.Tokens(), s.tokens), upTo)); err != nil {
 			return engine.Logits{}, err
 		}
 		return x.Eval(ctx, s.tokens[x.Len():], nil, engine.Rows(rows))
 	}
 	have := 0
 	if s.own != nil {
-		have = s.own.Restorable(min(common(s.own.Tokens(), s.tokens), upTo))
+		have = s.own.Restorable(min(engine.Common(s.own.Tokens(), s.tokens), upTo))
 	}
 	switch t := s.target.(type) {
 	case forkable:
-		n := t.Restorable(min(common(t.Tokens(), s.tokens), upTo))
+		n := t.Restorable(min(engine.Common(t.Tokens(), s.tokens), upTo))
 		if s.own != nil && n <= min(have, s.own.Taken()) {
 			break
 		}
@@ -300,15 +300,4 @@ func (s *selfSequence) pass(ctx context.Context, rows int) (engine.Logits, error
 		return engine.Logits{}, err
 	}
 	return s.own.Eval(ctx, s.tokens[have:], nil, engine.Rows(rows))
-}
-
-// common is the number of tokens that a and b have in common at their beginning.
-func common(a, b []int32) int {
-	n := min(len(a), len(b))
-	for i := range n {
-		if a[i] != b[i] {
-			return i
-		}
-	}
-	return n
 }

@@ -220,13 +220,13 @@ func (e *ExitSession) take(rows int) (missing int, err error) {
 	}
 	upTo, have := len(e.tokens)-rows, 0
 	if e.own != nil {
-		have = min(common(e.own.Tokens(), e.tokens), upTo)
+		have = min(engine.Common(e.own.Tokens(), e.tokens), upTo)
 		if e.own.Restorable(have) < have {
 			have = 0
 		}
 	}
 	if t := e.target.session; t != nil {
-		n := t.Restorable(min(common(t.Tokens(), e.tokens), upTo))
+		n := t.Restorable(min(engine.Common(t.Tokens(), e.tokens), upTo))
 		if have == 0 && n > 0 || n >= have+leastShared || e.form != nil && n > min(have, e.own.Taken()) {
 			old := e.detach()
 			if need := max(0, t.ForkBytes()-old.ForkBytes()); !e.spare(need, len(e.tokens)-n) {

@@ -92,7 +92,7 @@ func (x *node) descend(tokens []int32) (at *node, n int) {
 		if next == nil {
 			break
 		}
-		n += common(next.tokens, tokens[n:])
+		n += engine.Common(next.tokens, tokens[n:])
 		if at = next; n < at.end {
 			break
 		}
@@ -361,15 +361,4 @@ func (p *prefixes) cut(o *prefix, n int) {
 	p.leave(o.lineage, old)
 	o.worth = p.now(o)
 	heap.Fix(&p.kept, o.place)
-}
-
-// common is the number of tokens that two sequences begin with in common.
-func common(a, b []int32) int {
-	n := min(len(a), len(b))
-	for i := range n {
-		if a[i] != b[i] {
-			return i
-		}
-	}
-	return n
 }

@@ -158,10 +158,10 @@ func TestPrefixesAreFoundWhereTheyAre(t *testing.T) {
 				if up := c.prefixes.kept[max(0, i-1)/2]; o.place != i || up.worth > o.worth {
 					t.Fatalf("%s: place %d of the heap has %v of place %d, above it is %v", name, i, o.worth, o.place, up.worth)
 				}
-				want = max(want, o.session.Restorable(common(o.session.Tokens(), text)))
+				want = max(want, o.session.Restorable(engine.Common(o.session.Tokens(), text)))
 			}
 			from, n := c.prefixes.longest(lineageOf(t, c), text)
-			if n != want || n > 0 && from.session.Restorable(common(from.session.Tokens(), text)) != n {
+			if n != want || n > 0 && from.session.Restorable(engine.Common(from.session.Tokens(), text)) != n {
 				t.Fatalf("%s: %d tokens of %d are found, a search finds %d", name, n, len(text), want)
 			}
 			s := sharedSession(t, c)

@@ -67,9 +67,9 @@ func (c *Scheduler) goOn(s *Session) bool {
 	soon := 0
 	for _, o := range c.sessions {
 		if o.lineage == s.lineage && o.serial < s.serial && o.pending() && o.prompt() && o.segment.Parents == nil {
-			k := common(o.tokens, c.wanted)
+			k := engine.Common(o.tokens, c.wanted)
 			if k == len(o.tokens) {
-				k += common(o.segment.Tokens, c.wanted[k:])
+				k += engine.Common(o.segment.Tokens, c.wanted[k:])
 			}
 			soon = max(soon, k)
 		}
@@ -91,7 +91,7 @@ func (c *Scheduler) find(s *Session, l lineage, wanted []int32) (from *prefix, m
 		if o.read {
 			tokens = tokens[:o.session.Fed()]
 		}
-		if k := o.session.Restorable(common(tokens, wanted)); k > n {
+		if k := o.session.Restorable(engine.Common(tokens, wanted)); k > n {
 			memory, from, n = o.session, nil, k
 		}
 	}
@@ -104,7 +104,7 @@ func (s *Session) Reusable(text []int32) int {
 	c := s.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	n := common(s.tokens, text)
+	n := engine.Common(s.tokens, text)
 	if c.closed || s.usable() != nil || !c.shareable(s) || s.read {
 		return n
 	}
@@ -200,13 +200,13 @@ func (c *Scheduler) gains(s *Session) bool {
 	soon, l, text := 0, s.lineage, s.text
 	for _, o := range c.sessions {
 		if o.options == s.options && o.order < s.order {
-			soon = max(soon, common(o.text, text))
+			soon = max(soon, engine.Common(o.text, text))
 		}
 	}
 	if l.read, l.before = true, -1; soon > 0 && !c.m.Head().FirstToken {
 		l.before, text, soon = text[0], text[1:], soon-1
 	}
-	if soon < leastShared || common(s.tokens, text) > 1 {
+	if soon < leastShared || engine.Common(s.tokens, text) > 1 {
 		return false
 	}
 	_, _, n := c.find(s, l, text)
@@ -219,7 +219,7 @@ func (c *Scheduler) computing(s *Session, wanted []int32) bool {
 	soon := 0
 	for _, o := range c.taken {
 		if o.state == taken && o.lineage == s.lineage {
-			soon = max(soon, common(o.tokens, wanted))
+			soon = max(soon, engine.Common(o.tokens, wanted))
 		}
 	}
 	if soon < leastShared {
