@@ -29,7 +29,7 @@ func (g *generate) flags() []group {
 	return []group{
 		{"model", append(g.modelFlags.rows(), g.adapters.rows()...)},
 		{"cache", g.cacheRows()},
-		{"prompt", append(g.prompt.rows("the prompt", standardInput), g.displayRows()...)},
+		{"prompt", append(g.prompt.rows("the prompt", standardInput, "-sys", "--stop"), g.displayRows()...)},
 		{"sampling", g.textRows()},
 		{"speculation", g.speculation.rows()},
 		{"chat", append([]flag{g.conversationRow()}, g.chatFlags.rows()...)},
@@ -45,7 +45,7 @@ func (c *converse) flags() []group {
 	return []group{
 		{"model", model},
 		{"cache", c.cacheRows()},
-		{"prompt", c.prompt.rows("the first message", standardInput)},
+		{"prompt", c.prompt.rows("the first message", standardInput, "-sys", "--stop")},
 		{"sampling", c.textRows()},
 		{"speculation", c.speculation.rows()},
 		{"chat", c.chatFlags.rows()},

@@ -30,15 +30,12 @@ func (g *givenPrompts) rows() []flag {
 		g.list = append(g.list, p)
 		return nil
 	}
-	return []flag{
+	return append([]flag{
 		valueFlag("-p, --prompt", "TEXT", "a prompt; may be repeated",
 			func(v string) error { return add(givenPrompt{text: v}) }),
 		valueFlag("-f, --file", "FILE", "a prompt from a file, byte for byte; - is standard input; may be repeated",
 			func(v string) error { return add(givenPrompt{file: v}) }),
-		switchFlag("-e, --escape", &g.verbatim, false,
-			`read \n, \t, \r, \", \', \\ and \xHH in -p as the characters they name, as is usual`).of("escape"),
-		switchFlag("--no-escape", &g.verbatim, true, "take -p as it is").of("escape"),
-	}
+	}, escapeRows(&g.verbatim)...)
 }
 
 // set is the prompts as a set of their own, empty where there are none.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -64,6 +65,26 @@ func TestHelpAll(t *testing.T) {
 	if !slices.IsSortedFunc(sorted, func(a, b *sharedFlag) int { return strings.Compare(a.long(), b.long()) }) ||
 		sorted[0].long() != "against" {
 		t.Error("not sorted")
+	}
+}
+
+// A flag's help names flags that its command has.
+func TestHelpNamesFlagsOfItsCommand(t *testing.T) {
+	named := regexp.MustCompile(`(?:^|[\s(])(--?[a-z][a-z0-9-]*)`)
+	n := 0
+	for _, c := range commands() {
+		known := append(flagsOf(c.new().flags()), commonRows()...)
+		for _, f := range known {
+			for _, m := range named.FindAllStringSubmatch(f.help+" "+f.standard, -1) {
+				other := c.name == "lookup" && m[1] == "--lookup" || m[1] == "-inf" // what finds an index; a value
+				if n++; find(known, m[1]) == nil && !other {
+					t.Errorf("spec %s: the help of %s names %s, which it does not have", c.name, f.names[0], m[1])
+				}
+			}
+		}
+	}
+	if n < 100 {
+		t.Errorf("%d flags named", n)
 	}
 }
 

@@ -27,7 +27,7 @@ var lookupCommand = command{
 	name:  "lookup",
 	does:  "indexes of texts that drafts look up in",
 	usage: "[build [-m FILE] PATH... | check PATH... | rm NAME... | list] [flags]",
-	about: `Drafts may look up in other texts what followed the last tokens there: --lookup PATH of generate, chat, run, batch and serve, which makes an index of PATH where there is none. "build" makes it ahead: of a file or a folder of texts, or of a file .jsonl, whose values named text, content, completion, response, answer, output, output_text and reasoning_content are texts each (answers of spec batch are such a file). An index is for one vocabulary, so -m says which. It takes about 6 bytes for each token; making it takes 128 MiB and 2 bytes for each token, which are pages of the file.
+	about: `Drafts may look up in other texts what followed the last tokens there: --lookup PATH of generate, chat, run, batch, serve, compare and eval, which makes an index of PATH where there is none. "build" makes it ahead: of a file or a folder of texts, or of a file .jsonl, whose values named text, content, completion, response, answer, output, output_text and reasoning_content are texts each (answers of spec batch are such a file). An index is for one vocabulary, so -m says which. It takes about 6 bytes for each token; making it takes 128 MiB and 2 bytes for each token, which are pages of the file.
 
 Without a word, or with list, the indexes in the cache directory are listed; "rm" deletes those of these names, "check" reads an index and its sums. An index of files that have changed since is made anew, in the place of the one before.
 

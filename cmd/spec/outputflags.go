@@ -5,18 +5,28 @@ import "strings"
 // jsonRow is --json of commands whose whole output is JSON with it.
 func jsonRow(p *bool) flag { return switchFlag("--json", p, true, "write JSON") }
 
-// promptRows are the flags of a command's text.
-func (f *promptFlags) rows(what, standard string) []flag {
+// escapeRows say how the values of -p and of others are read.
+func escapeRows(verbatim *bool, others ...string) []flag {
+	what, are := "-p", "it is"
+	if n := len(others); n > 0 {
+		what, are = strings.Join(append([]string{what}, others[:n-1]...), ", ")+" and "+others[n-1], "they are"
+	}
 	return []flag{
+		switchFlag("-e, --escape", verbatim, false,
+			`read \n, \t, \r, \", \', \\ and \xHH in `+what+` as the characters they name, as is usual`).of("escape"),
+		switchFlag("--no-escape", verbatim, true, "take "+what+" as "+are).of("escape"),
+	}
+}
+
+// rows are the flags of a command's text; escaped are others that are read as -p is.
+func (f *promptFlags) rows(what, standard string, escaped ...string) []flag {
+	return append([]flag{
 		valueFlag("-p, --prompt", "TEXT", what, func(v string) error {
 			f.text, f.given = v, true
 			return nil
 		}).or(standard).of(fieldPrompt),
 		fileFlag("-f, --file", &f.file, "FILE", what+" from a file, byte for byte; - is standard input").of(fieldPrompt),
-		switchFlag("-e, --escape", &f.verbatim, false,
-			`read \n, \t, \r, \", \', \\ and \xHH in -p and --stop as the characters they name, as is usual`).of("escape"),
-		switchFlag("--no-escape", &f.verbatim, true, "take -p and --stop as they are").of("escape"),
-	}
+	}, escapeRows(&f.verbatim, escaped...)...)
 }
 
 // displayRows say whether the prompt is shown, and how it is read.

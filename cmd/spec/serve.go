@@ -28,9 +28,9 @@ import (
 
 var serveCommand = command{
 	name:  "serve",
-	does:  "answer the OpenAI API and Ollama's, for many clients at once",
+	does:  "answer the APIs of OpenAI, Anthropic and Ollama, for many clients at once",
 	usage: "[-m FILE [-md FILE]]... [--models-dir DIR] [flags]",
-	about: `Answers HTTP requests at 127.0.0.1:8080 until it is told to stop (Ctrl-C, SIGTERM): the OpenAI API (/v1/chat/completions, /v1/completions, /v1/responses, /v1/embeddings, /v1/models), Ollama's (/api/chat, /api/generate and others), llama.cpp's /tokenize, /detokenize, /apply-template, /props, /slots, /metrics and /health, and a page for people at /. docs/SERVER.md describes them, field by field.
+	about: `Answers HTTP requests at 127.0.0.1:8080 until it is told to stop (Ctrl-C, SIGTERM): the OpenAI API (/v1/chat/completions, /v1/completions, /v1/responses, /v1/embeddings, /v1/models), Anthropic's (/v1/messages), Ollama's (/api/chat, /api/generate and others), llama.cpp's (/completion, /infill, /tokenize, /props, /slots, /metrics, /health and others), /v1/rerank, and a page for people at /. docs/SERVER.md describes them, field by field.
 
 Several models: -m may be repeated, each with a draft model of its own by a -md behind it; --models-dir offers every GGUF file of a folder, and NAME.draft.gguf drafts for NAME.gguf. Models of a folder are loaded when a request asks for them.
 

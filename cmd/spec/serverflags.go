@@ -117,7 +117,7 @@ func (s *serving) logRows() []flag {
 func (s *capacity) loadRows() []flag {
 	return append([]flag{
 		threadsRow(&s.threads), numaRow(&s.numa), weightsRow(&s.weights),
-		memoryRow(&s.weightMemory, "memory for one model with its draft and the keys and values of -np requests at once, as "+
+		memoryRow(&s.weightMemory, "memory for one model with its draft and the keys and values of all requests at once, as "+
 			"in 8GiB; weights that do not fit are read from disk in every pass").or("7/8 of the machine's"),
 		panelsRow(&s.panels),
 	}, s.changes.rows()...)
