@@ -9,9 +9,8 @@ import (
 // Auto measures and decides. A cost model estimates the time of a pass over any number of tokens and of drafting one;
 // an acceptance model estimates from a token's confidence how likely it is to be accepted. The policy drafts a token
 // as long as the tokens that it is expected to bring are worth its time at the tokens per second that the whole
-// brings, which is the rule by which a rate of returns is greatest (docs/SCHEDULE.md). Where drafts do not pay for
-// themselves, decoding is plain, and one token is drafted now and then; all such trials together take a bounded share
-// of the time.
+// brings, which is the rule by which a rate of returns is greatest (docs/SCHEDULE.md). Where drafts gain nothing,
+// decoding is plain, and one token is drafted now and then; all such trials together take a bounded share of the time.
 //
 // Auto keeps what it learned from text to text. It needs no options; Costs spares it the first rounds' measurements.
 func Auto(o AutoOptions) Schedule {
@@ -30,7 +29,7 @@ type AutoOptions struct {
 const (
 	unknownLength = 2     // tokens of the first draft where nothing is known of costs
 	lookAhead     = 8     // tokens that are looked ahead: a pass's time may rise in steps
-	trialShare    = 0.012 // of the time that trials of drafts that do not pay for themselves may take
+	trialShare    = 0.012 // of the time that trials of drafts that gain nothing may take
 	modelRounds   = 32    // rounds that the predicted rate counts as beside the rounds that were seen
 	plainAfter    = 1     // rounds after which a plain pass is measured if none was
 	plainStale    = 150   // rounds after which it is measured again
@@ -337,8 +336,8 @@ func (a *auto) Observe(r *Round) {
 // forcedChance is the probability that a forced token is accepted if those before it are.
 func (a *auto) forcedChance() float64 { return a.forcedRate.after(priorForced) }
 
-// Force is the number of forced tokens with which the pass brings the most tokens per second. Where they do not pay for
-// themselves, one is verified now and then, as a trial.
+// Force is the number of forced tokens with which the pass brings the most tokens per second. Where they gain nothing,
+// one is verified now and then, as a trial.
 func (a *auto) Force(n int) int {
 	a.forced = n
 	if !a.known() {

@@ -39,7 +39,7 @@
 //	                 Calibrated of Draft
 //	Schedule         Choosing, Clocked, Forcing, Learning, Starting, Trimming
 //	Verifier         Evaluator
-//	Sequence         Costed, Encoding, Listed, Metered, Modeled, Recalling, Segmented, Shared, Taking
+//	Sequence         Altered, Costed, Encoding, Listed, Metered, Modeled, Recalling, Segmented, Shared, Taking
 //	CandidateSource  Failing, Reading
 //
 // Papers: Leviathan et al. 2023 and Chen et al. 2023 (speculative sampling), Gante 2023 (assisted generation,

@@ -25,7 +25,7 @@ const (
 	// priorForced is how often a forced token is accepted before anything is known: other spellings of its bytes are
 	// allowed too, but models are trained on the tokenizer's.
 	priorForced = 0.95
-	// likelyForced is the acceptance from which on a plain pass need not be measured: forced tokens pay for themselves.
+	// likelyForced is the acceptance from which on a plain pass need not be measured: forced tokens gain.
 	likelyForced = 0.7
 )
 

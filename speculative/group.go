@@ -269,8 +269,8 @@ func (g *group) affords(loss, allowed float64) bool {
 	return max(0, g.lost)+g.claimed+loss <= allowed
 }
 
-// pricePlan sets the times of passes to what the decoder pays where each drafts k tokens: the rows that all draft cost
-// their mean, further ones what the pass takes longer beyond them.
+// pricePlan sets the times of passes to what the decoder is charged where each drafts k tokens: the rows that all draft
+// cost their mean, further ones what the pass takes longer beyond them.
 func (a *auto) pricePlan(k int) {
 	c, rows := a.target.Costs(), float64(a.sessions*float64(1+k))
 	plain, planned := c.At(a.sessions), c.At(rows)

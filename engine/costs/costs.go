@@ -84,7 +84,8 @@ func (c *Costs) At(rows float64) float64 {
 	return c.curve.at(rows)
 }
 
-// Each is the seconds that each of so many sessions pays for a pass with one token of each; 0 where nothing is known.
+// Each is the seconds that each of so many sessions is charged for a pass with one token of each; 0 where nothing is
+// known.
 func (c *Costs) Each(sessions float64) float64 {
 	if sessions < 1 || !c.Known() {
 		return 0
@@ -100,10 +101,10 @@ func (c *Costs) Split(rows float64) (fixed, row float64) {
 	return c.curve.split(rows)
 }
 
-// Prices sets seconds[i] to what a sequence pays for i+1 rows in passes of so many sequences that have so many other
-// rows: an equal part of the pass's own time, and the time of its rows at the slope that the curve has there. Over
-// all sequences of a pass that sums up to its time, and what a further row costs a sequence is what it costs all of
-// them.
+// Prices sets seconds[i] to what a sequence is charged for i+1 rows in passes of so many sequences that have so many
+// other rows: an equal part of the pass's own time, and the time of its rows at the slope that the curve has there.
+// Over all sequences of a pass that sums up to its time, and what a further row costs a sequence is what it costs all
+// of them.
 func (c *Costs) Prices(others, sequences float64, seconds []float64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

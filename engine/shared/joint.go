@@ -168,8 +168,8 @@ func (c *Scheduler) computeJoint() {
 	j.results, j.err = turn.Forward(c.ctx, c.m, j.batch)
 }
 
-// settleJoint hands out what the pass gave and charges its time: each session pays an equal part of the pass's own time
-// and that of its rows.
+// settleJoint hands out what the pass gave and charges its time: each session takes an equal part of the pass's own
+// time and that of its rows.
 func (c *Scheduler) settleJoint() {
 	j := &c.joint
 	with := j.with

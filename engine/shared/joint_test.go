@@ -68,7 +68,7 @@ func (d *drafting) draft(i, tokens int, pause time.Duration) (all []float32) {
 	return all
 }
 
-// Drafts that are under way at the same time share passes, of which each pays a part, and compute what they compute
+// Drafts that are under way at the same time share passes, of which each takes a part, and compute what they compute
 // alone. A draft that ends is not waited for.
 func TestDraftsSharePasses(t *testing.T) {
 	inDrafts(t, 3, func(d *drafting) {

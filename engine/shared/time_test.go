@@ -404,7 +404,8 @@ func TestSchedulerYoungestYields(t *testing.T) {
 		})
 }
 
-// What passes cost is divided among their sessions without rest, and a plain session pays less than one that drafts.
+// What passes cost is divided among their sessions without rest, and a plain session is charged less than one that
+// drafts.
 func TestSchedulerShareOfTime(t *testing.T) {
 	inTime(t, Options{}, 20*time.Millisecond, time.Millisecond, func(t *testing.T, c *Scheduler, passes *[]engine.Batch) {
 		a, b := sharedSession(t, c), sharedSession(t, c)

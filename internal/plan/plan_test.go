@@ -221,7 +221,7 @@ func TestRun(t *testing.T) {
 	if !strings.Contains(p.Warning, "times smaller") { // 5.8 M weights to 1.05 M
 		t.Errorf("no warning: %q", p.Warning)
 	}
-	// A model drafting for itself agrees with itself, and never pays by more than passes cost less together.
+	// A model drafting for itself agrees with itself, and never gains more than passes cost less together.
 	c.Draft = target
 	if p, err = Run(context.Background(), c); err != nil || p.Acceptance != 1 || p.Warning == "" {
 		t.Errorf("acceptance of itself %v, %v", p.Acceptance, err)
@@ -251,7 +251,7 @@ func TestAdvice(t *testing.T) {
 	if !strings.HasPrefix(p.Advice, "use it") || p.Warning != "" {
 		t.Errorf("%q, %q", p.Advice, p.Warning)
 	}
-	// Where only drafts that end early pay, no constant length is advised.
+	// Where only drafts that end early gain, no constant length is advised.
 	p = Prediction{SizeRatio: 30, BestGain: 1, Auto: 1.2}
 	if p.advise(); !strings.Contains(p.Advice, "1.20x with --schedule auto;") ||
 		strings.Contains(p.Advice, "--draft-max") {
