@@ -15,7 +15,7 @@ import (
 )
 
 // layers are the public packages from the ground up, each with those below it: a package imports those of lower layers
-// alone (README.md, "Map of the source").
+// alone (CONTRIBUTING.md, "Packages").
 var layers = [][]string{
 	{"asm", "gguf", "bpe", "grammar", "hub"},
 	{"tensor", "chat", "imatrix"},
