@@ -76,7 +76,9 @@ func (d *dialog) answer(ctx context.Context) (err error) {
 	}
 	switch {
 	case failed != nil && d.stopped(ctx, failed):
-		d.note("(stopped)")
+		if d.note("(stopped)"); d.singleTurn {
+			return errInterrupted // nothing follows
+		}
 		return nil
 	case t.stats.End == speculative.EndContext:
 		d.note("(the context of %d tokens is full: the answer was cut off)", d.Context())
