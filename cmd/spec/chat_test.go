@@ -524,7 +524,8 @@ func withModel(t *testing.T, d *dialog, template string, context int) {
 }
 
 func TestChatRead(t *testing.T) {
-	d, stdout, _ := newDialog("a\n\n  \nb\\\nc\n\"\"\"d\ne\n\"\"\" tail\r\nf\r\n\"\"\"g\"\"\"\nlast\\")
+	d, stdout, _ := newDialog("a\n\n  \nb\\\nc\n\"\"\"d\ne\n\"\"\" \t\r\nf\r\n\"\"\"g\"\"\"\n" +
+		"\"\"\"h\"\"\" tail\n\"\"\"i\"\"\"\nlast\\")
 	var got []string
 	for {
 		text, err := d.read(t.Context())
@@ -536,7 +537,8 @@ func TestChatRead(t *testing.T) {
 		}
 		got = append(got, text)
 	}
-	if want := `["a" "" "" "b\nc" "d\ne\n" "f" "g" "last"]`; fmt.Sprintf("%q", got) != want {
+	// What stands behind quotes in their line is part of the message.
+	if want := `["a" "" "" "b\nc" "d\ne\n" "f" "g" "h\"\"\" tail\n\"\"\"i" "last"]`; fmt.Sprintf("%q", got) != want {
 		t.Errorf("got %q, want %s", got, want)
 	}
 	if !strings.HasPrefix(stdout.String(), "> > > > . > . . > ") {
