@@ -63,7 +63,8 @@ func boundedLine(in *bufio.Reader) (string, error) {
 	}
 }
 
-// A stopper says what Ctrl-C does: it stops the answer under way, or is told to who waits for a line.
+// A stopper says what Ctrl-C does: it stops the answer under way, or the model that is opened, or is told to who waits
+// for a line.
 type stopper struct {
 	mu      sync.Mutex
 	cancel  context.CancelFunc // of the answer, nil if there is none

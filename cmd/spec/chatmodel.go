@@ -67,7 +67,14 @@ func (g *generate) another(ctx context.Context, p *program, rt *engine.Runtime, 
 // drafts is the flags' choice again. The old model answers on where the new one cannot be opened.
 func (d *dialog) model(ctx context.Context, name string) error {
 	if name != "" {
-		next, err := d.another(ctx, name)
+		opening, done := d.stop.answering(ctx) // a download, or reading weights, may take long
+		next, err := d.another(opening, name)
+		stopped := isInterrupt(err) && d.stop.stopped()
+		done()
+		if stopped {
+			d.note("(stopped)")
+			return nil
+		}
 		if err != nil {
 			return err
 		}
