@@ -57,6 +57,7 @@ func (g *generate) another(ctx context.Context, p *program, rt *engine.Runtime, 
 	}
 	o := *g
 	o.model, o.drafts, o.adapters, o.learned, o.promptCache = path, nil, adapterFlags{}, "", promptCache{}
+	o.conversing = true
 	if needs := o.choice.Needs(); needs.Draft() && !ownDraft(needs, path) { // of the draft model that is left behind
 		o.choice.Drafter = ""
 	}

@@ -233,7 +233,7 @@ func TestLargeCopiesAreAskedFor(t *testing.T) {
 		"--panels":      {modelFlags{panels: "there"}, 73e9, true},
 		"cache build":   {modelFlags{keepPanels: true}, 73e9, true},
 	} {
-		err := c.flags.mayWrite(p, "folder/large.gguf", "cache/0123.panels", c.bytes)
+		err := c.flags.mayWrite(t.Context(), p, "folder/large.gguf", "cache/0123.panels", c.bytes)
 		if c.good != (err == nil) {
 			t.Errorf("%s: %v", name, err)
 		}

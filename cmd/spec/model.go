@@ -34,6 +34,7 @@ type modelFlags struct {
 	beside     []string        // files of models that will be loaded beside the target
 	sessions   engine.Sessions // that memory is planned for; the zero value is one of keptTokens
 	keepPanels bool            // a copy is written to the cache directory as --panels writes it to its folder
+	conversing bool            // a conversation has the terminal: nothing is asked there
 	prints     string          // folder of fingerprints of models whose prompts are kept; "": nobody asks for them
 
 	adapters adapterFlags // of the target
@@ -119,7 +120,7 @@ func (m *modelFlags) openWith(ctx context.Context, p *program, rt *engine.Runtim
 				return nil, err
 			}
 		}
-		if err = m.setMemory(p, &o, path, beside); err != nil {
+		if err = m.setMemory(ctx, p, &o, path, beside); err != nil {
 			return nil, err
 		}
 		if model, err = engine.Open(ctx, rt, path, o); err != nil && !isInterrupt(err) {
