@@ -29,6 +29,12 @@ func TestConfig(t *testing.T) {
 		{"ctx-size = 77", "LLAMA_ARG_CTX_SIZE=6", "generate -c 5", "generate -c 5"},
 		{"no-kv-cache = true", "", "generate", "generate --no-kv-cache"},
 		{"no-kv-cache = 0", "", "generate", "generate"},
+		// Of a switch that is on by default, 0 is its contrary.
+		{"escape = 0", "", "generate", "generate --no-escape"},
+		{"escape = 0", "", "generate -e", "generate -e"},
+		{"escape = 0", "SPEC_ESCAPE=1", "generate", "generate -e"},
+		{"display-prompt = off\nwebui = no", "", "generate", "generate --no-display-prompt"},
+		{"webui = no\nslots = 0", "", "serve", "serve --no-webui --no-slots"},
 		{"stop = a # b", "", "generate", "generate --stop a"},
 		// What sets the same thing, and what has no use here, as with variables.
 		{"model = x", "", "generate -hf a/b", "generate -hf a/b"},
@@ -81,10 +87,11 @@ func TestConfigErrors(t *testing.T) {
 		"[qwen]\ntemp = hot":       "config.ini, line 2: temp = hot: not a finite number",
 		"[q]\nmodel = a\nhf = b/c": "config.ini, line 3: hf, and model in line 2: the same flag twice",
 		"[q]\nm = a\nchat-template = x\nchat-template-file = y": "config.ini, line 4: chat-template-file, and chat-template",
-		"ctx-size":                 "config.ini, line 1: neither KEY = VALUE",
-		"[q]\nm = a\npredict = 0":  "config.ini, line 3: predict = 0: an answer has a token at least",
-		"config = other":           "config.ini, line 1: unknown key config",
-		"temp = 1\ntemperature =1": "config.ini, line 2: temperature, and temp in line 1",
+		"ctx-size":                  "config.ini, line 1: neither KEY = VALUE",
+		"[q]\nm = a\npredict = 0":   "config.ini, line 3: predict = 0: an answer has a token at least",
+		"config = other":            "config.ini, line 1: unknown key config",
+		"no-escape = 1\nescape = 0": "config.ini, line 2: escape, and no-escape in line 1: the same flag twice",
+		"temp = 1\ntemperature =1":  "config.ini, line 2: temperature, and temp in line 1",
 	} {
 		_, errs, code := spec(t, "", "generate", "--config", configFile(t, text))
 		if code != exitUsage || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {

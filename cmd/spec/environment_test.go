@@ -38,6 +38,13 @@ func TestEnvironment(t *testing.T) {
 		{"LLAMA_ARG_API_KEY_FILE=f", "serve", "serve --api-key-file f"},
 		{"SPEC_API_KEY_FILE=f", "serve", "serve --api-key-file f"},
 		{"LLAMA_ARG_NO_UI=1", "serve", "serve --no-webui"},
+		// Of a switch that is on by default, 0 is its contrary.
+		{"LLAMA_ARG_UI=0", "serve", "serve --no-webui"},
+		{"LLAMA_ARG_UI=1", "serve", "serve"},
+		{"LLAMA_ARG_JINJA=false LLAMA_ARG_ENDPOINT_SLOTS=off", "serve", "serve --no-jinja --no-slots"},
+		{"SPEC_ESCAPE=0", "generate", "generate --no-escape"},
+		{"SPEC_ESCAPE=0", "generate -e", "generate -e"},
+		{"SPEC_ESCAPE=1", "generate", "generate -e"},
 		{`LLAMA_ARG_CHAT_TEMPLATE_KWARGS={"a":1}`, "chat", `chat --chat-template-kwargs {"a":1}`},
 		{"LLAMA_ARG_HF_REPO=a/b:Q8_0 LLAMA_ARG_HF_FILE=c/d.gguf", "serve", "serve -hf a/b:c/d.gguf"},
 		{"LLAMA_ARG_HF_REPO=a/b LLAMA_ARG_HF_FILE=d.gguf", "generate", "generate -hf a/b:d.gguf"},

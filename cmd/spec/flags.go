@@ -181,7 +181,7 @@ type origin struct{ flag, value, from string }
 func (g *given) add(f *flag, value, from string) {
 	g.fields = append(g.fields, f.sets())
 	if f.arg == "" && value == "" {
-		value = "1"
+		value = switchedOn
 	}
 	g.origins = append(g.origins, origin{f.names[0], value, from})
 }
