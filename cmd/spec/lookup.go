@@ -156,7 +156,9 @@ func (l *lookingUp) checkAll(p *program, dir string) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(p.stdout, "%s: intact\n", terminal.Line(name, 0))
+		if _, err := fmt.Fprintf(p.stdout, "%s: intact\n", terminal.Line(name, 0)); err != nil {
+			return err
+		}
 	}
 	return nil
 }
