@@ -51,15 +51,6 @@ func (m *modelFlags) mayWrite(ctx context.Context, p *program, model, file strin
 	return fmt.Errorf("%s: --panels DIR allows it", what)
 }
 
-// memorySize reads a number of bytes in units of 1,024: 2GiB, 2G, 512M.
-func memorySize(v string) (int64, error) {
-	upper := strings.ToUpper(v)
-	if base, ok := strings.CutSuffix(upper, "IB"); ok && base != "" && strings.ContainsAny(base[len(base)-1:], "KMGT") {
-		upper = base
-	}
-	return byteSize(upper)
-}
-
 // memoryLimit is the most bytes that all models may take together; 0: not known.
 func (m *modelFlags) memoryLimit() int64 {
 	if m.memory > 0 {

@@ -64,7 +64,7 @@ func (m *modelFlags) memoryRow() flag {
 // memoryRow is --memory.
 func memoryRow(p *int64, help string) flag {
 	return valueFlag("--memory", "SIZE", help, func(v string) (err error) {
-		*p, err = memorySize(v)
+		*p, err = byteSize(v)
 		return err
 	})
 }
