@@ -102,6 +102,7 @@ func TestChatMarkdown(t *testing.T) {
 // What drafts did is one line, for somebody who types.
 func TestChatDraftLine(t *testing.T) {
 	d, _, stderr := newDialog("")
+	d.color = true // of answers: what is told beside them is not on a terminal here
 	d.last = turn{generated: 9, stats: speculative.Stats{Drafted: 8, Accepted: 5, TargetPasses: 4}}
 	d.drafted()
 	d.typed = false
