@@ -13,6 +13,7 @@ import (
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/engine/promptcache"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/modeldir"
 	"github.com/specgo/spec/internal/terminal"
 	"github.com/specgo/spec/tensor"
 	"github.com/specgo/spec/testdata"
@@ -213,12 +214,17 @@ func ggufNames(dir string) (names []string) {
 	list, _ := os.ReadDir(dir) // what cannot be read has no names
 	for _, e := range list {
 		name := e.Name()
-		later := strings.Contains(name, "-of-") && !strings.Contains(name, "-00001-of-") // a part behind the first one
-		if strings.HasSuffix(name, ".gguf") && !later {
+		if strings.HasSuffix(name, modeldir.Suffix) && !laterPart(name) {
 			names = append(names, name)
 		}
 	}
 	return names
+}
+
+// laterPart reports whether a file's name is that of a part of a split model behind the first one.
+func laterPart(name string) bool {
+	name = filepath.Base(name)
+	return modeldir.Name(name) != strings.TrimSuffix(name, modeldir.Suffix) && !strings.Contains(name, "-00001-of-")
 }
 
 // regularFile refuses pipes and devices: a model is read at many places of its file, and opening a pipe
