@@ -279,8 +279,10 @@ func parseCounts(p *[]int, low, high int, v string) error {
 }
 
 func (b *benchmark) run(ctx context.Context, p *program) error {
-	if err := output.Distinct(b.profile, b.model, b.draft, b.text); err != nil {
-		return err
+	if b.profile != "" {
+		if err := output.Distinct(b.profile, append(filesOf(b.model, b.draft), b.text)...); err != nil {
+			return err
+		}
 	}
 	if b.machine {
 		return b.runLimits(ctx, p)
