@@ -139,6 +139,22 @@ func TestChatCompletion(t *testing.T) {
 	}
 }
 
+// The editor's path may have spaces.
+func TestEditorCommand(t *testing.T) {
+	program := put(t, filepath.Join(t.TempDir(), "my editor.exe"), "#!/bin/sh\n")
+	if err := os.Chmod(program, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range map[string][]string{
+		program: {program}, `"` + program + `" --wait -n`: {program, "--wait", "-n"}, " vim -u  NONE ": {"vim", "-u", "NONE"},
+		" ": {}, `"vim`: {`"vim`},
+	} {
+		if got := editorCommand(line); !slices.Equal(got, want) {
+			t.Errorf("%q: %q", line, got)
+		}
+	}
+}
+
 // What was written in an editor is deleted when it is taken, and kept where it cannot be a message.
 func TestWhatWasWrittenIsKept(t *testing.T) {
 	for text, want := range map[string]bool{"a message\n": true, "caf\xe9": false} {
