@@ -490,7 +490,7 @@ func (b *benchmark) measure(ctx context.Context, p *program, m *engine.Model) (
 
 // progress tells a terminal of each row, of a kernel set where several are measured.
 func (b *benchmark) progress(p *program) (say func(kernels string, r bench.Row), done func()) {
-	if !terminal.Is(p.stderr) {
+	if !terminal.Styles(p.stderr) {
 		return func(string, bench.Row) {}, func() {}
 	}
 	return func(kernels string, r bench.Row) {
