@@ -69,6 +69,8 @@ func TestEnvironment(t *testing.T) {
 		{"LLAMA_ARG_CACHE_TYPE_K=f32 LLAMA_ARG_CACHE_TYPE_V=f32", "generate", "generate -ctk f32 -ctv f32"},
 		{"LLAMA_ARG_CHAT_TEMPLATE=chatml", "chat --chat-template-file f", "chat --chat-template-file f"},
 		{"SPEC_PROMPT=p", "generate -f file", "generate -f file"},
+		{"SPEC_SYSTEM_PROMPT=s", "chat -sysf file", "chat -sysf file"},
+		{"LLAMA_ARG_ROPE_FREQ_SCALE=0.5", "generate --rope-scale 4", "generate --rope-scale 4"},
 		{"LLAMA_ARG_MODEL=x", "verify receipt", "verify receipt -m x"},
 		// What has no use beside the command line is left alone.
 		{"LLAMA_ARG_CHAT_TEMPLATE=chatml", "generate", "generate"},

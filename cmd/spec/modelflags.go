@@ -19,6 +19,8 @@ const (
 	fieldTemplate = "template"
 	fieldGrammar  = "grammar"
 	fieldSamplers = "samplers"
+	fieldSystem   = "system"
+	fieldRope     = "rope scale"
 )
 
 // rows are the flags of a model that is loaded as a whole.
