@@ -81,6 +81,13 @@ func TestEnvironment(t *testing.T) {
 		{"LLAMA_ARG_MODEL=x SPEC_WEIGHTS=q8_0", "cache", "cache"},
 		{"LLAMA_ARG_MODEL=x", "cache build", "cache build -m x"},
 		{"SPEC_VERIFY=match", "bench", "bench"},
+		{"LLAMA_ARG_MODEL=x", "bench", "bench -m x"},
+		{"LLAMA_ARG_MODEL=x", "bench --shape llama-1b", "bench --shape llama-1b"},
+		{"LLAMA_ARG_MODEL=x LLAMA_ARG_SPEC_DRAFT_MODEL=d SPEC_WEIGHTS=q8_0 LLAMA_ARG_THREADS=3", "bench --limits",
+			"bench --limits -t 3"},
+		{"LLAMA_ARG_MODEL=x LLAMA_ARG_SPEC_DRAFT_MODEL=d SPEC_LORA=a", "plan --fleet", "plan --fleet -m x"},
+		{"LLAMA_ARG_MODEL=x LLAMA_ARG_SPEC_DRAFT_MODEL=d", "plan", "plan -m x -md d"},
+		{"LLAMA_ARG_MODEL=x SPEC_PROMPT=p", "plan --fleet --figures f", "plan --fleet --figures f"},
 		{"LLAMA_ARG_N_PREDICT=-1", "demo", "demo"},
 	} {
 		read := func(line string, env func(string) string) job {
