@@ -115,7 +115,7 @@ func (b *benchmark) flags() []group {
 				return parseCounts(&b.o.Contexts, 0, math.MaxInt32, v)
 			}).or("0,2048, or what the model's context holds"),
 			b.given(countsFlag("--verify", &b.o.Verify, 1, maxVerify, "tokens of a verification pass; 0 is none").
-				or("1,2,3,4,6,8,12,16").env("SPEC_BENCH_VERIFY")),
+				or("1,2,3,4,6,8,12,16").env("SPEC_BENCH_VERIFY").unlike()),
 			b.given(countsFlag("--batch", &b.o.Batches, 1, maxBatch, "sequences decoded together; 0 is none").
 				or("1,4,16,64")),
 			b.given(intFlag("--sample", &b.o.Sampled, 1, math.MaxInt32, "tokens that each of them samples").or("100")),

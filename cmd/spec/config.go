@@ -137,8 +137,11 @@ func checkKey(known []*sharedFlag, key string) error {
 	return nil
 }
 
-// keys are the names of a flag in a file: those without dashes, and its variables.
+// keys are the names of a flag in a file: those without dashes, unless another one has them too, and its variables.
 func (f *flag) keys() (list []string) {
+	if f.apart {
+		return f.variables()
+	}
 	for _, n := range f.names {
 		list = append(list, strings.TrimLeft(n, "-"))
 	}

@@ -45,6 +45,13 @@ func TestConfig(t *testing.T) {
 		{"cache-type-k = q8_0", "", "generate --kv f32", "generate --kv f32"},
 		{"chat-template = chatml", "", "generate", "generate"},
 		{"port = 99\ntop-k = 3", "", "generate", "generate --top-k 3"},
+		// What has the name and is something else has its variable as a key.
+		{"ctx-size = 77\nSPEC_CTX_SIZE = 99", "", "perplexity", "perplexity -c 99"},
+		{"ctx-size = 77", "", "imatrix -o x", "imatrix -o x"},
+		{"predict = -1", "", "demo", "demo"},
+		{"predict = 5\nSPEC_PREDICT = 99", "", "plan", "plan -n 99"},
+		{"verify = match\noutput = x", "", "bench", "bench"},
+		{"SPEC_BENCH_VERIFY = 1,2\nSPEC_BENCH_OUTPUT = md", "", "bench", "bench --verify 1,2 -o md"},
 		{"n-gpu-layers = 9\nthreads = 3", "", "generate", "generate -t 3"},
 	} {
 		read := func(line string, env func(string) string, more ...string) job {

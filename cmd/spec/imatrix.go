@@ -42,7 +42,7 @@ func (x *importance) flags() []group {
 	return []group{
 		{"model", x.modelFlags.rows()},
 		{"text", append(x.text.rows("the text", standardInput),
-			intFlag("-c, --ctx-size", &x.chunk, 4, math.MaxInt32, "tokens in a chunk").or("512"),
+			intFlag("-c, --ctx-size", &x.chunk, 4, math.MaxInt32, "tokens in a chunk").or("512").unlike(),
 			intFlag("--chunks", &x.chunks, -1, math.MaxInt32, "chunks to read").or("-1: all"))},
 		{"files", []flag{
 			valueFlag("--in-file", "FILE", "an importance matrix; may be repeated: they are added, and no text is read",
