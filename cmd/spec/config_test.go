@@ -251,6 +251,11 @@ func TestConfigCommand(t *testing.T) {
 			t.Errorf("no %q in %s", text, in)
 		}
 	}
+	for _, c := range commands() { // also of those that need arguments
+		if text := run(c.name); !strings.HasPrefix(text, "file: "+file) {
+			t.Errorf("%s: %s", c.name, text)
+		}
+	}
 	if strings.Contains(all+serve, "hidden") || strings.Contains(none, "threads") {
 		t.Errorf("%s\n%s", all, none)
 	}

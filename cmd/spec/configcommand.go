@@ -107,7 +107,7 @@ const widestTable = 1 << 16
 
 // command lists all flags of one command.
 func (x *configuring) command(p *program, table *terminal.Table) error {
-	job, line, err := x.of.parse(x.arguments(), p.env)
+	job, line, err := x.of.settings(x.arguments(), p.env) // what must be given besides is not
 	if err != nil {
 		return err
 	}
