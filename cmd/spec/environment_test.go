@@ -89,6 +89,8 @@ func TestEnvironment(t *testing.T) {
 		{"LLAMA_ARG_MODEL=x LLAMA_ARG_SPEC_DRAFT_MODEL=d", "plan", "plan -m x -md d"},
 		{"LLAMA_ARG_MODEL=x SPEC_PROMPT=p", "plan --fleet --figures f", "plan --fleet --figures f"},
 		{"LLAMA_ARG_N_PREDICT=-1", "demo", "demo"},
+		{"SPEC_CACHE_SIZE=1G SPEC_SLOT_SAVE_SIZE=1G SPEC_LORA_INIT_WITHOUT_APPLY=1", "serve", "serve"},
+		{"SPEC_CACHE_SIZE=1G", "serve --cache-dir d", "serve --cache-dir d --cache-size 1G"},
 	} {
 		read := func(line string, env func(string) string) job {
 			args := strings.Fields(line)

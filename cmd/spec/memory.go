@@ -315,6 +315,9 @@ func (x *caching) check() error {
 	if x.what == cacheBuild && x.folder.dir != "" {
 		return usagef("--cache-dir goes with list, clean and prompt")
 	}
+	if x.what != cachePrompt && x.folder.size > 0 {
+		return usagef("--cache-size goes with prompt: list and clean delete nothing by themselves")
+	}
 	if x.json && !x.hasJSON() {
 		return usagef("--json goes with list, and with clean --cache-dir")
 	}
