@@ -31,7 +31,8 @@ func (a *adapterFlags) rows() []flag {
 // servedRows are their flags for a server, whose requests choose scales.
 func (a *adapterFlags) servedRows() []flag {
 	return append(a.rows(), switchFlag("--lora-init-without-apply", &a.unused, true,
-		"load adapters with a scale of 0, until a request or /lora-adapters says otherwise"))
+		"load adapters with a scale of 0, until a request or /lora-adapters says otherwise").
+		when(func() bool { return len(a.adapters) > 0 }))
 }
 
 func (a *adapterFlags) loraRow() flag {

@@ -19,7 +19,7 @@ func sharedFlags() (list []*sharedFlag) {
 	for _, c := range commands() {
 		for _, g := range c.new().flags() {
 			for _, f := range g.flags {
-				id := strings.Join([]string{g.title, f.usage(), f.help, f.standard}, "\x00")
+				id := strings.Join(append([]string{g.title, f.usage(), f.help, f.standard}, f.variables()...), "\x00")
 				if of[id] == nil {
 					of[id] = &sharedFlag{flag: f, title: g.title}
 					list = append(list, of[id])

@@ -227,6 +227,19 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
+// Who comes from Ollama learns what does a command's work here.
+func TestCommandsOfOllama(t *testing.T) {
+	for name, instead := range otherCommands {
+		_, errs, code := spec(t, "", name, "model")
+		if want := "spec: there is no command " + name + ": " + instead; code != exitUsage || !strings.HasPrefix(errs, want) {
+			t.Errorf("%s: exit %d, %s", name, code, errs)
+		}
+		if slices.ContainsFunc(commands(), func(c command) bool { return c.name == name }) {
+			t.Errorf("there is spec %s", name)
+		}
+	}
+}
+
 func TestUnknownKernels(t *testing.T) {
 	t.Setenv("SPEC_SIMD", "abacus")
 	_, errs, code := spec(t, "", "generate", "-p", ring)

@@ -138,17 +138,18 @@ func (b *batching) run(ctx context.Context, p *program) error {
 		e := json.NewEncoder(p.stdout)
 		return e.Encode(batchReport{1, b.input, b.output, r, perSecond(r)})
 	}
-	fmt.Fprintf(p.stdout, "%d requests, %d answered before, %d now", r.Requests, r.Before, r.Done)
+	w := &remembering{w: p.stdout}
+	fmt.Fprintf(w, "%d requests, %d answered before, %d now", r.Requests, r.Before, r.Done)
 	if r.Failed > 0 {
-		fmt.Fprintf(p.stdout, ", %d of them with an error", r.Failed)
+		fmt.Fprintf(w, ", %d of them with an error", r.Failed)
 	}
-	fmt.Fprintf(p.stdout, "\n%d prompt tokens, %d generated in %.1f s (%.1f tokens/s)\n", r.PromptTokens,
+	fmt.Fprintf(w, "\n%d prompt tokens, %d generated in %.1f s (%.1f tokens/s)\n", r.PromptTokens,
 		r.CompletionTokens, r.Seconds, perSecond(r))
 	if r.Drafted > 0 {
-		fmt.Fprintf(p.stdout, "%d tokens drafted, %d accepted (%.0f %%)\n", r.Drafted, r.Accepted,
+		fmt.Fprintf(w, "%d tokens drafted, %d accepted (%.0f %%)\n", r.Drafted, r.Accepted,
 			100*float64(r.Accepted)/float64(r.Drafted))
 	}
-	return nil
+	return w.err
 }
 
 // perSecond is the number of tokens generated in a second.

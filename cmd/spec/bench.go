@@ -90,9 +90,10 @@ func newBenchmark() *benchmark {
 
 func (b *benchmark) flags() []group {
 	return []group{
-		{"model", append(b.modelFlags.rows(),
+		{"model", append(b.modelRows(),
 			draftRow("a draft model or head, whose steps are measured too",
-				func(file string) error { b.draft = file; return nil }).or("the MTP block in the model's file, if it has one"),
+				func(file string) error { b.draft = file; return nil }).or("the MTP block in the model's file, if it has one").
+				when(b.ofModel),
 			intFlag("--draft-vocab", &b.o.DraftVocab, 0, math.MaxInt32, "its steps have the logits of so many tokens alone").
 				or("0: all").when(b.ofModel),
 			choiceFlag("--shape", &b.shape, synth.Shapes(), "random weights of this shape instead of a file"),
@@ -114,7 +115,7 @@ func (b *benchmark) flags() []group {
 				return parseCounts(&b.o.Contexts, 0, math.MaxInt32, v)
 			}).or("0,2048, or what the model's context holds"),
 			b.given(countsFlag("--verify", &b.o.Verify, 1, maxVerify, "tokens of a verification pass; 0 is none").
-				or("1,2,3,4,6,8,12,16").env("SPEC_BENCH_VERIFY")),
+				or("1,2,3,4,6,8,12,16").env("SPEC_BENCH_VERIFY").unlike()),
 			b.given(countsFlag("--batch", &b.o.Batches, 1, maxBatch, "sequences decoded together; 0 is none").
 				or("1,4,16,64")),
 			b.given(intFlag("--sample", &b.o.Sampled, 1, math.MaxInt32, "tokens that each of them samples").or("100")),
@@ -124,13 +125,27 @@ func (b *benchmark) flags() []group {
 				"--sample 20 -r 2"),
 			switchFlag("--limits", &b.machine, true, "what this machine can do at most, and what of it the kernels reach"),
 			fileFlag("-f, --file", &b.text, "FILE",
-				"take the tokens of this text instead of random ones: which experts they choose is then a text's"),
+				"take the tokens of this text instead of random ones: which experts they choose is then a text's").when(b.ofModel),
 			kernelsRow(&b.kernels).when(b.ofModel),
-			fileFlag("--cpuprofile", &b.profile, "FILE", "write a CPU profile of all this, for go tool pprof"),
+			fileFlag("--cpuprofile", &b.profile, "FILE", "write a CPU profile of all this, for go tool pprof").when(b.ofModel),
 		}},
 		{"output", b.results.rows("SPEC_BENCH_OUTPUT")},
 		withoutEffect(ignoredRows(), ignoredModes()),
 	}
+}
+
+// modelRows are the flags of a model. Threads and memory nodes are the machine's too, and random weights have no file.
+func (b *benchmark) modelRows() []flag {
+	list := b.modelFlags.rows()
+	for i, f := range list {
+		switch {
+		case f.sets() == fieldModel:
+			list[i] = f.when(func() bool { return b.ofModel() && b.shape == "" })
+		case f.names[0] != "-t" && f.names[0] != "--numa":
+			list[i] = f.when(b.ofModel)
+		}
+	}
+	return list
 }
 
 func (b *benchmark) check() (err error) {
@@ -279,8 +294,10 @@ func parseCounts(p *[]int, low, high int, v string) error {
 }
 
 func (b *benchmark) run(ctx context.Context, p *program) error {
-	if err := output.Distinct(b.profile, b.model, b.draft, b.text); err != nil {
-		return err
+	if b.profile != "" {
+		if err := output.Distinct(b.profile, append(filesOf(b.model, b.draft), b.text)...); err != nil {
+			return err
+		}
 	}
 	if b.machine {
 		return b.runLimits(ctx, p)
@@ -488,7 +505,7 @@ func (b *benchmark) measure(ctx context.Context, p *program, m *engine.Model) (
 
 // progress tells a terminal of each row, of a kernel set where several are measured.
 func (b *benchmark) progress(p *program) (say func(kernels string, r bench.Row), done func()) {
-	if !terminal.Is(p.stderr) {
+	if !terminal.Styles(p.stderr) {
 		return func(string, bench.Row) {}, func() {}
 	}
 	return func(kernels string, r bench.Row) {

@@ -95,7 +95,7 @@ func (b *benchmark) runLimits(ctx context.Context, p *program) error {
 		l.Memory = bench.LimitMemory(l.Caches)
 	}
 	say := func(bench.Reach) {}
-	if terminal.Is(p.stderr) {
+	if terminal.Styles(p.stderr) {
 		say = func(r bench.Reach) {
 			fmt.Fprintf(p.stderr, "\r\x1b[K%s %s of %d: %.2f ms", r.Kind, r.Type, r.Tokens, 1e3*r.Seconds)
 		}

@@ -382,10 +382,11 @@ func (d *dialog) run(ctx context.Context, first string) error {
 	}
 }
 
-// turnOrNote runs f. On a terminal its error is told and the conversation goes on.
+// turnOrNote runs f. On a terminal its error is told and the conversation goes on, where there is who reads answers.
 func (d *dialog) turnOrNote(ctx context.Context, f func() error) error {
 	err := f()
-	if err == nil || errors.Is(err, errEnd) || errors.Is(err, speculative.ErrState) || !d.typed || ctx.Err() != nil {
+	if err == nil || errors.Is(err, errEnd) || errors.Is(err, errInterrupted) || errors.Is(err, speculative.ErrState) ||
+		unread(err) || !d.typed || ctx.Err() != nil {
 		return err
 	}
 	d.note("%s", message(err))

@@ -273,6 +273,32 @@ func TestChatStoppedBeforeTheAnswer(t *testing.T) {
 	}
 }
 
+// Ctrl-C during the only answer, or before its first token, ends the program as an interrupted one.
+func TestSingleTurnInterrupted(t *testing.T) {
+	source, _ := chat.Builtin("plain")
+	for _, c := range []struct{ stdin, first string }{{"", "func main() {"}, {"func main() {\nmore\n", ""}} {
+		d, _, stderr := newDialog(c.stdin)
+		m, err := library.New(library.Parts{Target: target(t)}, library.Options{Template: source, Parallel: 1,
+			Around: func(s library.Sequence) library.Sequence {
+				d.stop.interrupt()
+				return s
+			}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(m.Close)
+		d.writing = &writing{Model: m, prefill: &watched{}}
+		if d.template, err = m.Template(); err != nil {
+			t.Fatal(err)
+		}
+		d.singleTurn, d.predict = true, 4
+		if err := d.run(t.Context(), c.first); !errors.Is(err, errInterrupted) ||
+			strings.Count(stderr.String(), "(stopped)\n") != 1 {
+			t.Errorf("%q: %v, %s", c.first, err, stderr)
+		}
+	}
+}
+
 func TestChatMistakes(t *testing.T) {
 	dir := t.TempDir()
 	bad, template := filepath.Join(dir, "bad.json"), filepath.Join(dir, "t.jinja")
@@ -498,7 +524,8 @@ func withModel(t *testing.T, d *dialog, template string, context int) {
 }
 
 func TestChatRead(t *testing.T) {
-	d, stdout, _ := newDialog("a\n\n  \nb\\\nc\n\"\"\"d\ne\n\"\"\" tail\r\nf\r\n\"\"\"g\"\"\"\nlast\\")
+	d, stdout, _ := newDialog("a\n\n  \nb\\\nc\n\"\"\"d\ne\n\"\"\" \t\r\nf\r\n\"\"\"g\"\"\"\n" +
+		"\"\"\"h\"\"\" tail\n\"\"\"i\"\"\"\nlast\\")
 	var got []string
 	for {
 		text, err := d.read(t.Context())
@@ -510,7 +537,8 @@ func TestChatRead(t *testing.T) {
 		}
 		got = append(got, text)
 	}
-	if want := `["a" "" "" "b\nc" "d\ne\n" "f" "g" "last"]`; fmt.Sprintf("%q", got) != want {
+	// What stands behind quotes in their line is part of the message.
+	if want := `["a" "" "" "b\nc" "d\ne\n" "f" "g" "h\"\"\" tail\n\"\"\"i" "last"]`; fmt.Sprintf("%q", got) != want {
 		t.Errorf("got %q, want %s", got, want)
 	}
 	if !strings.HasPrefix(stdout.String(), "> > > > . > . . > ") {

@@ -169,6 +169,9 @@ func (d *dialog) saveCommand(ctx context.Context, path string) error {
 	if path == "" {
 		return errors.New("/save needs the name of a file")
 	}
+	if err := replaceable(path); err != nil {
+		return err
+	}
 	saved := savedChat{Schema: 1, Messages: d.messages}
 	if saved.Messages == nil {
 		saved.Messages = []chat.Message{}
@@ -195,6 +198,19 @@ func (d *dialog) saveCommand(ctx context.Context, path string) error {
 	return nil
 }
 
+// replaceable refuses a file that is no saved conversation, as the model's own: what it holds would be lost. Of what is
+// no regular file, and of an empty one, nothing is.
+func replaceable(path string) error {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+		return nil // writing it says what is wrong
+	}
+	if _, err := readChat(path); err != nil {
+		return fmt.Errorf("/save replaces a saved conversation alone: %w", err)
+	}
+	return nil
+}
+
 func (d *dialog) loadCommand(_ context.Context, path string) error {
 	if path == "" {
 		return errors.New("/load needs the name of a file")
@@ -209,28 +225,36 @@ func (d *dialog) loadCommand(_ context.Context, path string) error {
 // longestChat is the most bytes of a saved conversation.
 const longestChat = 64 << 20
 
-// load reads what /save wrote.
+// load takes over what /save wrote.
 func (d *dialog) load(path string) error {
+	messages, err := readChat(path)
+	if err == nil {
+		d.messages = messages
+	}
+	return err
+}
+
+// readChat reads what /save wrote.
+func readChat(path string) ([]chat.Message, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if !info.Mode().IsRegular() || info.Size() > longestChat {
-		return fmt.Errorf("%s: a conversation must be a regular file of at most %d bytes", path, longestChat)
+		return nil, fmt.Errorf("%s: a conversation must be a regular file of at most %d bytes", path, longestChat)
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var saved savedChat
 	if err := strictjson.Unmarshal(data, &saved); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if saved.Schema != 1 || saved.Messages == nil {
-		return fmt.Errorf("%s: no conversation of schema 1", path)
+		return nil, fmt.Errorf("%s: no conversation of schema 1", path)
 	}
-	d.messages = saved.Messages
-	return nil
+	return saved.Messages, nil
 }
 
 func (d *dialog) stats(context.Context, string) error {

@@ -65,12 +65,13 @@ func (d *dialog) edit(ctx context.Context, history string) (end func()) {
 		d.editor = nil
 		return none
 	}
-	unwatch := watchTerminal(d.editor)
+	unwatch, pipesEnd := watchTerminal(d.editor), pipesFail() // so that the terminal is restored first
 	stop := context.AfterFunc(ctx, func() { d.editor.Close() })
 	return func() {
 		stop()
 		unwatch()
 		d.editor.Close()
+		pipesEnd()
 	}
 }
 

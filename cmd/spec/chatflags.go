@@ -22,8 +22,9 @@ func (f *chatFlags) rows() []flag {
 		valueFlag("-sys, --system-prompt", "TEXT", "the system message of a conversation", func(v string) error {
 			f.system, f.systemGiven = v, true
 			return nil
-		}),
-		fileFlag("-sysf, --system-prompt-file", &f.systemFile, "FILE", "the system message from a file, as it stands there"),
+		}).of(fieldSystem),
+		fileFlag("-sysf, --system-prompt-file", &f.systemFile, "FILE",
+			"the system message from a file, as it stands there").of(fieldSystem),
 		reasoningRow(&f.reasoning, ""), reasoningFormatRow(), reasoningBudgetRow(&f.reasoning, &f.budget),
 	}
 	list = append(list, templateRows(&f.template, &f.templateFile)...)

@@ -63,7 +63,8 @@ func boundedLine(in *bufio.Reader) (string, error) {
 	}
 }
 
-// A stopper says what Ctrl-C does: it stops the answer under way, or is told to who waits for a line.
+// A stopper says what Ctrl-C does: it stops the answer under way, or the model that is opened, or is told to who waits
+// for a line.
 type stopper struct {
 	mu      sync.Mutex
 	cancel  context.CancelFunc // of the answer, nil if there is none
@@ -135,7 +136,7 @@ func (d *dialog) line(ctx context.Context, prompt string) (string, error) {
 }
 
 // read reads a message: a line, lines that end in a backslash and the one behind them, or the lines
-// between """ and """. Ctrl-C drops what was typed; twice in a row it ends the program.
+// between """ and """ at the end of a line. Ctrl-C drops what was typed; twice in a row it ends the program.
 func (d *dialog) read(ctx context.Context) (string, error) {
 	interrupts := 0
 	for {
@@ -180,9 +181,9 @@ func (d *dialog) compose(ctx context.Context) (string, error) {
 		}
 		text = sofar + "\n" + next
 	}
-	if rest, ok := strings.CutPrefix(text, quotes); ok {
-		text, _, _ = strings.Cut(rest, quotes)
-		return strings.TrimPrefix(text, "\n"), nil
+	if strings.HasPrefix(text, quotes) {
+		text, _ = betweenQuotes(text)
+		return text, nil
 	}
 	if strings.TrimSpace(text) == "" {
 		return "", nil
@@ -192,10 +193,18 @@ func (d *dialog) compose(ctx context.Context) (string, error) {
 
 // unfinished reports whether a message goes on in a further line, and what of it stands in front of that.
 func unfinished(text string) (sofar string, open bool) {
-	if rest, ok := strings.CutPrefix(text, quotes); ok {
-		return text, !strings.Contains(rest, quotes)
+	if strings.HasPrefix(text, quotes) {
+		_, closed := betweenQuotes(text)
+		return text, !closed
 	}
 	return strings.CutSuffix(text, `\`)
+}
+
+// betweenQuotes is the message of a text that begins with quotes. Those that close it end a line, so that nothing
+// behind them is lost.
+func betweenQuotes(text string) (message string, closed bool) {
+	message = strings.TrimPrefix(strings.TrimPrefix(text, quotes), "\n")
+	return strings.CutSuffix(strings.TrimRight(message, " \t"), quotes)
 }
 
 // more reads a further line of a message.

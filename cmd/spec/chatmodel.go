@@ -57,6 +57,7 @@ func (g *generate) another(ctx context.Context, p *program, rt *engine.Runtime, 
 	}
 	o := *g
 	o.model, o.drafts, o.adapters, o.learned, o.promptCache = path, nil, adapterFlags{}, "", promptCache{}
+	o.conversing = true
 	if needs := o.choice.Needs(); needs.Draft() && !ownDraft(needs, path) { // of the draft model that is left behind
 		o.choice.Drafter = ""
 	}
@@ -67,7 +68,14 @@ func (g *generate) another(ctx context.Context, p *program, rt *engine.Runtime, 
 // drafts is the flags' choice again. The old model answers on where the new one cannot be opened.
 func (d *dialog) model(ctx context.Context, name string) error {
 	if name != "" {
-		next, err := d.another(ctx, name)
+		opening, done := d.stop.answering(ctx) // a download, or reading weights, may take long
+		next, err := d.another(opening, name)
+		stopped := isInterrupt(err) && d.stop.stopped()
+		done()
+		if stopped {
+			d.note("(stopped)")
+			return nil
+		}
 		if err != nil {
 			return err
 		}

@@ -2,10 +2,34 @@ package main
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
+
+// Ctrl-C ends the opening of another model, and the first one answers on.
+func TestOpeningAModelIsInterrupted(t *testing.T) {
+	d, _, stderr := newDialog("")
+	first := d.partner
+	d.another = func(ctx context.Context, _ string) (partner, error) {
+		d.stop.interrupt()
+		select {
+		case <-ctx.Done():
+			return partner{}, ctx.Err()
+		case <-time.After(10 * time.Second):
+			return partner{}, errors.New("Ctrl-C is not heard")
+		}
+	}
+	if err := d.command(t.Context(), "model large"); err != nil || d.partner != first ||
+		stderr.String() != "(stopped)\n" {
+		t.Errorf("%v, %s", err, stderr)
+	}
+	if d.stop.interrupt(); len(d.stop.waiting) != 1 {
+		t.Error("Ctrl-C behind it is lost")
+	}
+}
 
 // Another model answers the conversation so far as if it had been loaded with that; its answers follow the settings and
 // flags. One that cannot be opened is an error that names it, and the first one answers on.

@@ -66,7 +66,9 @@ func (d *dialog) answer(ctx context.Context) (err error) {
 			}
 		}
 	}
-	failed = errors.Join(failed, a.end())
+	if err := a.end(); failed == nil || isInterrupt(failed) { // what could not be written before cannot be now
+		failed = errors.Join(failed, err)
+	}
 	d.request.Previous = library.Prompt{}
 	t.took = time.Since(start)
 	d.last = t
@@ -76,7 +78,9 @@ func (d *dialog) answer(ctx context.Context) (err error) {
 	}
 	switch {
 	case failed != nil && d.stopped(ctx, failed):
-		d.note("(stopped)")
+		if d.note("(stopped)"); d.singleTurn {
+			return errInterrupted // nothing follows
+		}
 		return nil
 	case t.stats.End == speculative.EndContext:
 		d.note("(the context of %d tokens is full: the answer was cut off)", d.Context())
@@ -95,7 +99,7 @@ func (d *dialog) drafted() {
 	}
 	line := fmt.Sprintf("(%d of %d drafted tokens accepted, %d tokens in %d passes)", s.Accepted, s.Drafted,
 		d.last.generated, s.TargetPasses)
-	if d.color {
+	if d.color && terminal.Is(d.p.stderr) {
 		line = colorPrompt + line + colorOff
 	}
 	d.note("%s", line)

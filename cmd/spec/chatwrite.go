@@ -45,7 +45,7 @@ func (d *dialog) rewrite(ctx context.Context, text string) error {
 	if runtime.GOOS == "windows" {
 		standard = "notepad"
 	}
-	program := strings.Fields(cmp.Or(d.p.env("VISUAL"), d.p.env("EDITOR"), standard))
+	program := editorCommand(cmp.Or(d.p.env("VISUAL"), d.p.env("EDITOR"), standard))
 	if len(program) == 0 {
 		return errors.New("VISUAL or EDITOR names no program")
 	}
@@ -78,6 +78,20 @@ func (d *dialog) rewrite(ctx context.Context, text string) error {
 		d.draft = "/" + d.draft // it is a message, and no command
 	}
 	return nil
+}
+
+// editorCommand cuts a command line into a program and its arguments. The program may have spaces in its path, where
+// that is all of the line or stands between double quotes.
+func editorCommand(line string) []string {
+	if _, err := exec.LookPath(line); err == nil {
+		return []string{line}
+	}
+	if rest, quoted := strings.CutPrefix(strings.TrimSpace(line), `"`); quoted {
+		if program, arguments, ok := strings.Cut(rest, `"`); ok {
+			return append([]string{program}, strings.Fields(arguments)...)
+		}
+	}
+	return strings.Fields(line)
 }
 
 // takeMessage reads a file that was written to be a message, and deletes it. What cannot be a message stays, for who

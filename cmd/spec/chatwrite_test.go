@@ -44,6 +44,37 @@ func TestChatFilesAndTexts(t *testing.T) {
 	}
 }
 
+// /save replaces what it has written, and an empty file; every other file stays, as the model's own.
+func TestSaveReplacesConversationsAlone(t *testing.T) {
+	dir := t.TempDir()
+	model, note := filepath.Join(dir, "model.gguf"), filepath.Join(dir, "note.json")
+	data, err := os.ReadFile("../../testdata/go-draft.q8_0.gguf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, model, string(data))
+	write(t, note, `{"schema": 1, "messages": 3}`)
+	for _, file := range []string{model, note} {
+		before, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, stderr, code := spec(t, "/save "+file+"\n", with(greedyChat, "-m", model)...)
+		if code != exitFailed || !strings.Contains(stderr, "/save replaces a saved conversation alone: "+file+": ") {
+			t.Errorf("%s: exit %d, %s", file, code, stderr)
+		}
+		if now, err := os.ReadFile(file); err != nil || string(now) != string(before) {
+			t.Errorf("%s: %d bytes of %d, %v", file, len(now), len(before), err)
+		}
+	}
+	empty := filepath.Join(dir, "empty")
+	write(t, empty, "")
+	if _, stderr, code := spec(t, "/save "+empty+"\n/system S\n/save "+empty+"\n", greedyChat...); code != exitDone ||
+		len(savedMessages(t, empty)) != 1 {
+		t.Errorf("again: exit %d, %s", code, stderr)
+	}
+}
+
 // Markdown has a style on a terminal with colors, and is kept as it is.
 func TestChatMarkdown(t *testing.T) {
 	for _, c := range []struct {
@@ -71,6 +102,7 @@ func TestChatMarkdown(t *testing.T) {
 // What drafts did is one line, for somebody who types.
 func TestChatDraftLine(t *testing.T) {
 	d, _, stderr := newDialog("")
+	d.color = true // of answers: what is told beside them is not on a terminal here
 	d.last = turn{generated: 9, stats: speculative.Stats{Drafted: 8, Accepted: 5, TargetPasses: 4}}
 	d.drafted()
 	d.typed = false
@@ -104,6 +136,22 @@ func TestChatCompletion(t *testing.T) {
 	env["XDG_STATE_HOME"] = dir
 	if got := historyFile(p, ""); got != filepath.Join(dir, "spec", "history") {
 		t.Error(got)
+	}
+}
+
+// The editor's path may have spaces.
+func TestEditorCommand(t *testing.T) {
+	program := put(t, filepath.Join(t.TempDir(), "my editor.exe"), "#!/bin/sh\n")
+	if err := os.Chmod(program, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range map[string][]string{
+		program: {program}, `"` + program + `" --wait -n`: {program, "--wait", "-n"}, " vim -u  NONE ": {"vim", "-u", "NONE"},
+		" ": {}, `"vim`: {`"vim`},
+	} {
+		if got := editorCommand(line); !slices.Equal(got, want) {
+			t.Errorf("%q: %q", line, got)
+		}
 	}
 }
 

@@ -493,7 +493,7 @@ func (c *comparison) run(ctx context.Context, p *program) error {
 
 // inputs are the files that are read.
 func (c *comparison) inputs() []string {
-	list := slices.Concat([]string{c.model}, c.drafts, c.prompts, c.texts)
+	list := slices.Concat(filesOf(c.model), filesOf(c.drafts...), c.prompts, c.texts)
 	for _, x := range c.single.list {
 		list = append(list, x.file)
 	}

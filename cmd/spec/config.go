@@ -137,8 +137,11 @@ func checkKey(known []*sharedFlag, key string) error {
 	return nil
 }
 
-// keys are the names of a flag in a file: those without dashes, and its variables.
+// keys are the names of a flag in a file: those without dashes, unless another one has them too, and its variables.
 func (f *flag) keys() (list []string) {
+	if f.apart {
+		return f.variables()
+	}
 	for _, n := range f.names {
 		list = append(list, strings.TrimLeft(n, "-"))
 	}
@@ -171,10 +174,14 @@ func fromFile(flags []flag, all *given, file *ini.File) error {
 			}
 			model = e
 		}
-		if err := f.setText(e.Value); err != nil {
+		value := e.Value
+		if !f.hasKey(e.Key) { // its contrary is off
+			value = switchedOn
+		}
+		if err := f.setText(value); err != nil {
 			return usagef("%v", file.Errorf(e.Line, "%s = %s: %v", e.Key, f.shown(e.Value), err))
 		}
-		all.add(&f, e.Value, fmt.Sprintf("%s, line %d", file.Name, e.Line))
+		all.add(&f, value, fmt.Sprintf("%s, line %d", file.Name, e.Line))
 	}
 	return nil
 }
@@ -187,7 +194,8 @@ func sameTwice(file *ini.File, a, b *ini.Entry) error {
 	return usagef("%v", file.Errorf(b.Line, "%s, and %s in line %d: the same flag twice", b.Key, a.Key, a.Line))
 }
 
-// entryOf finds what a file says of a flag; nil: nothing. Two keys for one flag are a mistake.
+// entryOf finds what a file says of a flag, or of a switch's contrary that is off; nil: nothing. Two keys for one flag
+// are a mistake.
 func entryOf(file *ini.File, f *flag) (found *ini.Entry, err error) {
 	for n, s := range file.Sections {
 		if n > 0 && s.Name != ini.Everything {
@@ -196,7 +204,7 @@ func entryOf(file *ini.File, f *flag) (found *ini.Entry, err error) {
 		for i := range s.Entries {
 			e := &s.Entries[i]
 			switch {
-			case !f.hasKey(e.Key):
+			case !f.hasKey(e.Key) && !f.denied(e.Key, e.Value):
 			case found != nil:
 				return nil, sameTwice(file, found, e)
 			default:

@@ -29,6 +29,12 @@ func TestConfig(t *testing.T) {
 		{"ctx-size = 77", "LLAMA_ARG_CTX_SIZE=6", "generate -c 5", "generate -c 5"},
 		{"no-kv-cache = true", "", "generate", "generate --no-kv-cache"},
 		{"no-kv-cache = 0", "", "generate", "generate"},
+		// Of a switch that is on by default, 0 is its contrary.
+		{"escape = 0", "", "generate", "generate --no-escape"},
+		{"escape = 0", "", "generate -e", "generate -e"},
+		{"escape = 0", "SPEC_ESCAPE=1", "generate", "generate -e"},
+		{"display-prompt = off\nwebui = no", "", "generate", "generate --no-display-prompt"},
+		{"webui = no\nslots = 0", "", "serve", "serve --no-webui --no-slots"},
 		{"stop = a # b", "", "generate", "generate --stop a"},
 		// What sets the same thing, and what has no use here, as with variables.
 		{"model = x", "", "generate -hf a/b", "generate -hf a/b"},
@@ -39,6 +45,13 @@ func TestConfig(t *testing.T) {
 		{"cache-type-k = q8_0", "", "generate --kv f32", "generate --kv f32"},
 		{"chat-template = chatml", "", "generate", "generate"},
 		{"port = 99\ntop-k = 3", "", "generate", "generate --top-k 3"},
+		// What has the name and is something else has its variable as a key.
+		{"ctx-size = 77\nSPEC_CTX_SIZE = 99", "", "perplexity", "perplexity -c 99"},
+		{"ctx-size = 77", "", "imatrix -o x", "imatrix -o x"},
+		{"predict = -1", "", "demo", "demo"},
+		{"predict = 5\nSPEC_PREDICT = 99", "", "plan", "plan -n 99"},
+		{"verify = match\noutput = x", "", "bench", "bench"},
+		{"SPEC_BENCH_VERIFY = 1,2\nSPEC_BENCH_OUTPUT = md", "", "bench", "bench --verify 1,2 -o md"},
 		{"n-gpu-layers = 9\nthreads = 3", "", "generate", "generate -t 3"},
 	} {
 		read := func(line string, env func(string) string, more ...string) job {
@@ -81,10 +94,11 @@ func TestConfigErrors(t *testing.T) {
 		"[qwen]\ntemp = hot":       "config.ini, line 2: temp = hot: not a finite number",
 		"[q]\nmodel = a\nhf = b/c": "config.ini, line 3: hf, and model in line 2: the same flag twice",
 		"[q]\nm = a\nchat-template = x\nchat-template-file = y": "config.ini, line 4: chat-template-file, and chat-template",
-		"ctx-size":                 "config.ini, line 1: neither KEY = VALUE",
-		"[q]\nm = a\npredict = 0":  "config.ini, line 3: predict = 0: an answer has a token at least",
-		"config = other":           "config.ini, line 1: unknown key config",
-		"temp = 1\ntemperature =1": "config.ini, line 2: temperature, and temp in line 1",
+		"ctx-size":                  "config.ini, line 1: neither KEY = VALUE",
+		"[q]\nm = a\npredict = 0":   "config.ini, line 3: predict = 0: an answer has a token at least",
+		"config = other":            "config.ini, line 1: unknown key config",
+		"no-escape = 1\nescape = 0": "config.ini, line 2: escape, and no-escape in line 1: the same flag twice",
+		"temp = 1\ntemperature =1":  "config.ini, line 2: temperature, and temp in line 1",
 	} {
 		_, errs, code := spec(t, "", "generate", "--config", configFile(t, text))
 		if code != exitUsage || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {
@@ -235,6 +249,11 @@ func TestConfigCommand(t *testing.T) {
 	} {
 		if !strings.Contains(in, text) {
 			t.Errorf("no %q in %s", text, in)
+		}
+	}
+	for _, c := range commands() { // also of those that need arguments
+		if text := run(c.name); !strings.HasPrefix(text, "file: "+file) {
+			t.Errorf("%s: %s", c.name, text)
 		}
 	}
 	if strings.Contains(all+serve, "hidden") || strings.Contains(none, "threads") {

@@ -18,7 +18,7 @@ var configCommand = command{
 	usage: "[COMMAND] [--config FILE]",
 	about: `Prints the file of settings and what it and the environment set; with the name of a command, all flags of that command with their values and where these are from.
 
-A flag counts before its environment variable, that before the file, and that before the default. In the file a key is a flag's name without its dashes, or its environment variable; a switch is 1 or 0; relative paths count from where the program is started. A comment begins with ; or #. The file is that of --config, else of SPEC_CONFIG, else spec/config.ini in the user's folder for configuration:
+A flag counts before its environment variable, that before the file, and that before the default. In the file a key is a flag's name without its dashes, or its environment variable; a switch is 1 or 0, and x = 0 is no-x where there is such a flag; relative paths count from where the program is started. A comment begins with ; or #. The file is that of --config, else of SPEC_CONFIG, else spec/config.ini in the user's folder for configuration:
 
     threads = 8
     ctx-size = 8192
@@ -107,7 +107,7 @@ const widestTable = 1 << 16
 
 // command lists all flags of one command.
 func (x *configuring) command(p *program, table *terminal.Table) error {
-	job, line, err := x.of.parse(x.arguments(), p.env)
+	job, line, err := x.of.settings(x.arguments(), p.env) // what must be given besides is not
 	if err != nil {
 		return err
 	}

@@ -21,14 +21,35 @@ func (f *flag) variables() []string {
 // hubVariable is the variable of -hf. llama.cpp has that of a file beside it, which counts instead of a quantization.
 const hubVariable, hubFileVariable = "LLAMA_ARG_HF_REPO", "LLAMA_ARG_HF_FILE"
 
-// variable is the first of the variables of a flag that is set; "": none is.
+// variable is the first of the variables of a flag that is set; "": none is. A switch that is called NO_X is set by
+// X=0 too.
 func (f *flag) variable(env func(string) string) (name, value string) {
-	for _, name := range f.variables() {
+	all := f.variables()
+	for _, name := range all {
 		if value := env(name); value != "" {
 			return name, value
 		}
 	}
+	for _, name := range all {
+		if x := contrary(name); f.denied(x, env(x)) {
+			return x, switchedOn
+		}
+	}
 	return "", ""
+}
+
+// contrary is the name of a variable or a key without the "no" in it; itself, where it has none.
+func contrary(name string) string {
+	if rest, ok := strings.CutPrefix(name, "no-"); ok {
+		return rest
+	}
+	return strings.Replace(name, "_NO_", "_", 1)
+}
+
+// denied reports whether a variable or a key with a value says that the contrary of a switch is off.
+func (f *flag) denied(name, value string) bool {
+	return f.arg == "" && isOff(value) &&
+		slices.ContainsFunc(f.keys(), func(key string) bool { return contrary(key) == name && key != name })
 }
 
 // fromEnvironment sets what the command line leaves open and an environment variable says, in the order of the table.
@@ -65,10 +86,18 @@ func (f *flag) setText(value string) error {
 		return f.set(value)
 	}
 	switch strings.ToLower(value) {
-	case "1", "on", "true", "yes", "enabled":
+	case switchedOn, "on", "true", "yes", "enabled":
 		return f.set("")
-	case "0", "off", "false", "no", "disabled":
+	}
+	if isOff(value) {
 		return nil
 	}
 	return errors.New("neither 1 nor 0")
+}
+
+// switchedOn is the text of a switch that is set.
+const switchedOn = "1"
+
+func isOff(value string) bool {
+	return slices.Contains([]string{"0", "off", "false", "no", "disabled"}, strings.ToLower(value))
 }

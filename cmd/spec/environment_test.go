@@ -38,6 +38,13 @@ func TestEnvironment(t *testing.T) {
 		{"LLAMA_ARG_API_KEY_FILE=f", "serve", "serve --api-key-file f"},
 		{"SPEC_API_KEY_FILE=f", "serve", "serve --api-key-file f"},
 		{"LLAMA_ARG_NO_UI=1", "serve", "serve --no-webui"},
+		// Of a switch that is on by default, 0 is its contrary.
+		{"LLAMA_ARG_UI=0", "serve", "serve --no-webui"},
+		{"LLAMA_ARG_UI=1", "serve", "serve"},
+		{"LLAMA_ARG_JINJA=false LLAMA_ARG_ENDPOINT_SLOTS=off", "serve", "serve --no-jinja --no-slots"},
+		{"SPEC_ESCAPE=0", "generate", "generate --no-escape"},
+		{"SPEC_ESCAPE=0", "generate -e", "generate -e"},
+		{"SPEC_ESCAPE=1", "generate", "generate -e"},
 		{`LLAMA_ARG_CHAT_TEMPLATE_KWARGS={"a":1}`, "chat", `chat --chat-template-kwargs {"a":1}`},
 		{"LLAMA_ARG_HF_REPO=a/b:Q8_0 LLAMA_ARG_HF_FILE=c/d.gguf", "serve", "serve -hf a/b:c/d.gguf"},
 		{"LLAMA_ARG_HF_REPO=a/b LLAMA_ARG_HF_FILE=d.gguf", "generate", "generate -hf a/b:d.gguf"},
@@ -62,6 +69,8 @@ func TestEnvironment(t *testing.T) {
 		{"LLAMA_ARG_CACHE_TYPE_K=f32 LLAMA_ARG_CACHE_TYPE_V=f32", "generate", "generate -ctk f32 -ctv f32"},
 		{"LLAMA_ARG_CHAT_TEMPLATE=chatml", "chat --chat-template-file f", "chat --chat-template-file f"},
 		{"SPEC_PROMPT=p", "generate -f file", "generate -f file"},
+		{"SPEC_SYSTEM_PROMPT=s", "chat -sysf file", "chat -sysf file"},
+		{"LLAMA_ARG_ROPE_FREQ_SCALE=0.5", "generate --rope-scale 4", "generate --rope-scale 4"},
 		{"LLAMA_ARG_MODEL=x", "verify receipt", "verify receipt -m x"},
 		// What has no use beside the command line is left alone.
 		{"LLAMA_ARG_CHAT_TEMPLATE=chatml", "generate", "generate"},
@@ -72,7 +81,16 @@ func TestEnvironment(t *testing.T) {
 		{"LLAMA_ARG_MODEL=x SPEC_WEIGHTS=q8_0", "cache", "cache"},
 		{"LLAMA_ARG_MODEL=x", "cache build", "cache build -m x"},
 		{"SPEC_VERIFY=match", "bench", "bench"},
+		{"LLAMA_ARG_MODEL=x", "bench", "bench -m x"},
+		{"LLAMA_ARG_MODEL=x", "bench --shape llama-1b", "bench --shape llama-1b"},
+		{"LLAMA_ARG_MODEL=x LLAMA_ARG_SPEC_DRAFT_MODEL=d SPEC_WEIGHTS=q8_0 LLAMA_ARG_THREADS=3", "bench --limits",
+			"bench --limits -t 3"},
+		{"LLAMA_ARG_MODEL=x LLAMA_ARG_SPEC_DRAFT_MODEL=d SPEC_LORA=a", "plan --fleet", "plan --fleet -m x"},
+		{"LLAMA_ARG_MODEL=x LLAMA_ARG_SPEC_DRAFT_MODEL=d", "plan", "plan -m x -md d"},
+		{"LLAMA_ARG_MODEL=x SPEC_PROMPT=p", "plan --fleet --figures f", "plan --fleet --figures f"},
 		{"LLAMA_ARG_N_PREDICT=-1", "demo", "demo"},
+		{"SPEC_CACHE_SIZE=1G SPEC_SLOT_SAVE_SIZE=1G SPEC_LORA_INIT_WITHOUT_APPLY=1", "serve", "serve"},
+		{"SPEC_CACHE_SIZE=1G", "serve --cache-dir d", "serve --cache-dir d --cache-size 1G"},
 	} {
 		read := func(line string, env func(string) string) job {
 			args := strings.Fields(line)

@@ -294,9 +294,9 @@ func (v *evaluating) createJUnit(ctx context.Context) (*output.File, error) {
 	if v.junit == "" {
 		return nil, nil
 	}
-	inputs := append([]string{v.cases}, v.drafts()...)
+	inputs := append(filesOf(v.drafts()...), v.cases)
 	if !v.embedded() {
-		inputs = append(inputs, v.models[0].target)
+		inputs = append(inputs, filesOf(v.models[0].target)...)
 	}
 	if err := output.Distinct(v.junit, inputs...); err != nil {
 		return nil, err

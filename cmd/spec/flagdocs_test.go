@@ -36,7 +36,9 @@ func flagsDocument() string {
 This file is printed from the rows of the flags (cmd/spec). Flags may be written with one dash or two, a value behind a space or "=".
 Each has an environment variable, and a key in the file of settings: its name without dashes, or the variable. A flag counts before its variable,
 that before the file, and that before the default; what a variable or the file says beside a command line that has no use for it is left alone.
-A value that does not fit is an error that names the variable, or the line. A switch is 1 or 0 there.
+A value that does not fit is an error that names the variable, or the line. A switch is 1 or 0 there, and 0 of X is --no-X where there is such a flag.
+-c of perplexity and imatrix, -n of commands that measure, --verify of bench and -o of results are not what these names are in other commands:
+in the file their variables alone are their keys.
 The file is that of --config FILE, which every command has, or of SPEC_CONFIG (none: no file), else spec/config.ini in the user's folder for
 configuration; spec help config shows one. LLAMA_ARG_HF_FILE names the file of the repository that LLAMA_ARG_HF_REPO is,
 which counts instead of LLAMA_ARG_MODEL where both are set, as the variables of -hfd do beside those of -md.

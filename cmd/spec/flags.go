@@ -28,6 +28,7 @@ type flag struct {
 
 	field string      // what it sets together with other flags; "": the first name
 	word  bool        // arguments that are no flags can stand for it
+	apart bool        // its name is another flag's in other commands: in a file its variables alone are its keys
 	use   func() bool // whether the environment's value has a use beside what was given; nil: always
 }
 
@@ -45,6 +46,9 @@ func (f flag) of(field string) flag { f.field = field; return f }
 
 // orWord says that arguments which are no flags can stand for it: where there are any, its variable does not count.
 func (f flag) orWord() flag { f.word = true; return f }
+
+// unlike says that the flag's name means something else in other commands: what a file says by that is not for it.
+func (f flag) unlike() flag { f.apart = true; return f }
 
 // when says when an environment variable has a use: otherwise it is left alone, and nothing has to fit it.
 func (f flag) when(use func() bool) flag { f.use = use; return f }
@@ -181,7 +185,7 @@ type origin struct{ flag, value, from string }
 func (g *given) add(f *flag, value, from string) {
 	g.fields = append(g.fields, f.sets())
 	if f.arg == "" && value == "" {
-		value = "1"
+		value = switchedOn
 	}
 	g.origins = append(g.origins, origin{f.names[0], value, from})
 }

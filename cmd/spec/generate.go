@@ -327,8 +327,9 @@ const (
 
 // colored reports whether standard output gets colors.
 func colored(choice string, p *program) bool {
+	styles := terminal.Styles(p.stdout) // asked for in every case
 	if choice == colorAuto {
-		return terminal.Is(p.stdout) && p.env("NO_COLOR") == "" && p.env("TERM") != "dumb"
+		return styles && p.env("NO_COLOR") == "" && p.env("TERM") != "dumb"
 	}
 	return choice == colorAlways
 }

@@ -24,3 +24,18 @@ func openGGUF(path string) (*gguf.File, error) {
 	}
 	return gguf.OpenFile(path)
 }
+
+// filesOf lists the files of models, which no output may be: of a split one all parts.
+func filesOf(models ...string) (list []string) {
+	for _, path := range models {
+		list = append(list, path)
+		if path == "" || regularFile(path) != nil { // opening a pipe waits for a writer
+			continue
+		}
+		if f, err := gguf.OpenFile(path); err == nil { // loading it says what is wrong
+			list = append(list, f.Files...)
+			f.Close()
+		}
+	}
+	return list
+}

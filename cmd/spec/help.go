@@ -12,7 +12,7 @@ import (
 const (
 	aboutProgram = "spec runs GGUF language models on CPUs, faster by speculative decoding: a cheap drafter proposes " +
 		"tokens, and the model verifies them all in one pass."
-	aboutFlags = `Flags have llama.cpp's names where it has such flags, and may be written with one dash or two. Each can be given by an environment variable too: the one in brackets behind it, else SPEC_ and its long name, as SPEC_STATE_MEMORY for --state-memory; a switch is 1 or 0. A flag counts before its variable, that before the file of settings (--config FILE), and that before the default; spec config shows what is in force.
+	aboutFlags = `Flags have llama.cpp's names where it has such flags, and may be written with one dash or two. Each can be given by an environment variable too: the one in brackets behind it, else SPEC_ and its long name, as SPEC_STATE_MEMORY for --state-memory; a switch is 1 or 0, and X=0 is --no-x where there is such a flag. A flag counts before its variable, that before the file of settings (--config FILE), and that before the default; spec config shows what is in force.
 
 The environment variable SPEC_SIMD selects the kernels; a set that this machine lacks is an error.`
 	exitCodes = "0 done, 1 failed, 2 wrong usage, 130 interrupted."

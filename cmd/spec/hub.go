@@ -67,10 +67,11 @@ type pulling struct{ hubModel }
 
 func (x *pulling) run(ctx context.Context, p *program) error {
 	paths, err := download(ctx, p, x.name)
+	w := &remembering{w: p.stdout}
 	for _, path := range paths {
-		fmt.Fprintln(p.stdout, terminal.Line(path, 0))
+		fmt.Fprintln(w, terminal.Line(path, 0))
 	}
-	return err
+	return errors.Join(err, w.err)
 }
 
 // download brings a model of the Hub into the cache.
@@ -231,11 +232,12 @@ func (x *removing) run(_ context.Context, p *program) error {
 		return err
 	}
 	removed, err := cache.Remove(r)
+	w := &remembering{w: p.stdout}
 	for _, e := range removed {
-		fmt.Fprintf(p.stdout, "removed %s %s (%s)\n", e.Repo, terminal.Line(e.File, 0), size(e.Bytes))
+		fmt.Fprintf(w, "removed %s %s (%s)\n", e.Repo, terminal.Line(e.File, 0), size(e.Bytes))
 	}
 	if err == nil && len(removed) == 0 {
 		return fmt.Errorf("%s is not in the cache (spec list shows what is)", r)
 	}
-	return err
+	return errors.Join(err, w.err)
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/cmd/spec/internal/output"
@@ -41,7 +42,7 @@ func (x *importance) flags() []group {
 	return []group{
 		{"model", x.modelFlags.rows()},
 		{"text", append(x.text.rows("the text", standardInput),
-			intFlag("-c, --ctx-size", &x.chunk, 4, math.MaxInt32, "tokens in a chunk").or("512"),
+			intFlag("-c, --ctx-size", &x.chunk, 4, math.MaxInt32, "tokens in a chunk").or("512").unlike(),
 			intFlag("--chunks", &x.chunks, -1, math.MaxInt32, "chunks to read").or("-1: all"))},
 		{"files", []flag{
 			valueFlag("--in-file", "FILE", "an importance matrix; may be repeated: they are added, and no text is read",
@@ -71,7 +72,7 @@ func (x *importance) run(ctx context.Context, p *program) error {
 	if x.out == "-" && terminal.Is(p.stdout) {
 		return fmt.Errorf("-o -: standard output is a terminal, not a file or pipe")
 	}
-	if err := output.Distinct(x.out, append(x.in, x.model, x.text.file)...); err != nil {
+	if err := output.Distinct(x.out, slices.Concat(x.in, filesOf(x.model), []string{x.text.file})...); err != nil {
 		return err
 	}
 	stdout, _ := p.stdout.(*os.File)

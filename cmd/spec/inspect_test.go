@@ -190,6 +190,16 @@ func TestSplitModel(t *testing.T) {
 			}
 		}
 	}
+	// Its other parts are its files too, which no output replaces.
+	last := filepath.Join(dir, "m-00003-of-00003.gguf")
+	for _, line := range []string{"generate -p x -n 1 --receipt", "imatrix -p x -o", "lookup build FIRST -o",
+		"bench --cpuprofile", "compare -p x --html"} {
+		args := append(strings.Fields(strings.ReplaceAll(line, "FIRST", first)), last, "-m", first)
+		_, errs, code := spec(t, "", args...)
+		if code != exitFailed || !strings.Contains(errs, "it would be destroyed") {
+			t.Errorf("%s: exit %d, %q", line, code, errs)
+		}
+	}
 	words := strings.Join(strings.Fields(done(t, "", "inspect", first)), " ")
 	for _, part := range []string{"files 3", "runs yes", "shape 6 layers"} {
 		if !strings.Contains(words, part) {

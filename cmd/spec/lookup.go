@@ -121,7 +121,7 @@ func (l *lookingUp) build(ctx context.Context, p *program, dir string) error {
 		return fmt.Errorf("%s: no tokenizer in the file", f.Name)
 	}
 	if l.output != "" {
-		if err := output.Distinct(l.output, append(l.list, l.model)...); err != nil {
+		if err := output.Distinct(l.output, slices.Concat(l.list, f.Files)...); err != nil {
 			return err
 		}
 		if err := buildLookup(ctx, p, tok, l.output, l.list, l.memory); err != nil {
@@ -156,7 +156,9 @@ func (l *lookingUp) checkAll(p *program, dir string) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(p.stdout, "%s: intact\n", terminal.Line(name, 0))
+		if _, err := fmt.Fprintf(p.stdout, "%s: intact\n", terminal.Line(name, 0)); err != nil {
+			return err
+		}
 	}
 	return nil
 }

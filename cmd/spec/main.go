@@ -264,6 +264,16 @@ func (c *command) settings(args []string, env func(string) string) (j job, line 
 	return j, line, fromFile(flags, &line, file)
 }
 
+// otherCommands are Ollama's commands that are none here, with what does their work.
+var otherCommands = map[string]string{
+	"show":   "spec inspect FILE says what a model is",
+	"ps":     "GET /api/ps of spec serve lists the models in memory",
+	"stop":   "keep_alive 0 in a request to spec serve unloads a model",
+	"create": "POST /api/create of spec serve --models-dir DIR makes a model of another one",
+	"cp":     "POST /api/copy of spec serve --models-dir DIR gives a model another name",
+	"push":   "models are not uploaded",
+}
+
 // findCommand finds a command by its name.
 func findCommand(name string) (*command, error) {
 	var known []string
@@ -272,6 +282,9 @@ func findCommand(name string) (*command, error) {
 			return &c, nil
 		}
 		known = append(known, c.name)
+	}
+	if instead := otherCommands[name]; instead != "" {
+		return nil, usagef("there is no command %s: %s", name, instead)
 	}
 	return nil, usagef("unknown command %s%s", shown(name), suggest(name, append(known, "help")))
 }

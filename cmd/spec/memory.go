@@ -30,36 +30,25 @@ const (
 const unasked = 8 << 30
 
 // mayWrite says whether a panel file may be written: a large one in a folder that a flag names, with "cache build", or
-// where the user of a terminal agrees.
-func (m *modelFlags) mayWrite(p *program, model, file string, bytes int64) error {
+// where the user of a terminal agrees. Where a conversation has the terminal nobody is asked.
+func (m *modelFlags) mayWrite(ctx context.Context, p *program, model, file string, bytes int64) error {
 	if bytes <= unasked || m.panels != "" || m.keepPanels {
 		return nil
 	}
 	what := fmt.Sprintf("%s does not fit into the memory; a copy of its weights of %s would be written to %s",
 		terminal.Line(filepath.Base(model), 60), size(bytes), terminal.Line(filepath.Dir(file), 0))
-	if terminal.Is(p.stdin) && terminal.Is(p.stderr) {
+	if !m.conversing && terminal.Is(p.stdin) && terminal.Is(p.stderr) {
 		fmt.Fprintf(p.stderr, "%s. Write it? [y/N] ", what)
-		answer, one := "", make([]byte, 1)
-		for n := 0; n == 0 || one[0] != '\n'; answer += string(one[:n]) {
-			var err error
-			if n, err = p.stdin.Read(one); err != nil {
-				break
-			}
-		}
-		if answer = strings.TrimSpace(strings.ToLower(answer)); answer == "y" || answer == "yes" {
+		answer, err := answerOf(ctx, p.stdin)
+		switch answer = strings.ToLower(answer); {
+		case ctx.Err() != nil:
+			fmt.Fprintln(p.stderr)
+			return ctx.Err()
+		case err == nil && (answer == "y" || answer == "yes"):
 			return nil
 		}
 	}
 	return fmt.Errorf("%s: --panels DIR allows it", what)
-}
-
-// memorySize reads a number of bytes in units of 1,024: 2GiB, 2G, 512M.
-func memorySize(v string) (int64, error) {
-	upper := strings.ToUpper(v)
-	if base, ok := strings.CutSuffix(upper, "IB"); ok && base != "" && strings.ContainsAny(base[len(base)-1:], "KMGT") {
-		upper = base
-	}
-	return byteSize(upper)
 }
 
 // memoryLimit is the most bytes that all models may take together; 0: not known.
@@ -86,7 +75,7 @@ func (m *modelFlags) draftFormRoom(target *engine.Model) int64 {
 
 // setMemory says how much of the memory the model of a file may take, and where what does not fit goes. beside are
 // files that are loaded later and stay in memory.
-func (m *modelFlags) setMemory(p *program, o *engine.Options, path string, beside []string) error {
+func (m *modelFlags) setMemory(ctx context.Context, p *program, o *engine.Options, path string, beside []string) error {
 	var err error
 	if o.Cache, err = panelCache(p); err != nil {
 		o.Cache = "" // no home directory: models that fit need no cache
@@ -96,7 +85,7 @@ func (m *modelFlags) setMemory(p *program, o *engine.Options, path string, besid
 	}
 	o.KeepPanels = m.keepPanels || m.panels != ""
 	o.Announce = func(file string, bytes int64) error {
-		if err := m.mayWrite(p, path, file, bytes); err != nil {
+		if err := m.mayWrite(ctx, p, path, file, bytes); err != nil {
 			return err
 		}
 		why := "does not fit into the memory"
@@ -325,6 +314,9 @@ func (x *caching) check() error {
 	}
 	if x.what == cacheBuild && x.folder.dir != "" {
 		return usagef("--cache-dir goes with list, clean and prompt")
+	}
+	if x.what != cachePrompt && x.folder.size > 0 {
+		return usagef("--cache-size goes with prompt: list and clean delete nothing by themselves")
 	}
 	if x.json && !x.hasJSON() {
 		return usagef("--json goes with list, and with clean --cache-dir")

@@ -13,16 +13,27 @@ import (
 	"github.com/specgo/spec/speculative"
 )
 
-func TestMemorySize(t *testing.T) {
+func TestByteSize(t *testing.T) {
 	for v, want := range map[string]int64{"2GiB": 2 << 30, "2gib": 2 << 30, "2G": 2 << 30, "2GB": 2 << 30,
-		"512M": 512 << 20, "100": 100, "64KiB": 64 << 10} {
-		if n, err := memorySize(v); err != nil || n != want {
+		"512M": 512 << 20, "100": 100, "100B": 100, "64KiB": 64 << 10} {
+		if n, err := byteSize(v); err != nil || n != want {
 			t.Errorf("%s: %d, %v", v, n, err)
 		}
 	}
-	for _, v := range []string{"", "iB", "GiB", "0", "-1", "1.5G", "10iB", "2MK", "1TG"} {
-		if n, err := memorySize(v); err == nil {
+	for _, v := range []string{"", "iB", "GiB", "0", "-1", "1.5G", "10iB", "2MK", "1TG", "2GBB", "2GiBB"} {
+		if n, err := byteSize(v); err == nil {
 			t.Errorf("%q: %d", v, n)
+		}
+	}
+	// Every flag that is a size takes them.
+	for _, c := range commands() {
+		for _, f := range flagsOf(c.new().flags()) {
+			if f.arg != "SIZE" || f.ignored {
+				continue
+			}
+			if err := f.set("2GiB"); err != nil {
+				t.Errorf("spec %s %s: %v", c.name, f.names[0], err)
+			}
 		}
 	}
 }
@@ -233,7 +244,7 @@ func TestLargeCopiesAreAskedFor(t *testing.T) {
 		"--panels":      {modelFlags{panels: "there"}, 73e9, true},
 		"cache build":   {modelFlags{keepPanels: true}, 73e9, true},
 	} {
-		err := c.flags.mayWrite(p, "folder/large.gguf", "cache/0123.panels", c.bytes)
+		err := c.flags.mayWrite(t.Context(), p, "folder/large.gguf", "cache/0123.panels", c.bytes)
 		if c.good != (err == nil) {
 			t.Errorf("%s: %v", name, err)
 		}

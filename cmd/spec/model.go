@@ -13,6 +13,7 @@ import (
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/engine/promptcache"
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/modeldir"
 	"github.com/specgo/spec/internal/terminal"
 	"github.com/specgo/spec/tensor"
 	"github.com/specgo/spec/testdata"
@@ -34,6 +35,7 @@ type modelFlags struct {
 	beside     []string        // files of models that will be loaded beside the target
 	sessions   engine.Sessions // that memory is planned for; the zero value is one of keptTokens
 	keepPanels bool            // a copy is written to the cache directory as --panels writes it to its folder
+	conversing bool            // a conversation has the terminal: nothing is asked there
 	prints     string          // folder of fingerprints of models whose prompts are kept; "": nobody asks for them
 
 	adapters adapterFlags // of the target
@@ -119,7 +121,7 @@ func (m *modelFlags) openWith(ctx context.Context, p *program, rt *engine.Runtim
 				return nil, err
 			}
 		}
-		if err = m.setMemory(p, &o, path, beside); err != nil {
+		if err = m.setMemory(ctx, p, &o, path, beside); err != nil {
 			return nil, err
 		}
 		if model, err = engine.Open(ctx, rt, path, o); err != nil && !isInterrupt(err) {
@@ -212,12 +214,17 @@ func ggufNames(dir string) (names []string) {
 	list, _ := os.ReadDir(dir) // what cannot be read has no names
 	for _, e := range list {
 		name := e.Name()
-		later := strings.Contains(name, "-of-") && !strings.Contains(name, "-00001-of-") // a part behind the first one
-		if strings.HasSuffix(name, ".gguf") && !later {
+		if strings.HasSuffix(name, modeldir.Suffix) && !laterPart(name) {
 			names = append(names, name)
 		}
 	}
 	return names
+}
+
+// laterPart reports whether a file's name is that of a part of a split model behind the first one.
+func laterPart(name string) bool {
+	name = filepath.Base(name)
+	return modeldir.Name(name) != strings.TrimSuffix(name, modeldir.Suffix) && !strings.Contains(name, "-00001-of-")
 }
 
 // regularFile refuses pipes and devices: a model is read at many places of its file, and opening a pipe

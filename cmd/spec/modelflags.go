@@ -19,6 +19,8 @@ const (
 	fieldTemplate = "template"
 	fieldGrammar  = "grammar"
 	fieldSamplers = "samplers"
+	fieldSystem   = "system"
+	fieldRope     = "rope scale"
 )
 
 // rows are the flags of a model that is loaded as a whole.
@@ -64,7 +66,7 @@ func (m *modelFlags) memoryRow() flag {
 // memoryRow is --memory.
 func memoryRow(p *int64, help string) flag {
 	return valueFlag("--memory", "SIZE", help, func(v string) (err error) {
-		*p, err = memorySize(v)
+		*p, err = byteSize(v)
 		return err
 	})
 }

@@ -58,12 +58,24 @@ func newPlanning() *planning {
 
 func (x *planning) flags() []group {
 	c := &x.config
+	model, measured := x.modelFlags.rows(), func() bool { return x.fleet.figures == "" }
+	drafts := append(x.adapters.rows(),
+		draftRows("the draft model", "the draft model", func(file string) { x.draft = file })...)
+	prompts := append(x.text.rows("a prompt", "three, built in"), promptsRow(&x.prompts))
+	for i, f := range model {
+		if f.sets() == fieldModel {
+			model[i] = f.when(measured)
+		}
+	}
+	for _, list := range [][]flag{drafts, prompts} { // of a pair
+		for i, f := range list {
+			list[i] = f.when(func() bool { return !x.fleet.on })
+		}
+	}
 	return []group{
-		{"model", append(append(x.modelFlags.rows(), x.adapters.rows()...),
-			draftRows("the draft model", "the draft model", func(file string) { x.draft = file })...)},
+		{"model", append(model, drafts...)},
 		{"cache", append([]flag{contextRow(&c.Context, "context in tokens")}, x.cache.rows()...)},
-		{"prompt", append(x.text.rows("a prompt", "three, built in"),
-			promptsRow(&x.prompts))},
+		{"prompt", prompts},
 		{"sampling", []flag{lengthRow(&c.Tokens, 16, math.MaxInt32, "tokens to generate after each prompt", "128"),
 			temperatureRow(&c.Sampling.Temperature, "0.8"), noiseRow(&x.seed, "0")}},
 		{"measurement", []flag{floatFlag("--seconds", &x.seconds, 0.1, 3600, "time to measure").or("6")}},

@@ -29,7 +29,8 @@ const usualPromptFolder = 16 << 30
 func (f *promptFolder) rows(help string) []flag {
 	return []flag{
 		fileFlag("--cache-dir", &f.dir, "DIR", help),
-		bytesFlag("--cache-size", &f.size, "most bytes of that folder: what was used longest ago goes").or("16G"),
+		bytesFlag("--cache-size", &f.size, "most bytes of that folder: what was used longest ago goes").or("16G").
+			when(func() bool { return f.dir != "" }),
 	}
 }
 

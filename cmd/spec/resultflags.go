@@ -29,7 +29,7 @@ func (f *resultFlags) rows(variable string) []flag {
 	}
 	return []flag{
 		choiceFlag("-o, --output", &f.format, []string{"text", "md", "csv", "json"}, "format of the results").
-			or("text").env(variable).of("format"),
+			or("text").env(variable).unlike().of("format"),
 		short("--json", "json"), short("--csv", "csv"),
 	}
 }

@@ -25,7 +25,7 @@ func (c *fileChanges) rows() []flag {
 			"how positions are scaled for texts that are longer than the model was trained with").or("as in the file").
 			env("LLAMA_ARG_ROPE_SCALING_TYPE"),
 		floatFlag("--rope-scale", &r.Scale, 1e-3, 1e6, "factor by which the context grows").or("as in the file").
-			env("LLAMA_ARG_ROPE_SCALE"),
+			env("LLAMA_ARG_ROPE_SCALE").of(fieldRope),
 		valueFlag("--rope-freq-scale", "X", "the same, as 1/X", func(v string) error {
 			x, err := strconv.ParseFloat(v, 32)
 			if err != nil || !(x >= 1e-6 && x <= 1e3) {
@@ -33,7 +33,7 @@ func (c *fileChanges) rows() []flag {
 			}
 			r.Scale = float32(1 / x)
 			return nil
-		}).env("LLAMA_ARG_ROPE_FREQ_SCALE"),
+		}).env("LLAMA_ARG_ROPE_FREQ_SCALE").of(fieldRope),
 		floatFlag("--rope-freq-base", &r.Base, 1, 1e12, "base of the frequencies").or("as in the file").
 			env("LLAMA_ARG_ROPE_FREQ_BASE"),
 		intFlag("--yarn-orig-ctx", &r.Original, 0, math.MaxInt32, "tokens of the context that the model was trained with").

@@ -130,7 +130,7 @@ func (c *converse) usable(list []hub.Entry) (found []present, others []hub.Entry
 	seen := map[string]bool{}
 	for _, e := range list {
 		id := e.Repo + "/" + e.File
-		if seen[id] || strings.Contains(e.File, "-of-") && !strings.Contains(e.File, "-00001-of-") {
+		if seen[id] || laterPart(e.File) {
 			continue // another version of it, or a part behind the first
 		}
 		seen[id] = true

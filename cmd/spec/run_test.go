@@ -92,8 +92,8 @@ func TestRunWithNothing(t *testing.T) {
 	if out, errs, code := run(); code != exitDone || out == "" || !strings.HasPrefix(errs, "go/small, m.gguf (") {
 		t.Errorf("one: exit %d, %q, %s", code, out, errs)
 	}
-	conversing(t, testdata.Target(), at("go/large"))
-	if _, errs, code := run(); code != exitDone || !strings.HasPrefix(errs, "go/large, m.gguf (") ||
+	conversing(t, testdata.Target(), filepath.Join(filepath.Dir(at("go/large")), "tales-of-a-model.gguf")) // no part
+	if _, errs, code := run(); code != exitDone || !strings.HasPrefix(errs, "go/large, tales-of-a-model.gguf (") ||
 		!strings.Contains(errs, "the largest of 2 here") {
 		t.Errorf("two: exit %d, %s", code, errs)
 	}

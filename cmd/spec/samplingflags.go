@@ -143,7 +143,7 @@ func mostRow(p *int, help string) flag {
 
 // lengthRow is -n of commands that measure: it has a variable of its own, for llama.cpp's may be -1.
 func lengthRow(p *int, low, high int, help, standard string) flag {
-	return intFlag("-n, --predict, --n-predict", p, low, high, help).or(standard)
+	return intFlag("-n, --predict, --n-predict", p, low, high, help).or(standard).unlike()
 }
 
 // endRows say where a text ends.

@@ -180,6 +180,12 @@ func (s *serving) check() error {
 		return usagef("--slot-save-path: what is restored from there is kept in memory, and --cache-ram says that nothing is")
 	case s.prompts.dir != "" && s.kept < 0:
 		return usagef("--cache-dir: what is read from there is kept in memory, and --cache-ram says that nothing is")
+	case s.slotFiles.Dir == "" && s.slotFiles.Bytes > 0:
+		return usagef("--slot-save-size goes with --slot-save-path DIR")
+	case s.prompts.dir == "" && s.prompts.size > 0:
+		return usagef("--cache-size goes with --cache-dir DIR")
+	case s.lora.unused && len(s.lora.adapters) == 0:
+		return usagef("--lora-init-without-apply goes with --lora FILE")
 	case len(s.tags) > max(len(s.models), 1):
 		return usagef("--tags: there are more of them than models")
 	case len(s.aliases) > len(s.models) && !(len(s.aliases) == 1 && s.embedded()):

@@ -64,6 +64,7 @@ func TestServeOptions(t *testing.T) {
 		"--when-full drop":                    func(s *serving) { s.whenFull = "drop" },
 		"--json-any-order":                    func(s *serving) { s.anyOrder = true },
 		"--allow-manage":                      func(s *serving) { s.allowManage = true },
+		"--cache-dir d --cache-size 1G":       func(s *serving) { s.prompts.dir, s.prompts.size = "d", 1<<30 },
 		"--share-prefixes":                    func(s *serving) { s.sharePrefixes = true },
 		"--max-connections 7 --max-unkeyed 3": func(s *serving) { s.limits.Connections, s.limits.Unkeyed = 7, 3 },
 		"--trusted-proxy 10.1.2.3/8,fd00::/8": func(s *serving) {
@@ -96,7 +97,8 @@ func TestServeOptions(t *testing.T) {
 		"--ssl-cert-file c": "--ssl-key-file", "--draft-max 256": "at most 255", "--models-memory x": "bytes",
 		"--max-body 99999999999T": "bytes", "-np 0": "between", "--trusted-proxy 10.0.0.1": "network",
 		"--api-key ,": "empty key", "--cors": "needs a value", "--parralel 3": "--parallel",
-		"--metrics-listen 9090": ":9090",
+		"--metrics-listen 9090": ":9090", "--cache-size 1G": "goes with --cache-dir",
+		"--slot-save-size 1G": "goes with --slot-save-path", "--lora-init-without-apply": "goes with --lora",
 	} {
 		var usage usageError
 		_, _, err := serveCommand.parse(strings.Fields(line), noEnvironment)

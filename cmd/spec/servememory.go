@@ -60,7 +60,7 @@ func cacheSize(v string) (int64, error) {
 	n, err := strconv.ParseInt(v, 10, 64)
 	switch {
 	case err != nil:
-		return memorySize(v)
+		return byteSize(v)
 	case n == 0:
 		return -1, nil
 	case n == -1:

@@ -109,9 +109,14 @@ func listFlag(n string, p *[]string, arg, help string) flag {
 	})
 }
 
-// byteSize reads a number of bytes, in units of 1,024: 16G, 512M, 64K.
+// byteSize reads a number of bytes, in units of 1,024: 2GiB, 16G, 512MB, 64K.
 func byteSize(v string) (int64, error) {
-	text, unit := strings.ToUpper(strings.TrimSuffix(strings.ToUpper(v), "B")), int64(1)
+	text, unit := strings.ToUpper(v), int64(1)
+	if base, ok := strings.CutSuffix(text, "IB"); ok && base != "" && strings.ContainsAny(base[len(base)-1:], "KMGT") {
+		text = base
+	} else {
+		text = strings.TrimSuffix(text, "B")
+	}
 	for i, u := range []string{"K", "M", "G", "T"} {
 		if base, ok := strings.CutSuffix(text, u); ok {
 			text, unit = base, 1<<(10*(i+1))

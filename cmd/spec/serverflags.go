@@ -151,7 +151,8 @@ func (s *capacity) slotRows() []flag {
 		fileFlag("--slot-save-path", &s.slotFiles.Dir, "DIR",
 			"let clients keep what was computed for the texts of slots in files there: POST /slots/ID?action=save, restore "+
 				"or erase"),
-		bytesFlag("--slot-save-size", &s.slotFiles.Bytes, "most bytes of those files; beyond it none is saved").or("16G"),
+		bytesFlag("--slot-save-size", &s.slotFiles.Bytes, "most bytes of those files; beyond it none is saved").or("16G").
+			when(func() bool { return s.slotFiles.Dir != "" }),
 	}
 }
 

@@ -18,6 +18,12 @@ var hangup os.Signal
 // survive lets the program go on when its terminal or the reader of its output is gone, which no signal tells here.
 func (p *program) survive() (end func()) { return func() {} }
 
+// pipesFail does nothing: here a write to nobody ends no program.
+func pipesFail() (end func()) { return func() {} }
+
+// unread is not known here.
+func unread(error) bool { return false }
+
 // hangups receives nothing: there is no such signal here.
 func (p *program) hangups() (hung <-chan os.Signal, end func()) { return nil, func() {} }
 

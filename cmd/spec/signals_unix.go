@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"os/signal"
 	"syscall"
@@ -19,14 +20,23 @@ const hangup = syscall.SIGHUP
 // survive lets the program go on without its terminal and when nobody reads its output any more, until the function is
 // called.
 func (p *program) survive() (end func()) {
-	broken := make(chan os.Signal, 1) // a signal that is asked for ends no program; nobody has to read it
-	signal.Notify(broken, syscall.SIGPIPE)
+	pipesEnd := pipesFail()
 	p.survives.Store(true)
 	return func() {
 		p.survives.Store(false)
-		signal.Stop(broken)
+		pipesEnd()
 	}
 }
+
+// pipesFail has what is written to nobody return an error instead of ending the program, until end is called.
+func pipesFail() (end func()) {
+	broken := make(chan os.Signal, 1) // a signal that is asked for ends no program; nobody has to read it
+	signal.Notify(broken, syscall.SIGPIPE)
+	return func() { signal.Stop(broken) }
+}
+
+// unread reports whether an error is that of a write to nobody.
+func unread(err error) bool { return errors.Is(err, syscall.EPIPE) }
 
 // hangups receives a value at each hangup, until end is called.
 func (p *program) hangups() (hung <-chan os.Signal, end func()) {

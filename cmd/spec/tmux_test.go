@@ -205,6 +205,17 @@ func TestTmuxRestored(t *testing.T) {
 	p.restored()
 }
 
+// The terminal is restored where nobody reads the answers any more, which ends the conversation.
+func TestTmuxReaderGone(t *testing.T) {
+	p := newPane(t, 80, 20)
+	p.keys("clear; "+p.spec+" | true", "Enter")
+	p.wait("ends\n>")
+	p.keys("-l", "func main() {")
+	p.keys("Enter")
+	p.wait("broken pipe\n$")
+	p.restored()
+}
+
 // signal sends a signal to what runs in the foreground of the terminal.
 func (p *pane) signal(name string) {
 	p.t.Helper()

@@ -41,8 +41,8 @@ func (t *tracer) close() error {
 
 // create opens an output beside the text. It is none of the files that are read.
 func (g *generate) create(ctx context.Context, path string, stdout *os.File) (*output.File, error) {
-	inputs := slices.Concat([]string{g.model, g.grammarFile, g.schemaFile, g.earlier, g.templateFile, g.systemFile,
-		g.history}, g.drafts, g.texts, g.vocab.from)
+	inputs := slices.Concat(filesOf(g.model), filesOf(g.drafts...), []string{g.grammarFile, g.schemaFile, g.earlier,
+		g.templateFile, g.systemFile, g.history}, g.texts, g.vocab.from)
 	if g.prompt.file != "-" {
 		inputs = append(inputs, g.prompt.file)
 	}

@@ -115,6 +115,37 @@ func files(t *testing.T, dir string) (list []string) {
 	return list
 }
 
+// fullOutput takes nothing.
+type fullOutput struct{}
+
+func (fullOutput) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+
+// What a command tells on standard output is not lost without its exit code: of a model that was downloaded or deleted,
+// of an index that is intact, and of answers.
+func TestReportsThatCannotBeWritten(t *testing.T) {
+	url, _ := hubServer(t)
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	write(t, at("requests"), `{"custom_id": "a", "method": "POST", "url": "/v1/completions", `+
+		`"body": {"prompt": "x", "max_tokens": 1}}`)
+	write(t, at("text"), strings.Repeat("func main() {}\n", 9))
+	done(t, "", "lookup", "build", "-o", at("index"), at("text"))
+	env := map[string]string{"HF_ENDPOINT": url, "HF_TOKEN": "token", "HF_HUB_CACHE": at("hub"), "SPEC_CACHE": dir,
+		"LLAMA_ARG_THREADS": "1"}
+	for _, line := range []string{
+		"pull go/pair-GGUF", "rm go/pair-GGUF", "lookup check " + at("index"),
+		"batch -i " + at("requests") + " -o " + at("answers"),
+	} {
+		var errs bytes.Buffer
+		p := &program{stdin: strings.NewReader(""), stdout: fullOutput{}, stderr: &errs,
+			env: func(k string) string { return env[k] }}
+		if code := p.main(t.Context(), strings.Fields(line)); code != exitFailed ||
+			!strings.HasSuffix(errs.String(), "no space left on device\n") {
+			t.Errorf("spec %s: exit %d, %s", line, code, &errs)
+		}
+	}
+}
+
 // A writer whose device is full fails with one line that says so, and leaves the device and its folder as they were.
 func TestFullDevices(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err != nil {

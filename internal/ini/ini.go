@@ -14,6 +14,7 @@ package ini
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"strings"
@@ -65,15 +66,19 @@ const (
 // Read reads a file; name is what errors call it.
 func Read(name string, r io.Reader) (*File, error) {
 	f := &File{Name: name, Sections: []Section{{}}}
-	lines := bufio.NewScanner(io.LimitReader(r, MostBytes+1))
+	data, err := io.ReadAll(io.LimitReader(r, MostBytes+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", name, err)
+	case len(data) > MostBytes:
+		return nil, f.Errorf(1+bytes.Count(data, []byte("\n")), "the file has more than %d bytes", MostBytes)
+	}
+	lines := bufio.NewScanner(bytes.NewReader(data))
 	lines.Buffer(nil, MostLine)
-	read, n := 0, 0
+	n := 0
 	for lines.Scan() {
 		n++
 		text := lines.Text()
-		if read += len(text) + 1; read > MostBytes+1 {
-			return nil, f.Errorf(n, "the file has more than %d bytes", MostBytes)
-		}
 		if n == 1 {
 			text = strings.TrimPrefix(text, "\ufeff")
 		}
@@ -81,10 +86,8 @@ func Read(name string, r io.Reader) (*File, error) {
 			return nil, err
 		}
 	}
-	if err := lines.Err(); err == bufio.ErrTooLong {
+	if lines.Err() != nil {
 		return nil, f.Errorf(n+1, "more than %d bytes in a line", MostLine)
-	} else if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return f, nil
 }

@@ -45,6 +45,9 @@ func TestMistakes(t *testing.T) {
 		"a = \x1b[m":                            `file, line 1: not a line of text`,
 		strings.Repeat("x", MostLine):           `file, line 1: more than 65536 bytes`,
 		strings.Repeat("# 89\n", MostBytes/5+1): `file, line 209716: the file has more than`,
+		// also where the bytes that are read end with a line, and where lines end as on Windows
+		strings.Repeat("# 45678901234567\n", MostBytes/17+9):  `file, line 61682: the file has more than`,
+		strings.Repeat("# 4567890123456\r\n", MostBytes/17+9): `file, line 61682: the file has more than`,
 	} {
 		f, err := Read("file", strings.NewReader(text))
 		var e *Error

@@ -50,8 +50,8 @@ func OpenHistory(file string) (*History, error) {
 	if err != nil {
 		return h, err
 	}
-	lines, others, err := h.read(f, info.Size())
-	if errors.Is(err, bufio.ErrTooLong) || others > max(1, lines/2) { // one may be what a failure of the machine has left
+	lines, others, torn, err := h.read(f, info.Size())
+	if errors.Is(err, bufio.ErrTooLong) || others > max(1, lines/2) || lines == 1 && others > 0 && !torn {
 		h.file, h.entries = "", nil
 		return h, fmt.Errorf("%s: not a history: its lines are no entries", file)
 	}
@@ -64,11 +64,12 @@ func OpenHistory(file string) (*History, error) {
 	return h, err
 }
 
-// read takes the entries of a file, each a line of JSON. What is no such line is left out, and counted.
-func (h *History) read(f *os.File, size int64) (lines, others int, err error) {
+// read takes the entries of a file, each a line of JSON. What is no such line is left out, and counted; torn says of
+// the last of them that a failure of the machine may have left it: the beginning of an entry, or zeros.
+func (h *History) read(f *os.File, size int64) (lines, others int, torn bool, err error) {
 	if size > longestFile {
 		if _, err := f.Seek(size-longestFile, 0); err != nil {
-			return 0, 0, err
+			return 0, 0, false, err
 		}
 	}
 	in := bufio.NewScanner(f)
@@ -78,11 +79,12 @@ func (h *History) read(f *os.File, size int64) (lines, others int, err error) {
 		var text string
 		if json.Unmarshal(in.Bytes(), &text) == nil {
 			h.remember(text)
-		} else {
-			others++
+			continue
 		}
+		others++
+		torn = bytes.HasPrefix(bytes.TrimLeft(in.Bytes(), "\x00"), []byte{'"'}) || len(bytes.Trim(in.Bytes(), "\x00")) == 0
 	}
-	return lines, others, in.Err()
+	return lines, others, torn, in.Err()
 }
 
 // remember adds an entry in memory.

@@ -437,6 +437,12 @@ func TestHistoryFile(t *testing.T) {
 	if n := bytes.Count(data, []byte("\n")); n != mostEntries || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
 		t.Errorf("%d lines, mode %v", n, info.Mode())
 	}
+	for _, left := range []string{`"hal`, "\x00\x00\x00", "\x00\x00\"a\"\n"} { // by a failure of the machine
+		os.WriteFile(file, []byte(left), 0o600)
+		if h, err := OpenHistory(file); err != nil || h.file == "" {
+			t.Errorf("%q: %v", left, err)
+		}
+	}
 	if _, err := OpenHistory(t.TempDir()); err == nil {
 		t.Error("a folder is a history")
 	}
@@ -448,7 +454,7 @@ func TestHistoriesOfOthersStay(t *testing.T) {
 	dir := t.TempDir()
 	file, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
 	for what, text := range map[string]string{"a shell's": strings.Repeat("git status\n", 3*mostEntries),
-		"a note": "two\nlines\n", "a long line": strings.Repeat("x", longestFile)} {
+		"a note": "two\nlines\n", "a line": "one\n", "a long line": strings.Repeat("x", longestFile)} {
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -25,9 +25,9 @@ type Bar struct {
 	shown bool
 }
 
-// NewBar returns a bar on w, nil if w is not a terminal. The label is shown before the bar.
+// NewBar returns a bar on w, nil if w is not a terminal that understands it. The label is shown before the bar.
 func NewBar(w io.Writer, label string) *Bar {
-	if !Is(w) {
+	if !Styles(w) {
 		return nil
 	}
 	return newBar(w, label, func() int { return Width(w) }, time.Now)

@@ -15,3 +15,6 @@ func isTerminal(f *os.File) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0 && runtime.GOOS != "wasip1"
 }
+
+// understands is true of every terminal.
+func understands(f *os.File) bool { return isTerminal(f) }

@@ -22,3 +22,6 @@ func isTerminal(f *os.File) bool {
 	_, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	return err == nil
 }
+
+// understands is true of every terminal.
+func understands(f *os.File) bool { return isTerminal(f) }

@@ -22,6 +22,12 @@ func Size(f *os.File) (width, height int) {
 	return int(info.Window.Right-info.Window.Left) + 1, int(info.Window.Bottom-info.Window.Top) + 1
 }
 
+// understands asks a console to read control sequences, which a program has to do itself.
+func understands(f *os.File) bool {
+	width, _ := Size(f)
+	return width > 0
+}
+
 // isTerminal reports whether f is a console.
 func isTerminal(f *os.File) bool {
 	var mode uint32

@@ -13,6 +13,13 @@ func Is(w any) bool {
 	return ok && isTerminal(file)
 }
 
+// Styles reports whether w is a terminal that understands control sequences, as colors are. A console of Windows
+// understands them from then on.
+func Styles(w any) bool {
+	file, ok := w.(*os.File)
+	return ok && understands(file)
+}
+
 // Width returns the width in characters of the terminal that w is, DefaultWidth if it is none.
 func Width(w any) int {
 	if file, ok := w.(*os.File); ok {
