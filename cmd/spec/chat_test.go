@@ -233,15 +233,13 @@ func TestChatRegenWithoutDrafts(t *testing.T) {
 	}
 }
 
-// A message whose answer is stopped before its first token is taken back, with the files in front of it, which go with
-// the next one; an answer that another one was to replace stays then.
-func TestChatStoppedBeforeTheAnswer(t *testing.T) {
-	d, _, stderr := newDialog("")
+// stoppedAtOnce gives the conversation the embedded target. While stops says so, Ctrl-C comes as an answer begins.
+func stoppedAtOnce(t *testing.T, d *dialog, stops func() bool) {
+	t.Helper()
 	source, _ := chat.Builtin("plain")
-	stops := false
 	m, err := library.New(library.Parts{Target: target(t)}, library.Options{Template: source, Parallel: 1,
 		Around: func(s library.Sequence) library.Sequence {
-			if stops {
+			if stops() {
 				d.stop.interrupt()
 			}
 			return s
@@ -254,6 +252,14 @@ func TestChatStoppedBeforeTheAnswer(t *testing.T) {
 	if d.template, err = m.Template(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// A message whose answer is stopped before its first token is taken back, with the files in front of it, which go with
+// the next one; an answer that another one was to replace stays then.
+func TestChatStoppedBeforeTheAnswer(t *testing.T) {
+	d, _, stderr := newDialog("")
+	stops := false
+	stoppedAtOnce(t, d, func() bool { return stops })
 	d.predict, d.attached = 3, "a.go:\nx\n\n"
 	if err := d.say(t.Context(), "func main() {"); err != nil || len(d.messages) != 2 || d.attached != "" {
 		t.Fatalf("%v, %+v, %q", err, d.messages, d.attached)
@@ -275,22 +281,9 @@ func TestChatStoppedBeforeTheAnswer(t *testing.T) {
 
 // Ctrl-C during the only answer, or before its first token, ends the program as an interrupted one.
 func TestSingleTurnInterrupted(t *testing.T) {
-	source, _ := chat.Builtin("plain")
 	for _, c := range []struct{ stdin, first string }{{"", "func main() {"}, {"func main() {\nmore\n", ""}} {
 		d, _, stderr := newDialog(c.stdin)
-		m, err := library.New(library.Parts{Target: target(t)}, library.Options{Template: source, Parallel: 1,
-			Around: func(s library.Sequence) library.Sequence {
-				d.stop.interrupt()
-				return s
-			}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(m.Close)
-		d.writing = &writing{Model: m, prefill: &watched{}}
-		if d.template, err = m.Template(); err != nil {
-			t.Fatal(err)
-		}
+		stoppedAtOnce(t, d, func() bool { return true })
 		d.singleTurn, d.predict = true, 4
 		if err := d.run(t.Context(), c.first); !errors.Is(err, errInterrupted) ||
 			strings.Count(stderr.String(), "(stopped)\n") != 1 {
