@@ -104,8 +104,8 @@ export async function gate(target) {
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
   return {
     url: `http://127.0.0.1:${server.address().port}`,
-    hold(bytes) { limit = bytes; },                        // streams stop after so many bytes, without a sign
-    release() { limit = Infinity; const w = waiting; waiting = []; for (const f of w) f(); },
+    hold(bytes) { limit = bytes; const w = waiting; waiting = []; for (const f of w) f(); }, // streams stop after so many bytes, without a sign
+    release() { this.hold(Infinity); },
     cut() { to = null; for (const s of sockets) s.destroy(); }, // nobody answers
     behind(url) { to = new URL(url); waiting = []; limit = Infinity; },
     async close() { for (const s of sockets) s.destroy(); await new Promise((resolve) => server.close(resolve)); },

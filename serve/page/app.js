@@ -313,9 +313,10 @@ async function answer(m, goOn = false) {
   $("speedup").textContent = "–";
   await save(c, [m]);
   if (state.c === c) draw({ end: true });
-  let drawTimer = 0, savedAt = 0, writing = Promise.resolve();
+  let drawTimer = 0, saveTimer = 0, savedAt = 0, writing = Promise.resolve();
   const keep = () => {
-    savedAt = Date.now();
+    clearTimeout(saveTimer);
+    [saveTimer, savedAt] = [0, Date.now()];
     const { who, ...kept } = m;
     writing = writing.then(() => store.put({ messages: [kept] })).then(() => changed(c.id));
   };
@@ -330,7 +331,7 @@ async function answer(m, goOn = false) {
       drawTimer = setTimeout(() => {
         drawTimer = 0;
         take();
-        if (Date.now() - savedAt > saveEvery) keep();
+        saveTimer ||= setTimeout(keep, Math.max(0, savedAt + saveEvery - Date.now())); // also when nothing more comes
         if (state.c !== c) return;
         state.answer = a;
         log.grow(m);
@@ -339,6 +340,7 @@ async function answer(m, goOn = false) {
     },
   });
   clearTimeout(drawTimer);
+  clearTimeout(saveTimer);
   clearInterval(alive);
   await writing;
   await save(c, [m]);

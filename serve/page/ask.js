@@ -36,7 +36,8 @@ export async function ask(m, { path, body, key, controller, connection, context,
       onchange(a, take);
     }
     m.state = a.finish === "length" ? "cut" : "done";
-  } catch (e) {
+  } catch (error) {
+    const e = controller.signal.aborted ? controller.signal.reason : error; // some browsers say AbortError whatever the reason
     m.state = e.name === "AbortError" ? "stopped" : "lost";
     if (m.state === "lost") {
       m.error = e instanceof ApiError ? e.message : "The connection was lost: " + e.message + ".";
