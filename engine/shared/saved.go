@@ -106,14 +106,17 @@ func (c *Scheduler) saveFork(ctx context.Context, store promptcache.Store, l lin
 		return promptcache.Saved{}, c.full(c.m, need)
 	}
 	fork, err := s.ForkAt(n)
-	c.mu.Unlock()
 	if err != nil {
+		c.mu.Unlock()
 		return promptcache.Saved{}, err
 	}
+	c.copies++
+	c.mu.Unlock()
 	defer func() {
 		fork.Close()
 		c.mu.Lock()
 		defer c.mu.Unlock()
+		c.copies--
 		c.freed()
 	}()
 	return c.save(ctx, store, stored{l, fork, u})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -441,5 +442,81 @@ func TestLoadsReserveTheirMemory(t *testing.T) {
 	defer d.mu.Unlock()
 	if d.reserved != 0 || d.loads != 0 || d.used.Load() > budget {
 		t.Errorf("%d bytes are reserved by %d, %d of %d in use", d.reserved, d.loads, d.used.Load(), budget)
+	}
+}
+
+// heldStore is a store in which nothing is put before leave is closed.
+type heldStore struct {
+	promptcache.Store
+	begun chan<- bool
+	leave <-chan bool
+}
+
+func (s heldStore) Put(ctx context.Context, key promptcache.Key, data []byte) error {
+	select {
+	case s.begun <- true:
+	default:
+	}
+	<-s.leave
+	return s.Store.Put(ctx, key, data)
+}
+
+// A text for which there is no room beside a sequence that is being saved waits until that has ended, also where
+// nobody else has memory, as does that of a draft head, which takes no memory from others.
+func TestTextsWaitForSaves(t *testing.T) {
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
+	target := smallLlama(t, rt, 1024)
+	head := openFile(t, rt, randommodel.Eagle{}.File(t), engine.Options{Target: target})
+	for name, m := range map[string]*engine.Model{"model": target, "head": head} {
+		ids := randomTokens(500, 60, 1)
+		segment := func(n int) engine.Segment {
+			g := engine.Segment{Tokens: ids[:n], Logits: engine.Last}
+			if m.Head() != nil {
+				g.States, g.FromTarget = statesFor(t, target, head, ids[:n]), true
+			}
+			return g
+		}
+		one := newSession(t, m, engine.SessionOptions{})
+		c := New(m, Options{KVBytes: one.Bytes() + one.Need(len(ids), 1), CacheBytes: -1})
+		saved := sharedSession(t, c)
+		if _, err := saved.EvalSegment(t.Context(), segment(200)); err != nil {
+			t.Fatal(name, err)
+		}
+		inFile(t, filepath.Join(t.TempDir(), "text"), false, func(f *promptcache.File) {
+			begun, leave, saving, computed := make(chan bool, 1), make(chan bool), make(chan error, 1), make(chan error, 1)
+			go func() {
+				_, err := saved.Save(t.Context(), heldStore{f, begun, leave})
+				saving <- err
+			}()
+			<-begun
+			saved.Close() // its memory is the copy's alone now
+			s := sharedSession(t, c)
+			g := segment(len(ids))
+			go func() {
+				_, err := s.EvalSegment(t.Context(), g)
+				computed <- err
+			}()
+			for waits := false; !waits; {
+				select {
+				case err := <-computed:
+					computed <- err // see below
+					waits = true
+				default:
+					c.mu.Lock()
+					waits = c.blocked
+					c.mu.Unlock()
+					runtime.Gosched()
+				}
+			}
+			close(leave)
+			if err := errors.Join(<-saving, <-computed); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			s.Close()
+		})
+		c.Close()
+		if n := c.used.Load(); n != 0 || c.copies != 0 {
+			t.Errorf("%s: %d bytes are left, %d copies", name, n, c.copies)
+		}
 	}
 }

@@ -196,11 +196,11 @@ func (p paced) Put(ctx context.Context, key promptcache.Key, data []byte) error 
 	return err
 }
 
-// busy reports whether a pass runs or is about to.
+// busy reports whether a pass runs or is about to: none is that waits for memory, which a save may have.
 func (c *Scheduler) busy() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.running || len(c.pending) > 0
+	return c.running || len(c.pending) > 0 && !c.blocked
 }
 
 // Recall looks in [Options].Stored for the beginning of a text that the sequence is about to be fed, which is empty:
