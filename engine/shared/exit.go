@@ -231,7 +231,7 @@ func (e *ExitSession) take(rows int) (missing int, err error) {
 		n := t.Restorable(min(engine.Common(t.Tokens(), e.tokens), upTo))
 		if have == 0 && n > 0 || n >= have+leastShared || e.form != nil && n > min(have, e.own.Taken()) {
 			old := e.detach()
-			if need := max(0, t.ForkBytes()-old.ForkBytes()); !e.spare(need, len(e.tokens)-n) {
+			if need := t.DraftBytes(n, e.layers, old); !e.spare(need, len(e.tokens)-n) {
 				old.Close()
 				return 0, c.full(c.m, need)
 			}

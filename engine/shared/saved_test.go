@@ -520,3 +520,41 @@ func TestTextsWaitForSaves(t *testing.T) {
 		}
 	}
 }
+
+// watchedStore tells of each entry that is put.
+type watchedStore struct {
+	promptcache.Store
+	puts func()
+}
+
+func (s watchedStore) Put(ctx context.Context, key promptcache.Key, data []byte) error {
+	s.puts()
+	return s.Store.Put(ctx, key, data)
+}
+
+// What is saved of recurrent layers is their states: a save fits where there is room for these, and takes no more.
+func TestSavesTakeNoJournal(t *testing.T) {
+	m := openRecipe(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), "qwen35")
+	c := New(m, Options{CacheBytes: -1})
+	defer c.Close()
+	s := sharedSession(t, c)
+	ids := randomTokens(150, m.Config().Vocab, 1)
+	if _, err := s.Eval(t.Context(), ids, nil, engine.None); err != nil {
+		t.Fatal(err)
+	}
+	used, most := c.used.Load(), int64(0)
+	c.mu.Lock()
+	c.budget = used + s.session.SaveBytes(len(ids))
+	c.mu.Unlock()
+	if journal := 128 * m.Describe().Recurrent.Token; c.budget-used > s.session.ForkBytes(len(ids))-journal {
+		t.Errorf("a save takes %d bytes, a fork with a journal of %d takes %d", c.budget-used, journal,
+			s.session.ForkBytes(len(ids)))
+	}
+	inFile(t, filepath.Join(t.TempDir(), "text"), false, func(f *promptcache.File) {
+		saved, err := s.Save(t.Context(), watchedStore{f, func() { most = max(most, c.used.Load()) }})
+		if err != nil || saved.Tokens != len(ids) || most > c.budget || c.used.Load() != used {
+			t.Errorf("%d tokens are saved with up to %d bytes of %d, %d are left: %v", saved.Tokens, most, c.budget,
+				c.used.Load()-used, err)
+		}
+	})
+}

@@ -119,14 +119,14 @@ func (c *Scheduler) storePrompt(s *Session) {
 // store has a session's sequence stored in the background. The caller has the lock.
 func (c *Scheduler) store(l lineage, s *engine.Session, u unread) {
 	w := &c.stored
-	if s.Len() < leastShared || len(w.queue) >= mostStoring || c.closed || !c.fits(c.empty+s.ForkBytes()) {
-		return
-	}
 	n := s.Len()
 	if l.read {
 		n = s.Fed()
 	}
-	fork, err := s.ForkAt(n)
+	if s.Len() < leastShared || len(w.queue) >= mostStoring || c.closed || !c.fits(s.SaveBytes(n)) {
+		return
+	}
+	fork, err := s.SaveAt(n)
 	if err != nil {
 		return // there is no memory for it
 	}
