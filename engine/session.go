@@ -88,6 +88,7 @@ type waitingTree struct {
 type answer struct {
 	logits  []float32
 	hidden  []float32
+	redone  int        // tokens that it recomputed
 	one     [1]Segment // Eval's batch
 	results []Result   // Forward's, where this session is the first of the batch
 }
