@@ -320,7 +320,8 @@ func TestPassesOfExitsCountOnce(t *testing.T) {
 			}
 		}
 		if used := c.used.Load(); looks == 0 || most != used || told != used || c.reserved != 0 {
-			t.Errorf("%s: %d bytes in use; %d counted in a pass, %d told; %d still reserved", name, used, most, told, c.reserved)
+			t.Errorf("%s: %d bytes in use; %d counted in a pass, %d told; %d still reserved", name, used, most, told,
+				c.reserved)
 		}
 		s.Close()
 		c.Close()
