@@ -50,19 +50,23 @@ func (m *Model) Embed(ctx context.Context, texts []string, o EmbedOptions) ([][]
 	for _, text := range texts {
 		prompts = append(prompts, Prompt{Text: text})
 	}
-	ids, err := m.EmbedTokens(prompts)
+	ids, err := m.EmbedTokens(ctx, prompts)
 	if err != nil {
 		return nil, err
 	}
 	return m.EmbedIDs(ctx, ids, o)
 }
 
-// EmbedTokens are the token ids of texts to embed. What is wrong with one is a *[RequestError].
-func (m *Model) EmbedTokens(prompts []Prompt) (list [][]int32, err error) {
+// EmbedTokens are the token ids of texts to embed. What is wrong with one is a *[RequestError]. ctx ends it between two
+// texts.
+func (m *Model) EmbedTokens(ctx context.Context, prompts []Prompt) (list [][]int32, err error) {
 	if len(prompts) == 0 {
 		return nil, bad("input", "missing")
 	}
 	for i, p := range prompts {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		field := "input"
 		if len(prompts) > 1 {
 			field = fmt.Sprintf("input[%d]", i)

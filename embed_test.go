@@ -1,12 +1,15 @@
 package spec
 
 import (
+	"context"
+	"errors"
 	"math"
 	"slices"
 	"testing"
 
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/chat"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // A text to embed may be texts and ids in a row, also inside each other: its vector is that of all of them.
@@ -19,7 +22,7 @@ func TestVectorsOfParts(t *testing.T) {
 		{Parts: []Prompt{{Text: "func main"}, {IDs: []int32{70, 71}}}},
 		{Parts: []Prompt{{IDs: ids[:n]}, {Parts: []Prompt{{IDs: []int32{70}}, {IDs: []int32{71}}}}}},
 	} {
-		list, err := m.EmbedTokens([]Prompt{p})
+		list, err := m.EmbedTokens(t.Context(), []Prompt{p})
 		if err != nil || !slices.Equal(list[0], ids) {
 			t.Errorf("%+v: %v, %d, want %d", p, err, list, ids)
 		}
@@ -77,12 +80,51 @@ func TestVectorsOfALongTextsTokens(t *testing.T) {
 func TestControlTokensInTextsToEmbedAreText(t *testing.T) {
 	m := newModel(t, Options{})
 	mark := m.tok.Token(m.tok.EOS())
-	list, err := m.EmbedTokens([]Prompt{{Text: mark}, {Parts: []Prompt{{Text: mark}, {IDs: []int32{70}}}}})
+	list, err := m.EmbedTokens(t.Context(), []Prompt{{Text: mark}, {Parts: []Prompt{{Text: mark}, {IDs: []int32{70}}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if plain, parts := list[0], list[1]; slices.Contains(plain[1:], m.tok.EOS()) ||
 		!slices.Equal(parts, append(slices.Clone(plain), 70)) {
 		t.Errorf("%q: %d, in a row with 70 %d", mark, plain, parts)
+	}
+}
+
+// ending is a context that ends when it has been looked at so often.
+type ending struct {
+	context.Context
+	left int
+}
+
+func (e *ending) Err() error {
+	if e.left--; e.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// A context that ends has a long list of texts, or of documents, made tokens of no further.
+func TestTextsBecomeTokensUntilTheContextEnds(t *testing.T) {
+	m := newModel(t, Options{})
+	ranks, err := Open(t.Context(), testkit.Shared(t, "families/encoders", "bert-rank.gguf"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ranks.Close()
+	texts := slices.Repeat([]string{"the cat"}, 100)
+	for name, tokens := range map[string]func(context.Context) ([][]int32, error){
+		"texts": func(ctx context.Context) ([][]int32, error) {
+			return m.EmbedTokens(ctx, slices.Repeat([]Prompt{{Text: texts[0]}}, len(texts)))
+		},
+		"documents": func(ctx context.Context) ([][]int32, error) { return ranks.RankTokens(ctx, "cat", texts) },
+		"documents of the engine": func(ctx context.Context) ([][]int32, error) {
+			_, err := ranks.parts.Target.Rank(ctx, "cat", texts)
+			return nil, err
+		},
+	} {
+		ctx := &ending{t.Context(), 3}
+		if list, err := tokens(ctx); !errors.Is(err, context.Canceled) || list != nil || ctx.left != -1 {
+			t.Errorf("%s: %d of %d, looked at %d times more: %v", name, len(list), len(texts), -1-ctx.left, err)
+		}
 	}
 }

@@ -33,15 +33,16 @@ func (r *Ranked) Probability() float32 {
 
 // Rank judges documents by a query with a reranker: the best first, the earlier first among equals.
 func (m *Model) Rank(ctx context.Context, query string, documents []string) ([]Ranked, error) {
-	pairs, err := m.RankTokens(query, documents)
+	pairs, err := m.RankTokens(ctx, query, documents)
 	if err != nil {
 		return nil, err
 	}
 	return m.RankIDs(ctx, pairs)
 }
 
-// RankTokens are the token ids of a query with each document. What is wrong with one is a *[RequestError].
-func (m *Model) RankTokens(query string, documents []string) ([][]int32, error) {
+// RankTokens are the token ids of a query with each document. What is wrong with one is a *[RequestError]. ctx ends it
+// between two documents.
+func (m *Model) RankTokens(ctx context.Context, query string, documents []string) ([][]int32, error) {
 	t := m.parts.Target
 	switch {
 	case !t.Ranks():
@@ -51,6 +52,9 @@ func (m *Model) RankTokens(query string, documents []string) ([][]int32, error) 
 	}
 	pairs := make([][]int32, len(documents))
 	for i, document := range documents {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		ids, err := t.RankTokens(query, document)
 		if err != nil {
 			return nil, err

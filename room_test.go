@@ -108,7 +108,7 @@ func TestTextsKeepToTheMemory(t *testing.T) {
 	}
 	defer m.Close()
 	for n, fits := range map[int]bool{1: true, tokens: true, tokens + 1: false} {
-		_, err := m.EmbedTokens([]spec.Prompt{{IDs: slices.Repeat([]int32{5}, n)}})
+		_, err := m.EmbedTokens(t.Context(), []spec.Prompt{{IDs: slices.Repeat([]int32{5}, n)}})
 		var wrong *spec.RequestError
 		if fits != (err == nil) || !fits && (!errors.As(err, &wrong) || wrong.Code != spec.CodeContext ||
 			wrong.Context != tokens || !strings.Contains(wrong.Reason, "--memory")) {

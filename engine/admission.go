@@ -86,8 +86,9 @@ func (m *Model) admit(p *pass, i int, g *Segment) error {
 	}
 	s.rewind(known)
 	again := s.tokens[known:]
-	if n > 0 {
+	if s.redone = 0; n > 0 {
 		if !s.noCache {
+			s.redone = len(again)
 			s.again += len(again)
 		}
 		p.push(chunk{s: s, segment: i, start: known, tokens: again, wanted: len(again)})

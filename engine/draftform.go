@@ -445,7 +445,7 @@ func (s *Session) DraftAt(n int, f *DraftForm, old *Session) (*Session, error) {
 	if f != nil && f.text > 0 { // of which the fork gets its part; the next draft has no more to read than what is new
 		s.text.follow(f, s.tokens)
 	}
-	return s.fork(n, s.layers, f, old)
+	return s.fork(n, s.layers, f, old, false)
 }
 
 // fits refuses a form of another model than m.

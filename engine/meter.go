@@ -161,10 +161,55 @@ func (s *Session) Need(n, back int) (bytes int64) {
 	return bytes
 }
 
-// ForkBytes is the memory that a fork has of its own at most, before its first pass.
-func (s *Session) ForkBytes() int64 {
-	if s == nil || s.rec == nil {
-		return 0
+// ForkBytes is the memory that a fork of the first n tokens has of its own at most when it has gone on by one.
+func (s *Session) ForkBytes(n int) int64 {
+	bytes := s.endBytes(s.layers)
+	if s.rec != nil {
+		bytes += s.rec.ForkBytes(n, s.layers)
 	}
-	return s.rec.Bytes()
+	return bytes
+}
+
+// SaveBytes is the memory that SaveAt takes at most.
+func (s *Session) SaveBytes(n int) (bytes int64) {
+	if n%KVPage > 0 {
+		bytes = s.endBytes(s.layers)
+	}
+	if s.rec != nil {
+		bytes += s.rec.ForkSavedBytes(n)
+	}
+	return bytes
+}
+
+// DraftBytes is the memory that [Session.DraftAt], or ExitAt after so many layers, takes at most beyond that of old.
+func (s *Session) DraftBytes(n, layers int, old *Session) (bytes int64) {
+	if n%KVPage > 0 {
+		bytes = s.endBytes(layers)
+	}
+	if s.rec != nil {
+		bytes += s.rec.ForkBytes(n, layers)
+	}
+	if old != nil {
+		for _, kv := range old.kv {
+			if kv != nil {
+				bytes -= kv.Unshared()
+			}
+		}
+		if old.rec != nil {
+			bytes -= old.rec.Bytes()
+		}
+	}
+	return max(0, bytes)
+}
+
+// endBytes is the memory of a page of each cache, with the first layers of the model.
+func (s *Session) endBytes(layers int) (bytes int64) {
+	for i, kv := range s.kv {
+		if kv != nil {
+			shape := kv.Shape()
+			shape.Layers = s.m.caches[i].upTo(layers)
+			bytes += KVPage * shape.SlotBytes()
+		}
+	}
+	return bytes
 }

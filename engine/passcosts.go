@@ -57,10 +57,11 @@ const ShortRows = 8
 
 // learn tells the costs of a pass. One of few tokens without any logits says nothing of rows: it did without the
 // output matrix. One with a prompt's last few tokens alone says nothing of prompts either, since a pass of few tokens
-// takes no less, and beside rows they take less than what passes differ by.
+// takes no less, and beside rows they take less than what passes differ by. One that recomputed tokens took its time
+// for these too.
 func (m *Model) learn(b Batch, results []Result, took time.Duration) {
 	var c *costs.Costs
-	rows, prompts, wanted := 0, 0, 0
+	rows, prompts, wanted, redone := 0, 0, 0, 0
 	for i := range b {
 		s, n := b[i].Session, len(b[i].Tokens)
 		if results[i].Err != nil || s == nil {
@@ -70,6 +71,7 @@ func (m *Model) learn(b Batch, results []Result, took time.Duration) {
 			return
 		}
 		c = s.costs
+		redone += s.redone
 		want := int(b[i].Logits)
 		if want < 0 {
 			want = n
@@ -83,7 +85,7 @@ func (m *Model) learn(b Batch, results []Result, took time.Duration) {
 	if c != nil && m.config.Experts > 0 && m.rt.pass.layers == m.config.Layers {
 		m.rt.pass.routing.read.learn(c, m.dense)
 	}
-	if c != nil && (prompts > ShortRows || prompts == 0 && wanted > 0) {
+	if c != nil && redone == 0 && (prompts > ShortRows || prompts == 0 && wanted > 0) {
 		c.Learn(rows, prompts, took.Seconds())
 	}
 }

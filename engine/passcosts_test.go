@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"testing"
@@ -61,5 +62,28 @@ func TestLastTokensOfAPromptAreNoRows(t *testing.T) {
 	}
 	if n := c.Passes(ShortRows + 1); n != 20 {
 		t.Errorf("%d passes of %d rows, 20 were made", n, ShortRows+1)
+	}
+}
+
+// A pass that computes tokens of its session again, after a cut that was not restorable, says nothing of what its own
+// tokens cost.
+func TestPassesThatRecomputeTeachNothing(t *testing.T) {
+	m := openRecipe(t, newRuntime(t, RuntimeOptions{Threads: 1}), "qwen35")
+	s := newSession(t, m, SessionOptions{StateBytes: 1})
+	ctx, ids := context.Background(), randomTokens(300, m.Config().Vocab, 1)
+	if _, err := s.Eval(ctx, ids, nil, None); err != nil {
+		t.Fatal(err)
+	}
+	for i, known := range []bool{false, true} {
+		if err := s.Truncate(30); err != nil {
+			t.Fatal(err)
+		}
+		s.Costs().Set(nil, false)
+		if _, err := s.Eval(ctx, ids[:2], nil, All); err != nil {
+			t.Fatal(err)
+		}
+		if s.Recomputed() != 30 || s.Costs().Known() != known {
+			t.Errorf("pass %d: %d tokens were computed again, of costs %v is known", i, s.Recomputed(), s.Costs().Times())
+		}
 	}
 }

@@ -47,7 +47,10 @@ func rankParts(template, query, document string) (parts []bpe.Part) {
 func (m *Model) Rank(ctx context.Context, query string, documents []string) ([]Embedding, error) {
 	pairs := make([][]int32, len(documents))
 	for i, document := range documents {
-		var err error
+		err := ctx.Err()
+		if err != nil {
+			return nil, err
+		}
 		if pairs[i], err = m.RankTokens(query, document); err != nil {
 			return nil, err
 		}

@@ -88,6 +88,7 @@ type waitingTree struct {
 type answer struct {
 	logits  []float32
 	hidden  []float32
+	redone  int        // tokens that it recomputed
 	one     [1]Segment // Eval's batch
 	results []Result   // Forward's, where this session is the first of the batch
 }
@@ -288,13 +289,17 @@ func (s *Session) Commit(path []int32) error {
 func (s *Session) Fork() (*Session, error) { return s.ForkAt(len(s.tokens)) }
 
 // ForkAt is Fork of the first n tokens; of a draft head's session as many as [Session.Truncate] leaves.
-func (s *Session) ForkAt(n int) (*Session, error) { return s.fork(n, s.layers, s.form, nil) }
+func (s *Session) ForkAt(n int) (*Session, error) { return s.fork(n, s.layers, s.form, nil, false) }
+
+// SaveAt is ForkAt for a session that is saved (SaveKV, SaveState) and closed: it has no more of the recurrent layers
+// than that needs.
+func (s *Session) SaveAt(n int) (*Session, error) { return s.fork(n, s.layers, s.form, nil, true) }
 
 // ExitAt is ForkAt for a session that ends after so many layers ([SessionOptions].Layers), at most those of s. old is
 // nil, or an earlier ExitAt of s, which is closed: the new one takes over its memory and copies only what s has
 // computed since.
 func (s *Session) ExitAt(n, layers int, old *Session) (*Session, error) {
-	return s.fork(n, layers, s.form, old)
+	return s.fork(n, layers, s.form, old, false)
 }
 
 // Taken is how many tokens of a fork have the keys, values and states that it took from the session it was made of.
@@ -316,8 +321,8 @@ func Common(a, b []int32) int {
 	return n
 }
 
-// fork is ExitAt, for a session that is computed with a draft form.
-func (s *Session) fork(n, layers int, form *DraftForm, old *Session) (*Session, error) {
+// fork is ExitAt, for a session that is computed with a draft form, or that is saved.
+func (s *Session) fork(n, layers int, form *DraftForm, old *Session, saved bool) (*Session, error) {
 	defer old.Close()
 	if n < 0 || n > len(s.tokens) || layers < 1 || layers > s.layers {
 		return nil, fmt.Errorf("%w: a fork at %d of %d tokens, with %d of %d layers", ErrUsage, n, len(s.tokens), layers,
@@ -361,7 +366,10 @@ func (s *Session) fork(n, layers int, form *DraftForm, old *Session) (*Session, 
 			return nil, err
 		}
 	}
-	if s.rec != nil {
+	switch {
+	case s.rec != nil && saved:
+		f.rec = s.rec.ForkSaved(f.valid)
+	case s.rec != nil:
 		var from *recurrent.State
 		if old != nil {
 			from, old.rec = old.rec, nil

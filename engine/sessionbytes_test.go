@@ -3,6 +3,7 @@ package engine_test
 import (
 	"bytes"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/specgo/spec/engine"
@@ -90,5 +91,73 @@ func TestPredictedBytes(t *testing.T) {
 			}
 			s.Close()
 		}
+	}
+}
+
+// What is counted for a fork, one that is saved and one that drafts is what they take: to the byte for the latter two.
+func TestForksTakeWhatIsCounted(t *testing.T) {
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Close()
+	for _, name := range []string{"gemma3", "qwen35", "falcon-h1", "lfm2 windows"} {
+		r := randommodel.Recipes()[name]
+		r.Keys["context_length"] = uint32(700)
+		file := r.File(t)
+		m, err := engine.New(t.Context(), rt, bytes.NewReader(file), int64(len(file)), engine.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := m.NewSession(engine.SessionOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var used atomic.Int64
+		s.Meter(&used)
+		all := randommodel.Tokens(600, m.Config().Vocab, 1)
+		for _, end := range []int{20, 300, 512, 600} {
+			if _, err := s.Eval(t.Context(), all[s.Len():end], nil, engine.None); err != nil {
+				t.Fatal(name, err)
+			}
+			for _, at := range []int{end, end - 1, end - 70, 0} {
+				at := s.Restorable(at)
+				took := func(fork func() (*engine.Session, error)) (*engine.Session, int64) {
+					before := used.Load()
+					f, err := fork()
+					if err != nil {
+						t.Fatal(name, err)
+					}
+					return f, used.Load() - before
+				}
+				f, bytes := took(func() (*engine.Session, error) { return s.ForkAt(at) })
+				if most := s.ForkBytes(at); bytes > most {
+					t.Errorf("%s: a fork at %d of %d takes %d bytes, counted are %d", name, at, end, bytes, most)
+				}
+				f.Close()
+				f, bytes = took(func() (*engine.Session, error) { return s.SaveAt(at) })
+				if most := s.SaveBytes(at); bytes != most {
+					t.Errorf("%s: saved at %d of %d it takes %d bytes, counted are %d", name, at, end, bytes, most)
+				}
+				f.Close()
+				var old *engine.Session
+				for _, layers := range []int{1, m.Config().Layers} {
+					for range 2 {
+						most := s.DraftBytes(at, layers, old)
+						old, bytes = took(func() (*engine.Session, error) { return s.ExitAt(at, layers, old) })
+						if bytes > most || old.Taken() > 0 && most > 0 && bytes != most {
+							t.Errorf("%s: a draft at %d of %d, %d layers, takes %d bytes, counted are %d", name, at, end, layers,
+								bytes, most)
+						}
+					}
+					old.Close()
+					old = nil
+				}
+			}
+		}
+		if s.Close(); used.Load() != 0 {
+			t.Errorf("%s: %d bytes are left", name, used.Load())
+		}
+		m.Close()
 	}
 }

@@ -43,7 +43,7 @@ func (s *Server) embed(ctx context.Context, r *request, bounded bool, log *recor
 		return nil, badField("pooling", "none has a vector of each token, which /embedding answers")
 	}
 	var texts [][]int32
-	err = s.early(ctx, r, bounded, func() (err error) { texts, err = m.EmbedTokens(r.prompts); return err })
+	err = s.early(ctx, r, bounded, func() (err error) { texts, err = m.EmbedTokens(ctx, r.prompts); return err })
 	if wrong := (*spec.RequestError)(nil); errors.As(err, &wrong) { // by the name that the form has for them
 		named := *wrong
 		named.Field = r.texts + strings.TrimPrefix(wrong.Field, "input")

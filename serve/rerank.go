@@ -114,7 +114,7 @@ func (s *Server) rerank(ctx context.Context, body []byte, log *record) (any, err
 	log.model = m.name
 	var pairs [][]int32
 	r.large = r.large || r.pairBytes() > largeBody
-	err = s.early(ctx, r, true, func() (err error) { pairs, err = m.RankTokens(r.query, r.documents); return err })
+	err = s.early(ctx, r, true, func() (err error) { pairs, err = m.RankTokens(ctx, r.query, r.documents); return err })
 	if wrong := (*spec.RequestError)(nil); errors.As(err, &wrong) { // by the name that the form has for them
 		named := *wrong
 		named.Field = strings.Replace(wrong.Field, "documents", field, 1)

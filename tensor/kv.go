@@ -185,6 +185,19 @@ func (kv *KV) Held(n int) int64 {
 	return bytes
 }
 
+// Unshared is the bytes of the pages that no fork has.
+func (kv *KV) Unshared() (n int64) {
+	if kv.spare != nil {
+		n = int64(len(kv.spare.memory.data))
+	}
+	for _, p := range kv.pages[kv.first:] {
+		if p.owners.Load() == 1 {
+			n += int64(len(p.memory.data))
+		}
+	}
+	return n
+}
+
 // mostPacked is the most slots of an incomplete page that are packed: beyond it the copies save too little.
 const mostPacked = asm.Page / 2
 

@@ -121,7 +121,7 @@ func (e *embedding) write(ctx context.Context, p *program, texts []document, lon
 		return err
 	}
 	defer done()
-	if _, err := tokensOf(m, texts[longest:longest+1], 1); err != nil { // a mistake in the last text is found here
+	if _, err := tokensOf(ctx, m, texts[longest:longest+1], 1); err != nil { // a mistake in the last text is found here
 		return err
 	}
 	w, at, size := p.stdout, 0, m.VectorSize()
@@ -174,7 +174,7 @@ func (e *embedding) bar(p *program) *terminal.Bar {
 func (e *embedding) writeSome(
 	ctx context.Context, m *library.Model, w io.Writer, texts []document, at int, report *embeddingReport,
 ) (int, error) {
-	ids, err := tokensOf(m, texts[at:min(at+embedBatch, len(texts))], embedBatchTokens)
+	ids, err := tokensOf(ctx, m, texts[at:min(at+embedBatch, len(texts))], embedBatchTokens)
 	if err != nil {
 		return 0, err
 	}
@@ -230,7 +230,7 @@ func (e *embedding) goOn(ctx context.Context, m *library.Model, out *vectorFile,
 			continue
 		}
 		text := texts[check.at : check.at+1]
-		ids, err := tokensOf(m, text, 1)
+		ids, err := tokensOf(ctx, m, text, 1)
 		if err != nil {
 			return err
 		}
@@ -302,9 +302,9 @@ const (
 )
 
 // tokensOf are the token ids of the first texts: of all, or of those whose tokens reach most.
-func tokensOf(m *library.Model, texts []document, most int) (list [][]int32, err error) {
+func tokensOf(ctx context.Context, m *library.Model, texts []document, most int) (list [][]int32, err error) {
 	for i, n := 0, 0; i < len(texts) && n < most; i++ {
-		ids, err := m.EmbedTokens([]library.Prompt{{Text: texts[i].text}})
+		ids, err := m.EmbedTokens(ctx, []library.Prompt{{Text: texts[i].text}})
 		if wrong, ok := errors.AsType[*library.RequestError](err); ok {
 			return nil, fmt.Errorf("%s: %s", texts[i].place(), wrong.Reason)
 		} else if err != nil {

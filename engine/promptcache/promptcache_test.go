@@ -437,6 +437,64 @@ func TestFoldersAreBounded(t *testing.T) {
 	}
 }
 
+// A save that ends early, wherever that is, says how much of the text is loaded, as does one that has saved no state
+// after the last tokens.
+func TestSavedTokensAreLoaded(t *testing.T) {
+	l := Lineage{Model: "m", KV: "f16", Before: -1}
+	for name, x := range map[string]struct {
+		m     *engine.Model
+		parts []int // fed one after the other; the last one's logits are wanted
+	}{
+		"llama": {llama(t), []int{130, 20}}, "windows": {windows(t), []int{900, 12}},
+		"windows, whole parts": {windows(t), []int{830, 2}},
+		"qwen35":               {open(t, randommodel.Recipes()["qwen35"].File(t)), []int{130, 64, 60}},
+		"qwen35, a draft":      {open(t, randommodel.Recipes()["qwen35"].File(t)), []int{126, 1, 5}},
+	} {
+		s, err := x.m.NewSession(engine.SessionOptions{KV: "f16"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		for i, n := range x.parts {
+			want := engine.None
+			if i == len(x.parts)-1 {
+				want = engine.All
+			}
+			text := randommodel.Tokens(n, x.m.Config().Vocab, uint64(i))
+			if _, err := s.Eval(t.Context(), text, nil, want); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, before := range []int{0, 3} {
+			for room, ended := 0, false; !ended; room++ {
+				store := newMemory()
+				if store.room = before; before > 0 {
+					if _, err := Save(t.Context(), store, l, s, Unread{}); !errors.Is(err, errFull) {
+						t.Fatal(err)
+					}
+				}
+				store.room = room
+				saved, err := Save(t.Context(), store, l, s, Unread{})
+				if ended = err == nil; !ended && !errors.Is(err, errFull) {
+					t.Fatal(err)
+				}
+				loaded, err := Load(t.Context(), store, l, x.m.NewSession, engine.SessionOptions{KV: "f16"}, s.Tokens(), 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				n := 0
+				if loaded != nil {
+					n = loaded.Session.Len()
+					loaded.Session.Close()
+				}
+				if saved.Tokens != n {
+					t.Errorf("%s, %d entries after %d: %d tokens are saved, %d are loaded", name, room, before, saved.Tokens, n)
+				}
+			}
+		}
+	}
+}
+
 // Of a text that is larger than the bound of a folder the beginning is kept, also where it is stored again and again.
 func TestABoundKeepsBeginnings(t *testing.T) {
 	m := llama(t)

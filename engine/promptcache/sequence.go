@@ -110,7 +110,7 @@ func (t *text) key(n int) Key {
 
 // Saved is what Save has done.
 type Saved struct {
-	Tokens int   // of the sequence that the store has now
+	Tokens int   // of the sequence that Load restores of what was saved, also where the save ended early
 	Bytes  int64 // that were not in the store before
 }
 
@@ -150,14 +150,22 @@ func Save(ctx context.Context, store Store, l Lineage, s *engine.Session, unread
 		}
 		return nil
 	}
+	ends := s.StatesSaved()
+	recurrent := s.Model().Describe().Recurrent.Layers > 0
+	// restorable counts to tokens, of which all is saved, where the windows of what follows do not reach back further.
+	restorable := func(to int) {
+		if !slices.ContainsFunc(caches, func(c engine.SavedCache) bool { return c.Position > 0 && c.First > c.From(to) }) {
+			x.saved.Tokens = max(x.saved.Tokens, to)
+		}
+	}
 	for to := Step; to <= n; to += Step {
 		if err := part(to-Step, to); err != nil {
 			return x.saved, err
 		}
-		x.saved.Tokens = to
+		if !recurrent {
+			restorable(to)
+		}
 	}
-	ends := s.StatesSaved()
-	recurrent := s.Model().Describe().Recurrent.Layers > 0
 	if !recurrent {
 		ends = []int{n}
 	}
@@ -176,6 +184,9 @@ func Save(ctx context.Context, store Store, l Lineage, s *engine.Session, unread
 			if err != nil {
 				return x.saved, err
 			}
+			if end%Step == 0 {
+				restorable(end)
+			}
 		}
 		if end == n && len(unread.Tokens) > 0 {
 			err := x.put(x.key(end).of(kindUnread, 0), func(dst []byte) ([]byte, error) { return unread.append(dst), nil })
@@ -186,7 +197,7 @@ func Save(ctx context.Context, store Store, l Lineage, s *engine.Session, unread
 		if err := x.mark(end); err != nil {
 			return x.saved, err
 		}
-		x.saved.Tokens = max(x.saved.Tokens, end)
+		restorable(end)
 	}
 	store.Used(ctx, x.used)
 	return x.saved, nil

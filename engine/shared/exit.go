@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/specgo/spec/engine"
@@ -27,7 +28,8 @@ type ExitSession struct {
 	tokens  []int32           // the sequence, of which own has the first ones
 	own     *engine.Session   // guarded by the Scheduler's mu while no pass runs; nil: it has no memory
 	running bool              // guarded likewise
-	need    int64             // bytes that the pass that runs may allocate
+	need    int64             // reserved for the pass that runs, where that allocates: what own has and the pass may add
+	filled  atomic.Int64      // what own has of it, which would count twice if it were in use already
 	ask     ask               // guarded likewise
 	spent   time.Duration
 }
@@ -229,7 +231,7 @@ func (e *ExitSession) take(rows int) (missing int, err error) {
 		n := t.Restorable(min(engine.Common(t.Tokens(), e.tokens), upTo))
 		if have == 0 && n > 0 || n >= have+leastShared || e.form != nil && n > min(have, e.own.Taken()) {
 			old := e.detach()
-			if need := max(0, t.ForkBytes()-old.ForkBytes()); !e.spare(need, len(e.tokens)-n) {
+			if need := t.DraftBytes(n, e.layers, old); !e.spare(need, len(e.tokens)-n) {
 				old.Close()
 				return 0, c.full(c.m, need)
 			}
@@ -255,6 +257,10 @@ func (e *ExitSession) take(rows int) (missing int, err error) {
 		e.running = false
 		return 0, c.full(c.m, e.need)
 	}
+	if e.need > 0 {
+		e.own.Meter(&e.filled)
+		e.need += e.filled.Load()
+	}
 	c.reserved += e.need
 	c.lent++
 	return missing, nil
@@ -273,6 +279,9 @@ func (e *ExitSession) giveBack() {
 	c := e.target.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if e.need > 0 && e.own != nil {
+		e.own.Meter(&c.used)
+	}
 	c.reserved -= e.need
 	e.need, e.running = 0, false
 	c.lent--

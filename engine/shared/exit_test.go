@@ -276,3 +276,54 @@ func TestExitsThatFailMoveNothing(t *testing.T) {
 		t.Errorf("a full context: %v", err)
 	}
 }
+
+// looking is a context of which a pass tells that it looks at it, as it does between the layers.
+type looking struct {
+	context.Context
+	looks func()
+}
+
+func (l looking) Err() error {
+	l.looks()
+	return l.Context.Err()
+}
+
+// What the pass of a session that exits early allocates counts once while it runs, in the budget and in Stats.
+func TestPassesOfExitsCountOnce(t *testing.T) {
+	ctx := t.Context()
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
+	for name, m := range map[string]*engine.Model{"llama": SmallModel(t, rt, 3), "qwen35": openRecipe(t, rt, "qwen35")} {
+		c := New(m, Options{})
+		s := sharedSession(t, c)
+		e, err := s.Exit(2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids := randomTokens(engine.KVPage, m.Config().Vocab, 1)
+		if _, err := s.Eval(ctx, ids, nil, engine.None); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.Eval(ctx, ids[:engine.KVPage-1], nil, engine.None); err != nil {
+			t.Fatal(err)
+		}
+		looks, most, told := 0, int64(0), int64(0)
+		c.ctx = looking{c.ctx, func() {
+			told = max(told, c.Stats().KVBytes)
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			looks++
+			most = max(most, c.used.Load()+c.reserved)
+		}}
+		for _, id := range []int32{ids[engine.KVPage-1], 5} { // a fork's first page, and the next one
+			if _, err := e.Eval(ctx, []int32{id}, nil, engine.Last); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if used := c.used.Load(); looks == 0 || most != used || told != used || c.reserved != 0 {
+			t.Errorf("%s: %d bytes in use; %d counted in a pass, %d told; %d still reserved", name, used, most, told,
+				c.reserved)
+		}
+		s.Close()
+		c.Close()
+	}
+}

@@ -131,7 +131,7 @@ func TestSchedulerCountsStates(t *testing.T) {
 			t.Fatal(err)
 		}
 		bytes := s.session.Bytes()
-		if used := c.used.Load(); used < bytes || s.session.ForkBytes() == 0 {
+		if used := c.used.Load(); used < bytes || s.session.ForkBytes(s.Len()) == 0 {
 			t.Errorf("after %d more tokens: %d bytes counted, the session has %d", n, used, bytes)
 		}
 		if used := c.used.Load(); n <= engine.PassRows && used > before+reserved {

@@ -18,6 +18,7 @@ type ledger struct {
 
 	exits    []*ExitSession // that have memory
 	loads    int            // stored sequences that are being read
+	copies   int            // of sequences that are being saved on request, which have memory until that has ended
 	reserved int64          // that the passes of exits, and these sequences, may allocate
 }
 

@@ -125,7 +125,7 @@ func (c *Scheduler) reserve(s *Session, bytes int64) bool {
 		if c.stored.cancel() { // there is more when that has ended
 			return false
 		}
-		if !c.recomputes() { // none gives up its memory for another, so waiting for it could last for ever
+		if !c.recomputes() && c.copies == 0 { // none gives up its memory for another, so waiting for it could last for ever
 			s.complete(engine.Result{}, c.full(c.m, bytes))
 			return false
 		}
@@ -134,8 +134,8 @@ func (c *Scheduler) reserve(s *Session, bytes int64) bool {
 			c.stats.Preemptions++
 			continue
 		}
-		// a pass that runs may need nothing more, and still has memory; so has a sequence that is being read
-		alone := c.planned == 0 && c.lent == 0 && c.loads == 0
+		// a pass that runs may need nothing more, and still has memory; so has a sequence that is being read, or saved
+		alone := c.planned == 0 && c.lent == 0 && c.loads == 0 && c.copies == 0
 		for _, o := range c.sessions {
 			alone = alone && (o == s || o.session == nil || o.session.Bytes() == 0)
 		}

@@ -340,6 +340,34 @@ func TestPrefixesKeepNoEmptyPages(t *testing.T) {
 	}
 }
 
+// A kept sequence of recurrent layers is forked, and stays, where there is room for what the fork takes.
+func TestForksOfStatesFit(t *testing.T) {
+	m := openRecipe(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), "qwen35")
+	c := New(m, Options{CacheBytes: 1 << 30})
+	defer c.Close()
+	ids := randomTokens(340, m.Config().Vocab, 1)
+	say(t, c, ids)
+	kept := c.prefixes.kept[0]
+	n := kept.session.Restorable(300)
+	fork, err := kept.session.ForkAt(n)
+	if err != nil || n < leastShared {
+		t.Fatal(n, err)
+	}
+	need := fork.Need(20, 1)
+	fork.Close()
+	c.mu.Lock()
+	c.budget = c.used.Load() + kept.session.ForkBytes(n) + need
+	c.mu.Unlock()
+	s := sharedSession(t, c)
+	text := append(slices.Clone(ids[:n]), randomTokens(20, m.Config().Vocab, 2)...)
+	if _, err := s.Eval(t.Context(), text, nil, engine.Last); err != nil {
+		t.Fatal(err)
+	}
+	if st := c.Stats(); s.Reused() != n || st.Evicted > 0 || len(c.prefixes.kept) != 1 || st.KVBytes > c.budget {
+		t.Errorf("%d of %d tokens are used again: %+v", s.Reused(), n, st)
+	}
+}
+
 // A sequence that a longer one begins with is kept beside it where the longer one cannot go back to its end, as with
 // windows; else it is part of the longer one.
 func TestPrefixesOfWindowsStay(t *testing.T) {

@@ -128,7 +128,7 @@ func (c *Scheduler) adopt(s *Session, have int, wanted []int32) (n int, beyond u
 	if from != nil && n == memory.Len() {
 		beyond = from.unread
 	}
-	need := c.empty + memory.ForkBytes()
+	need := memory.ForkBytes(n)
 	if from == nil || memory.Len()-n >= engine.KVPage {
 		for !c.fits(need) && c.prefixes.evict(from) {
 		}

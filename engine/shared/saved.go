@@ -100,20 +100,23 @@ func (c *Scheduler) SaveKept(ctx context.Context, store promptcache.Store, o Ses
 // saveFork stores n tokens of a session. The caller has the lock, which is given up.
 func (c *Scheduler) saveFork(ctx context.Context, store promptcache.Store, l lineage, s *engine.Session, n int,
 	u unread) (promptcache.Saved, error) {
-	need := c.empty + s.ForkBytes()
+	need := s.SaveBytes(n)
 	if !c.fits(need) {
 		defer c.mu.Unlock()
 		return promptcache.Saved{}, c.full(c.m, need)
 	}
-	fork, err := s.ForkAt(n)
-	c.mu.Unlock()
+	fork, err := s.SaveAt(n)
 	if err != nil {
+		c.mu.Unlock()
 		return promptcache.Saved{}, err
 	}
+	c.copies++
+	c.mu.Unlock()
 	defer func() {
 		fork.Close()
 		c.mu.Lock()
 		defer c.mu.Unlock()
+		c.copies--
 		c.freed()
 	}()
 	return c.save(ctx, store, stored{l, fork, u})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -442,4 +443,118 @@ func TestLoadsReserveTheirMemory(t *testing.T) {
 	if d.reserved != 0 || d.loads != 0 || d.used.Load() > budget {
 		t.Errorf("%d bytes are reserved by %d, %d of %d in use", d.reserved, d.loads, d.used.Load(), budget)
 	}
+}
+
+// heldStore is a store in which nothing is put before leave is closed.
+type heldStore struct {
+	promptcache.Store
+	begun chan<- bool
+	leave <-chan bool
+}
+
+func (s heldStore) Put(ctx context.Context, key promptcache.Key, data []byte) error {
+	select {
+	case s.begun <- true:
+	default:
+	}
+	<-s.leave
+	return s.Store.Put(ctx, key, data)
+}
+
+// A text for which there is no room beside a sequence that is being saved waits until that has ended, also where
+// nobody else has memory, as does that of a draft head, which takes no memory from others.
+func TestTextsWaitForSaves(t *testing.T) {
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
+	target := smallLlama(t, rt, 1024)
+	head := openFile(t, rt, randommodel.Eagle{}.File(t), engine.Options{Target: target})
+	for name, m := range map[string]*engine.Model{"model": target, "head": head} {
+		ids := randomTokens(500, 60, 1)
+		segment := func(n int) engine.Segment {
+			g := engine.Segment{Tokens: ids[:n], Logits: engine.Last}
+			if m.Head() != nil {
+				g.States, g.FromTarget = statesFor(t, target, head, ids[:n]), true
+			}
+			return g
+		}
+		one := newSession(t, m, engine.SessionOptions{})
+		c := New(m, Options{KVBytes: one.Bytes() + one.Need(len(ids), 1), CacheBytes: -1})
+		saved := sharedSession(t, c)
+		if _, err := saved.EvalSegment(t.Context(), segment(200)); err != nil {
+			t.Fatal(name, err)
+		}
+		inFile(t, filepath.Join(t.TempDir(), "text"), false, func(f *promptcache.File) {
+			begun, leave, saving, computed := make(chan bool, 1), make(chan bool), make(chan error, 1), make(chan error, 1)
+			go func() {
+				_, err := saved.Save(t.Context(), heldStore{f, begun, leave})
+				saving <- err
+			}()
+			<-begun
+			saved.Close() // its memory is the copy's alone now
+			s := sharedSession(t, c)
+			g := segment(len(ids))
+			go func() {
+				_, err := s.EvalSegment(t.Context(), g)
+				computed <- err
+			}()
+			for waits := false; !waits; {
+				select {
+				case err := <-computed:
+					computed <- err // see below
+					waits = true
+				default:
+					c.mu.Lock()
+					waits = c.blocked
+					c.mu.Unlock()
+					runtime.Gosched()
+				}
+			}
+			close(leave)
+			if err := errors.Join(<-saving, <-computed); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			s.Close()
+		})
+		c.Close()
+		if n := c.used.Load(); n != 0 || c.copies != 0 {
+			t.Errorf("%s: %d bytes are left, %d copies", name, n, c.copies)
+		}
+	}
+}
+
+// watchedStore tells of each entry that is put.
+type watchedStore struct {
+	promptcache.Store
+	puts func()
+}
+
+func (s watchedStore) Put(ctx context.Context, key promptcache.Key, data []byte) error {
+	s.puts()
+	return s.Store.Put(ctx, key, data)
+}
+
+// What is saved of recurrent layers is their states: a save fits where there is room for these, and takes no more.
+func TestSavesTakeNoJournal(t *testing.T) {
+	m := openRecipe(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), "qwen35")
+	c := New(m, Options{CacheBytes: -1})
+	defer c.Close()
+	s := sharedSession(t, c)
+	ids := randomTokens(150, m.Config().Vocab, 1)
+	if _, err := s.Eval(t.Context(), ids, nil, engine.None); err != nil {
+		t.Fatal(err)
+	}
+	used, most := c.used.Load(), int64(0)
+	c.mu.Lock()
+	c.budget = used + s.session.SaveBytes(len(ids))
+	c.mu.Unlock()
+	if journal := 128 * m.Describe().Recurrent.Token; c.budget-used > s.session.ForkBytes(len(ids))-journal {
+		t.Errorf("a save takes %d bytes, a fork with a journal of %d takes %d", c.budget-used, journal,
+			s.session.ForkBytes(len(ids)))
+	}
+	inFile(t, filepath.Join(t.TempDir(), "text"), false, func(f *promptcache.File) {
+		saved, err := s.Save(t.Context(), watchedStore{f, func() { most = max(most, c.used.Load()) }})
+		if err != nil || saved.Tokens != len(ids) || most > c.budget || c.used.Load() != used {
+			t.Errorf("%d tokens are saved with up to %d bytes of %d, %d are left: %v", saved.Tokens, most, c.budget,
+				c.used.Load()-used, err)
+		}
+	})
 }

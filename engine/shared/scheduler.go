@@ -297,6 +297,9 @@ func (c *Scheduler) Stats() Stats {
 	s.Evictions, s.Evicted = c.prefixes.evicted.sequences, c.prefixes.evicted.tokens
 	s.CacheBytes, s.CacheBudget = c.prefixes.bytes.Load(), max(c.o.CacheBytes, 0)
 	s.KVBytes, s.KVBudget = c.used.Load(), c.budget
+	for _, e := range c.exits {
+		s.KVBytes += e.filled.Load()
+	}
 	return s
 }
 

@@ -119,14 +119,14 @@ func (c *Scheduler) storePrompt(s *Session) {
 // store has a session's sequence stored in the background. The caller has the lock.
 func (c *Scheduler) store(l lineage, s *engine.Session, u unread) {
 	w := &c.stored
-	if s.Len() < leastShared || len(w.queue) >= mostStoring || c.closed || !c.fits(c.empty+s.ForkBytes()) {
-		return
-	}
 	n := s.Len()
 	if l.read {
 		n = s.Fed()
 	}
-	fork, err := s.ForkAt(n)
+	if s.Len() < leastShared || len(w.queue) >= mostStoring || c.closed || !c.fits(s.SaveBytes(n)) {
+		return
+	}
+	fork, err := s.SaveAt(n)
 	if err != nil {
 		return // there is no memory for it
 	}
@@ -196,11 +196,11 @@ func (p paced) Put(ctx context.Context, key promptcache.Key, data []byte) error 
 	return err
 }
 
-// busy reports whether a pass runs or is about to.
+// busy reports whether a pass runs or is about to: none is that waits for memory, which a save may have.
 func (c *Scheduler) busy() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.running || len(c.pending) > 0
+	return c.running || len(c.pending) > 0 && !c.blocked
 }
 
 // Recall looks in [Options].Stored for the beginning of a text that the sequence is about to be fed, which is empty:

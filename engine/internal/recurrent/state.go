@@ -87,9 +87,13 @@ func New(all []Layer, layers int, budget int64) *State {
 
 // grow makes room for so many tokens in the journal.
 func (r *State) grow(capacity int) {
-	if capacity <= r.capacity {
-		return
+	if capacity > r.capacity {
+		r.resize(capacity)
 	}
+}
+
+// resize gives the journal room for so many tokens, at least those that it has.
+func (r *State) resize(capacity int) {
 	old, oldCapacity := r.journal, r.capacity
 	r.journal, r.capacity = make([][]float32, len(r.layers)), capacity
 	for l := range r.layers {
@@ -262,20 +266,67 @@ func (r *State) Fork(n, layers int, old *State, same int) *State {
 	if f.size == 0 {
 		return nil
 	}
-	f.state = append(old.state[:0], r.state[:f.size]...)
-	for i := range r.points {
-		r.points[i].shared = true
-	}
-	f.points = slices.Clone(r.points)
-	for i := range f.points {
-		f.points[i].state = f.points[i].state[:f.size]
-	}
-	f.Rewind(n)
+	f.share(r, n, old.state)
 	return f
 }
 
-// Shrink frees the memory that is kept for points to come.
-func (r *State) Shrink() { r.spare = nil }
+// ForkSaved is Fork for a session that is saved: there is no journal, and the copy is known where Saved says so alone.
+func (r *State) ForkSaved(n int) *State {
+	f := &State{layers: r.layers, first: r.first, size: r.size, at: r.at, step: r.step, most: r.most}
+	f.share(r, n, nil)
+	return f
+}
+
+// share ends a fork: it has a copy of r's states, in the memory of state, and shares r's points, up to n tokens.
+func (r *State) share(o *State, n int, state []float32) {
+	r.state = append(state[:0], o.state[:r.size]...)
+	for i := range o.points {
+		o.points[i].shared = true
+	}
+	r.points = slices.Clone(o.points)
+	for i := range r.points {
+		r.points[i].state = r.points[i].state[:r.size]
+	}
+	r.Rewind(n)
+}
+
+// ForkBytes is the memory of a fork of the first n tokens with the first layers of the model.
+func (r *State) ForkBytes(n, layers int) (bytes int64) {
+	for i := range r.layers {
+		if l := &r.layers[i]; l.At < layers {
+			bytes += int64(r.last(n)+2)*l.StateBytes() + int64(r.capacity)*l.TokenBytes()
+		}
+	}
+	return bytes
+}
+
+// ForkSavedBytes is the memory of ForkSaved.
+func (r *State) ForkSavedBytes(n int) int64 { return 4 * int64(r.last(n)+2) * int64(r.size) }
+
+// Shrink frees the memory that is kept for points to come, and that of a journal of which less than half leads on from
+// anywhere: beyond that a copy saves too little.
+func (r *State) Shrink() {
+	r.spare = nil
+	if from, end := r.leads(), r.from+r.n; 2*(end-from) <= r.capacity {
+		r.from, r.n = from, end-from
+		r.resize(r.n)
+	}
+}
+
+// leads is the first token of the journal that can be stepped over: one after a known state.
+func (r *State) leads() int {
+	if r.from == 0 {
+		return 0
+	}
+	from := r.from + r.n
+	if i := r.last(r.from-1) + 1; i < len(r.points) {
+		from = min(from, r.points[i].at)
+	}
+	if r.at >= r.from {
+		from = min(from, r.at)
+	}
+	return from
+}
 
 // Thin frees the memory of all points but the last, and of those to come.
 func (r *State) Thin() {

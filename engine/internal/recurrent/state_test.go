@@ -110,3 +110,46 @@ func TestForkedPointsAreNotReused(t *testing.T) {
 		}
 	}
 }
+
+// A fork takes what is counted for it, one that is saved nothing for a journal; what is shrunk has no journal but for
+// tokens that can be stepped over, and can be cut back to what it could be before.
+func TestForksAndShrunkStatesTakeWhatTheyNeed(t *testing.T) {
+	layers := []Layer{NewLayer(0, wide{size: 8}), NewLayer(2, wide{size: 5})}
+	for _, passes := range [][]int{{1}, {20}, {64, 20}, {200, 30, 1}, {130, 70, 70}, {256, 256, 40}} {
+		r, n := New(layers, 4, 0), 0
+		for _, tokens := range passes {
+			s := scan{r: r, start: n, tokens: tokens}
+			r.plan(&s, 1)
+			if s.save != nil {
+				r.add(point{at: n + s.saveAt, state: s.save})
+			}
+			n += tokens
+		}
+		r.grow(512) // as a tree's pass does
+		var reach []int
+		for to := range n + 1 {
+			reach = append(reach, r.Restorable(to))
+			for _, upTo := range []int{1, 4} {
+				if f := r.Fork(reach[to], upTo, nil, 0); f.Bytes() != r.ForkBytes(reach[to], upTo) {
+					t.Errorf("%d: a fork at %d of %d layers takes %d bytes, counted are %d", passes, to, upTo, f.Bytes(),
+						r.ForkBytes(reach[to], upTo))
+				}
+			}
+			f := r.ForkSaved(reach[to])
+			states := slices.DeleteFunc(r.Saved(), func(at int) bool { return at > reach[to] })
+			if f.Bytes() != r.ForkSavedBytes(reach[to]) || len(f.journal) > 0 || !slices.Equal(f.Saved(), states) {
+				t.Errorf("%d: saved at %d, %d bytes of %d; states after %d of %d", passes, to, f.Bytes(),
+					r.ForkSavedBytes(reach[to]), f.Saved(), states)
+			}
+		}
+		before := r.Bytes()
+		if r.Shrink(); r.Bytes() >= before || r.capacity > 128 {
+			t.Errorf("%d: shrunk from %d to %d bytes, a journal of %d tokens", passes, before, r.Bytes(), r.capacity)
+		}
+		for to, want := range reach {
+			if got := r.Restorable(to); got != want {
+				t.Errorf("%d: shrunk, %d of %d tokens are restorable, %d were", passes, got, to, want)
+			}
+		}
+	}
+}
