@@ -179,6 +179,12 @@ func TestMemory(t *testing.T) {
 	if all, few := least(drafts...), least(append(drafts, "--draft-vocab", "2000")...); all == "" || few == all {
 		t.Errorf("the least is %q, with the rows of a draft vocabulary %q", all, few)
 	}
+	scored, err := engine.PlanMemory(f, engine.Options{}, engine.Sessions{Count: 1, Tokens: 64, KV: engine.DefaultKV,
+		Rows: engine.PerplexityRows})
+	if got := least("perplexity", "-m", file, "-p", strings.Repeat("x ", 99), "-c", "64", "--memory=1M"); err != nil ||
+		strings.TrimSpace(got) != size(scored.Least+1<<20) {
+		t.Errorf("the least of perplexity is %q, planned %d, %v", got, scored.Least, err)
+	}
 	if code, out, stderr := runWith(t, cache, "inspect", file, "--memory=12500000"); code != 0 ||
 		!strings.Contains(out, "under the limit") || !strings.Contains(out, "GB/s") {
 		t.Errorf("inspect: %s%s", out, stderr)
