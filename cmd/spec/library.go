@@ -22,8 +22,8 @@ type writing struct {
 	prompts *promptFile // of --prompt-cache; nil: none
 }
 
-// logitRows are the most rows of logits of a pass: those of drafts, and of tokens that a grammar forces. What drafts in
-// a conversation may change.
+// logitRows are the most rows of logits of a pass: those of drafts, and of tokens that a grammar forces. A conversation
+// has at least those of a usual draft, for /draft may change what drafts.
 func (g *generate) logitRows(conversation bool) int {
 	forced := 0
 	if len(g.grammarFlags.given()) > 0 {
