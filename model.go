@@ -98,6 +98,10 @@ type Memory struct {
 	// Text is the most bytes of the activations of a text that goes through an embedding model or a reranker whole, beyond
 	// those of other passes; a longer text is refused. 0 is no bound.
 	Text int64
+	// Rows is the most rows of logits that a pass has of a sequence of the target, as speculative.Options has it. It is a
+	// bound beside those that requests ask for, such as Request.Speculation.Max: it cuts drafts and refuses no request,
+	// for drafts are proposals. 0 is no bound.
+	Rows int
 	// PromptDelay is how many passes longer than usual a pass may take for parts of long prompts while others generate;
 	// 0 is 2.
 	PromptDelay float64
@@ -179,10 +183,11 @@ type Model struct {
 	own   *lookup.Recent // nil: it is not kept
 }
 
-// mostTokens are bounds of texts that the context does not bound, or not alone.
+// mostTokens are bounds of texts, and of parts of them, that the context does not bound, or not alone.
 type mostTokens struct {
 	input int // of an encoder's
 	whole int // of one that goes through the layers whole
+	rows  int // Memory.Rows
 }
 
 // draft is a model that drafts.
@@ -211,8 +216,8 @@ func New(p Parts, o Options) (*Model, error) {
 	if p.Target == nil {
 		return nil, fmt.Errorf("%w: no target", ErrOptions)
 	}
-	if o.Own < 0 || o.Memory.KV < 0 || o.Memory.DraftKV < 0 || o.Memory.Text < 0 || o.Context < 0 || o.Parallel < 0 ||
-		o.StateBytes < 0 {
+	if o.Own < 0 || o.Memory.KV < 0 || o.Memory.DraftKV < 0 || o.Memory.Text < 0 || o.Memory.Rows < 0 ||
+		o.Context < 0 || o.Parallel < 0 || o.StateBytes < 0 {
 		return nil, fmt.Errorf("%w: a negative bound", ErrOptions)
 	}
 	if slices.Contains(o.Stops, "") {
@@ -240,7 +245,7 @@ func New(p Parts, o Options) (*Model, error) {
 	if o.Context > 0 {
 		m.context = min(m.context, o.Context)
 	}
-	m.most.whole = m.context
+	m.most.whole, m.most.rows = m.context, o.Memory.Rows
 	if d := p.Target.Describe(); o.Memory.Text > 0 {
 		m.most.whole = sort.Search(m.context, func(n int) bool { return d.TextBytes(n+1) > o.Memory.Text })
 	}

@@ -3,8 +3,10 @@ package spec
 import (
 	"fmt"
 	"math"
+	"sort"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/speculative"
 )
 
 // Room is the memory, in bytes, that a model with its draft has for itself, its sequences and what is kept of finished
@@ -12,7 +14,7 @@ import (
 type Room struct {
 	Limit    int64           // of all of it; 0: none
 	Machine  int64           // the machine's memory, which says what is kept where nothing else does; 0: not known
-	Sessions engine.Sessions // that are computed at once; its Heads are not looked at
+	Sessions engine.Sessions // that are computed at once; of its Rows Memory.Rows is made; its Heads are not looked at
 	// DraftForm: a draft form of the target is among what takes memory. Without it requests may ask for one where there is
 	// room besides all that may be kept.
 	DraftForm  bool
@@ -24,6 +26,8 @@ type Room struct {
 const (
 	keptMost  = 8 << 30 // where Room.Kept does not say how much is kept: as in llama.cpp
 	keptShare = 8       // the part of the machine's memory that it is at most then
+	// mostRows are the most rows of logits of a pass, one before the tokens that are forced and those that are drafted.
+	mostRows = 1 + speculative.ForcedMost + speculative.MaxDraft
 )
 
 // MostKept is what may be kept of finished sequences, of all models of a machine; negative: nothing.
@@ -50,7 +54,9 @@ func (e *MemoryError) Error() string {
 func (e *MemoryError) Unwrap() error { return ErrOptions }
 
 // Divide gives a loaded model, and its draft unless that is nil, bounds with which it keeps to the room. It fails with
-// a *[MemoryError] if the limit does not suffice for the weights, the sequences and what is asked to be kept.
+// a *[MemoryError] if the limit does not suffice for the weights, the sequences and what is asked to be kept. Under a
+// limit each sequence has as many rows of logits as Sessions says, and those that there is room for beside all of it;
+// where Sessions has none they are not counted and have no bound.
 func (r Room) Divide(target, draft *engine.Model) (m Memory, err error) {
 	s := r.Sessions
 	s.Heads = false // they are the draft
@@ -86,8 +92,15 @@ func (r Room) Divide(target, draft *engine.Model) (m Memory, err error) {
 	if m.Cache = min(r.MostKept(), left); m.Cache <= 0 {
 		m.Cache = -1
 	}
-	if r.Limit > 0 && d.TextRow > 0 {
-		m.Text = max(s.Pass(d)-s.Logits(d)+left-max(m.Cache, 0), 1)
+	if r.Limit > 0 {
+		spare := left - max(m.Cache, 0)
+		if !r.DraftForm {
+			spare -= m.DraftForm
+		}
+		if d.TextRow > 0 {
+			m.Text, spare = max(s.Pass(d)-s.Logits(d)+spare, 1), 0
+		}
+		m.Rows = rowsWithin(s, d, spare)
 	}
 	m.KV, m.DraftKV = s.KVBytes, s.KVBytes
 	if r.Limit > 0 && s.KVBytes == 0 && kv > 0 { // what is kept comes beside what is computed
@@ -96,6 +109,19 @@ func (r Room) Divide(target, draft *engine.Model) (m Memory, err error) {
 		m.KV, m.DraftKV = kv+more-ofDraft, draftKV+ofDraft
 	}
 	return m, nil
+}
+
+// rowsWithin is how many rows of logits a pass may have of each sequence: those that are planned, and as many more as
+// so many bytes are room for. 0: none are planned, and there is no bound.
+func rowsWithin(s engine.Sessions, d *engine.Description, bytes int64) int {
+	if s.Rows == 0 {
+		return 0
+	}
+	return s.Rows + sort.Search(mostRows, func(n int) bool {
+		more := s
+		more.Rows += n + 1
+		return more.Logits(d)-s.Logits(d) > bytes
+	})
 }
 
 // asked is what must be kept under the limit: what Kept does not say is what is left.

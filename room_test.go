@@ -29,10 +29,11 @@ func TestRoomIsDivided(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := engine.Sessions{Count: 3, Tokens: 300, Rows: 5}
+	s := engine.Sessions{Count: 3, Tokens: 300, Rows: 30}
 	kv, draftKV := s.Bytes(target.Describe()), s.Bytes(draft.Describe())
 	all := target.Bytes() + draft.Bytes() + kv + draftKV + s.Logits(target.Describe())
 	form := target.PlanDraftForm().Bytes // which requests may ask for where nothing is kept less for it
+	row := int64(s.Count) * int64(target.Config().Vocab) * 4
 	const gib = 1 << 30
 	for name, c := range map[string]struct {
 		room spec.Room
@@ -42,12 +43,19 @@ func TestRoomIsDivided(t *testing.T) {
 		"a small machine":     {spec.Room{Machine: 8 * gib}, spec.Memory{Cache: gib, DraftForm: form}},
 		"a machine too small": {spec.Room{Machine: all}, spec.Memory{Cache: -1}},
 		"unknown machine":     {spec.Room{}, spec.Memory{Cache: 8 * gib, DraftForm: form}},
-		"none is kept":        {spec.Room{Limit: all, Kept: -1}, spec.Memory{KV: kv, DraftKV: draftKV, Cache: -1}},
+		"none is kept":        {spec.Room{Limit: all, Kept: -1}, spec.Memory{KV: kv, DraftKV: draftKV, Cache: -1, Rows: 30}},
 		"no bound": {spec.Room{Limit: all + kv + draftKV, Kept: math.MaxInt64},
-			spec.Memory{KV: 2 * kv, DraftKV: 2 * draftKV, Cache: kv + draftKV}},
-		"what is asked": {spec.Room{Limit: all + 1000, Kept: 1000}, spec.Memory{KV: kv + draftKV + 1000, Cache: 1000}},
-		"a byte":        {spec.Room{Limit: all + 1000, Kept: 1001}, spec.Memory{}},
-		"not even":      {spec.Room{Limit: all - 1, Kept: -1}, spec.Memory{}},
+			spec.Memory{KV: 2 * kv, DraftKV: 2 * draftKV, Cache: kv + draftKV, Rows: 30}},
+		"what is asked": {spec.Room{Limit: all + 1000, Kept: 1000}, spec.Memory{KV: kv + draftKV + 1000, Cache: 1000,
+			Rows: 30}},
+		"more rows": {spec.Room{Limit: all + 7*row + 1000, Kept: 1000}, spec.Memory{KV: kv + draftKV + 1000, Cache: 1000,
+			Rows: 37}},
+		"less than a row": {spec.Room{Limit: all + 7*row - 1, Kept: -1}, spec.Memory{KV: kv, DraftKV: draftKV, Cache: -1,
+			Rows: 36}},
+		"a form beside": {spec.Room{Limit: all + form + 7*row, Kept: -1}, spec.Memory{KV: kv, DraftKV: draftKV, Cache: -1,
+			DraftForm: form, Rows: 37}},
+		"a byte":   {spec.Room{Limit: all + 1000, Kept: 1001}, spec.Memory{}},
+		"not even": {spec.Room{Limit: all - 1, Kept: -1}, spec.Memory{}},
 	} {
 		c.room.Sessions = s
 		got, err := c.room.Divide(target, draft)
@@ -56,7 +64,7 @@ func TestRoomIsDivided(t *testing.T) {
 			low != nil && !errors.Is(err, spec.ErrOptions) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if name == "what is asked" && err == nil { // the parts are rounded
+		if c.room.Kept == 1000 && err == nil { // the parts are rounded
 			if part := got.DraftKV - draftKV; part <= 0 || part >= 1000 {
 				t.Errorf("%s: the draft has %d of it", name, part)
 			}

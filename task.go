@@ -576,6 +576,7 @@ func (t *Task) decoderOptions() speculative.Options {
 			o.DraftMax = max(speculative.PreviousDraftMax, o.DraftMin)
 		}
 	}
+	o.Rows = t.m.most.rows
 	o.Experience = t.m.experience.OfDraftVocab(choice, len(t.m.form.tokens))
 	return o
 }

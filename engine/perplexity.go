@@ -8,6 +8,9 @@ import (
 	"github.com/specgo/spec/engine/sampling"
 )
 
+// PerplexityRows is how many rows of logits [Perplexity] has at a time: they are large.
+const PerplexityRows = 32
+
 // Perplexity measures how well a model predicts a sequence, as llama.cpp's perplexity tool does: the sequence is cut
 // into chunks of o.Context tokens, 4 at least, the rest is dropped; the first token of each chunk is replaced by BOS,
 // if the vocabulary asks for one; the predictions of the second half of each chunk count. The result is exp of the mean
@@ -27,7 +30,6 @@ func Perplexity(ctx context.Context, m *Model, ids []int32, o SessionOptions) (f
 		return 0, err
 	}
 	defer s.Close()
-	const step = 32 // rows of logits at a time: they are large
 	var (
 		chunk = make([]int32, window)
 		sum   float64
@@ -45,7 +47,7 @@ func Perplexity(ctx context.Context, m *Model, ids []int32, o SessionOptions) (f
 			return 0, err
 		}
 		for at := window / 2; at < window-1; {
-			end := min(at+step, window-1)
+			end := min(at+PerplexityRows, window-1)
 			out, err := s.Eval(ctx, chunk[at:end], nil, All)
 			if err != nil {
 				return 0, err

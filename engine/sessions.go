@@ -84,9 +84,14 @@ func (s Sessions) pages(d *Description, caches []CacheShape) (n int64) {
 	return n
 }
 
-// Logits is what the logits of a pass take.
+// Logits is what the logits of a pass take: Rows of each sequence, and, of several, those that go through the output
+// matrix together before each has its own.
 func (s Sessions) Logits(d *Description) int64 {
-	return int64(s.Count) * int64(s.Rows) * int64(d.Config.Vocab) * 4
+	rows := int64(s.Count) * int64(s.Rows)
+	if s.Count > 1 {
+		rows += min(rows, headRows)
+	}
+	return rows * int64(d.Config.Vocab) * 4
 }
 
 // Pass is what a pass takes beside the weights and the sequences: the logits, and of models that texts go through whole

@@ -25,7 +25,8 @@ func TestSessionsBesideWeights(t *testing.T) {
 	}{
 		{Sessions{}, 0, 0},
 		{Sessions{Count: 1, Tokens: 1, KV: "f32", Rows: 3}, slot * (2*KVPage + 2*KVPage), 120},
-		{Sessions{Count: 2, KV: "f32", Rows: 1}, 2 * slot * (2*4*KVPage + window), 80},
+		{Sessions{Count: 2, KV: "f32", Rows: 1}, 2 * slot * (2*4*KVPage + window), 160},
+		{Sessions{Count: 3, Tokens: 1, KV: "f32", Rows: 50}, 3 * slot * (2*KVPage + 2*KVPage), 40 * (150 + headRows)},
 		{Sessions{Count: 2, Tokens: 9999, KV: "f32", Heads: true}, 2 * slot * (3*4*KVPage + window), 0},
 		{Sessions{Count: 2, KV: "f32", KVBytes: 77}, 77, 0}, {Sessions{Count: 2, KVBytes: 77, Heads: true}, 154, 0},
 	} {
@@ -149,5 +150,36 @@ func TestPlanCountsTextsThatGoThroughWhole(t *testing.T) {
 	took += 4 * int64(max(m.config.HiddenSize, m.config.FeedForward)) // the input of a product
 	if took > row || row > 3*took {
 		t.Errorf("%d bytes of a token are counted, it takes %d", row, took)
+	}
+}
+
+// The logits of a pass are in no more memory than is planned for them, however many rows its sequences have.
+func TestLogitsTakeWhatIsPlanned(t *testing.T) {
+	for _, s := range []Sessions{{Count: 1, Rows: 70}, {Count: 2, Rows: 1}, {Count: 3, Rows: 7}, {Count: 20, Rows: 5},
+		{Count: 3, Rows: 33}} {
+		rt := newRuntime(t, RuntimeOptions{Threads: 1})
+		m, err := New(t.Context(), rt, testdata.Target(), testdata.Target().Size(), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var batch Batch
+		tokens := make([]int32, s.Rows)
+		for range s.Count {
+			one, err := m.NewSession(SessionOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			batch = append(batch, Segment{Session: one, Tokens: tokens, Logits: All})
+		}
+		if _, err := m.Forward(t.Context(), batch); err != nil {
+			t.Fatal(err)
+		}
+		took := int64(cap(rt.pass.logits))
+		for _, g := range batch {
+			took += int64(cap(g.Session.logits))
+		}
+		if took *= 4; took > s.Logits(m.Describe()) || took < s.Logits(m.Describe())/2 {
+			t.Errorf("%+v: %d bytes, planned %d", s, took, s.Logits(m.Describe()))
+		}
 	}
 }

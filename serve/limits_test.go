@@ -142,6 +142,11 @@ func limitTables() []struct {
 				"400, `context_length_exceeded`", "engine.TestPlanCountsTextsThatGoThroughWhole",
 			},
 			{
+				"rows of logits of a pass, of each answer", "none", "`--memory`",
+				"drafts and prompts' scores come in smaller pieces, and so do tokens that a grammar forces; the text is the same",
+				"cmd/spec.TestServePlansRowsOfLogits speculative.TestRowsBoundPassesAndChangeNoText",
+			},
+			{
 				"memory of finished requests that are kept",
 				"what `--memory` leaves, at most 8 GiB and an eighth of the machine's", "`--cache-ram`",
 				fmt.Sprintf("what is worth least is dropped, and computed again where it is asked for; a library's model: %s",

@@ -27,6 +27,11 @@ type Options struct {
 
 	DraftMax int // most tokens on a path of a draft; 0: DefaultDraftMax, or DraftMin if that is more
 	DraftMin int // the schedule may not end a draft before so many tokens
+	// Rows is the most rows of logits of a pass of the target, each as large as its vocabulary: one for each token of a
+	// draft, forced or proposed, and one before them. Longer drafts are cut, longer runs of forced tokens take several
+	// passes, and prompts are scored in pieces of so many tokens. Like all that bounds drafts it changes no text, but
+	// under verifiers that keep the distribution alone ([SameText]). 0: no bound.
+	Rows int
 
 	MaxTokens int              // most tokens to generate; 0 or less: until the text or the context ends
 	Tokenizer *bpe.Tokenizer   // for Token.Text and Stop; nil: token ids only
@@ -246,7 +251,8 @@ func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) 
 		d.print = printer{decoder: d.o.Tokenizer.NewDecoder(), stops: d.o.Stop, shown: d.o.ShownStop}
 	}
 
-	longest := min(d.o.DraftMax, room)
+	d.draft.rows = max(d.o.Rows, 0)
+	longest := min(d.o.DraftMax, room, d.draft.most())
 	if d.drafter == nil {
 		longest = 0
 	}
@@ -370,13 +376,17 @@ func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) 
 	return err
 }
 
-// scoreChunk is how many tokens of a prompt are scored in a pass: a row of logits each.
+// scoreChunk is how many tokens of a prompt are scored in a pass, at most: a row of logits each.
 const scoreChunk = 32
 
 // score feeds the prompt without its last token and describes each token behind the first by the model's own logits.
 func (d *Decoder) score(ctx context.Context, prompt []int32) (passes int, err error) {
+	most := scoreChunk
+	if d.o.Rows > 0 {
+		most = min(most, d.o.Rows)
+	}
 	for at := 0; at < len(prompt)-1; passes++ {
-		chunk := prompt[at:min(at+scoreChunk, len(prompt)-1)]
+		chunk := prompt[at:min(at+most, len(prompt)-1)]
 		logits, err := d.target.chain(ctx, chunk, engine.All)
 		if err != nil {
 			return passes, err

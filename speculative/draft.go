@@ -2,6 +2,7 @@ package speculative
 
 import (
 	"context"
+	"math"
 	"slices"
 
 	"github.com/specgo/spec/engine"
@@ -76,6 +77,7 @@ type Draft struct {
 	nodes     int // most tokens
 	treeMax   int // most tokens of a tree
 	maxDepth  int // most tokens on a path
+	rows      int // most rows of logits of the pass that verifies it, one of them before the draft; 0: no bound
 	minTokens int // the schedule is not asked before so many
 	vocab     int
 	ended     bool
@@ -121,9 +123,17 @@ func nodes(n, chains, treeMax int) int {
 // limit is the most tokens that the draft can have: as a chain, or as the tree that it became.
 func (d *Draft) limit() int {
 	if d.Parents != nil {
-		return min(d.nodes, d.treeMax)
+		return min(d.nodes, d.treeMax, d.most())
 	}
-	return d.nodes
+	return min(d.nodes, d.most())
+}
+
+// most is the most tokens of any kind, forced ones too, for which the pass has rows of logits.
+func (d *Draft) most() int {
+	if d.rows == 0 {
+		return math.MaxInt
+	}
+	return d.rows - 1
 }
 
 // Len is the number of tokens.
@@ -174,8 +184,8 @@ func (d *Draft) AddChild(parent int, id int32, confidence float32, q []sampling.
 	if d.forcing { // forced tokens do not take the place of drafted ones
 		d.nodes, d.maxDepth = d.nodes+1, d.maxDepth+1
 	}
-	if d.ended && last || id < 0 || int(id) >= d.vocab || !allowed && (q == nil || d.dead(parent)) || n >= d.nodes ||
-		!last && n >= d.treeMax || depth > d.maxDepth {
+	if d.ended && last || id < 0 || int(id) >= d.vocab || !allowed && (q == nil || d.dead(parent)) ||
+		n >= min(d.nodes, d.most()) || !last && n >= d.treeMax || depth > d.maxDepth {
 		d.ended = d.ended || last
 		if d.forcing {
 			d.nodes, d.maxDepth = d.nodes-1, d.maxDepth-1

@@ -28,6 +28,7 @@ type fake struct {
 	passes  int  // that gave logits
 	fed     int  // tokens
 	widest  int  // most tokens of a pass
+	rows    int  // most of them with logits
 	wanted  bool // the pass gives logits
 }
 
@@ -104,6 +105,7 @@ func (f *fake) Eval(ctx context.Context, tokens, parents []int32, want engine.Ro
 	if want == engine.All {
 		first = 0
 	}
+	f.rows = max(f.rows, len(tokens)-first)
 	for i := range f.data {
 		f.data[i] = float32(math.NaN())
 	}

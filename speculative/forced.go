@@ -17,7 +17,8 @@ const (
 
 // Parameters of forced tokens.
 const (
-	// ForcedMost is the most forced tokens of a round; longer runs take several. Auto tells no longer passes apart.
+	// ForcedMost is the most forced tokens of a round, whatever Options.Rows says; longer runs take several. Auto tells no
+	// longer passes apart.
 	ForcedMost = maxVerify - 1
 	// forcedAlone is the number of forced tokens at the beginning of a draft from which on a drafter that is not
 	// Continuing is not asked.

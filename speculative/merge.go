@@ -131,7 +131,10 @@ func (d *Draft) Sub(sub *Draft, of Merging, i int) (ask bool) {
 		return false
 	}
 	sub.vocab, sub.isEnd, sub.schedule, sub.minTokens, sub.Round = d.vocab, d.isEnd, d.schedule, d.minTokens, d.Round
-	sub.rules, sub.root = d.rules, d.root
+	sub.rules, sub.root, sub.rows = d.rules, d.root, d.rows
+	if d.rows > 0 { // what is there already has its rows
+		sub.rows -= d.Len() - d.prefix
+	}
 	sub.begin(d)
 	longest := d.maxDepth - d.prefix
 	sub.extend(min(d.Room(), nodes(longest, chains(drafter), d.treeMax)), d.treeMax, longest)

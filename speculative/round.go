@@ -85,7 +85,7 @@ func (d *Decoder) propose(ctx context.Context) error {
 	askDrafter := d.force(room)
 	if d.drafter != nil && askDrafter {
 		d.round.Requested = d.schedule.Length(len(d.sequence))
-		n := min(max(d.round.Requested, d.o.DraftMin), d.o.DraftMax, room-d.draft.prefix)
+		n := min(max(d.round.Requested, d.o.DraftMin), d.o.DraftMax, room-d.draft.prefix, d.draft.most()-d.draft.prefix)
 		if !d.shortage.over(d.stats.Rounds) {
 			d.round.Requested, n = 0, 0
 		}

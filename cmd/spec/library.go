@@ -22,13 +22,18 @@ type writing struct {
 	prompts *promptFile // of --prompt-cache; nil: none
 }
 
-// logitRows are the most rows of logits of a pass: those of drafts, and of tokens that a grammar forces.
-func (g *generate) logitRows() int {
+// logitRows are the most rows of logits of a pass: those of drafts, and of tokens that a grammar forces. A conversation
+// has at least those of a usual draft, for /draft may change what drafts.
+func (g *generate) logitRows(conversation bool) int {
 	forced := 0
 	if len(g.grammarFlags.given()) > 0 {
 		forced = speculative.ForcedMost
 	}
-	return g.verifyRows(g.model, forced)
+	rows := g.verifyRows(g.model, forced)
+	if conversation {
+		rows = max(rows, 1+speculative.DefaultDraftMax)
+	}
+	return rows
 }
 
 // open loads the models of the flags. template is where the chat template comes from; nil: none is needed.
@@ -36,8 +41,8 @@ func (g *generate) open(ctx context.Context, p *program, rt *engine.Runtime,
 	template func(*engine.Model) (source string, stops []string, err error)) (w *writing, err error) {
 	kv, _ := g.cache.kvType() // checked
 	g.beside = g.drafts
-	g.sessions = engine.Sessions{Tokens: g.context, KV: kv, StateBytes: g.stateBytes, Rows: g.logitRows(), Heads: true,
-		DraftVocab: g.vocab.tokens, DraftText: speculative.DraftText}
+	g.sessions = engine.Sessions{Tokens: g.context, KV: kv, StateBytes: g.stateBytes, Rows: g.logitRows(template != nil),
+		Heads: true, DraftVocab: g.vocab.tokens, DraftText: speculative.DraftText}
 	if err := g.promptCache.findPrints(p, &g.modelFlags); err != nil {
 		return nil, err
 	}
@@ -88,7 +93,9 @@ func (g *generate) open(ctx context.Context, p *program, rt *engine.Runtime,
 	if w.prompts, err = g.promptCache.open(&parts, &o); err != nil {
 		return nil, err
 	}
-	o.Memory.DraftForm = g.draftFormRoom(target)
+	if o.Memory.DraftForm = g.draftFormRoom(target); g.memory > 0 {
+		o.Memory.Rows = g.sessions.Rows
+	}
 	if w.Model, err = library.New(parts, o); err != nil {
 		w.prompts.abort()
 		return nil, err

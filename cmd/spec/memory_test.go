@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	library "github.com/specgo/spec"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/speculative"
 )
@@ -83,7 +84,7 @@ func TestForcedRows(t *testing.T) {
 		{generate{grammarFlags: grammarFlags{grammarFile: "f"}, speculation: speculation{drafts: []string{"d"}}}, 288},
 	} {
 		c.g.model = "absent.gguf"
-		if n := c.g.logitRows(); n != c.want {
+		if n := c.g.logitRows(false); n != c.want {
 			t.Errorf("%+v: %d rows, expected %d", c.g.grammarFlags, n, c.want)
 		}
 	}
@@ -177,6 +178,12 @@ func TestMemory(t *testing.T) {
 		"--memory=1M"}
 	if all, few := least(drafts...), least(append(drafts, "--draft-vocab", "2000")...); all == "" || few == all {
 		t.Errorf("the least is %q, with the rows of a draft vocabulary %q", all, few)
+	}
+	scored, err := engine.PlanMemory(f, engine.Options{}, engine.Sessions{Count: 1, Tokens: 64, KV: engine.DefaultKV,
+		Rows: engine.PerplexityRows})
+	if got := least("perplexity", "-m", file, "-p", strings.Repeat("x ", 99), "-c", "64", "--memory=1M"); err != nil ||
+		strings.TrimSpace(got) != size(scored.Least+1<<20) {
+		t.Errorf("the least of perplexity is %q, planned %d, %v", got, scored.Least, err)
 	}
 	if code, out, stderr := runWith(t, cache, "inspect", file, "--memory=12500000"); code != 0 ||
 		!strings.Contains(out, "under the limit") || !strings.Contains(out, "GB/s") {
@@ -279,6 +286,49 @@ func TestPanelsFlag(t *testing.T) {
 		if said := strings.Contains(stderr, "gets a copy of its weights"); code != 0 || err != nil || len(list) != 1 ||
 			said != want {
 			t.Errorf("run %d: %v, %v; %s", i, list, err, stderr)
+		}
+	}
+}
+
+// Under --memory no pass has more rows of logits than are planned, also for what is not known before; a conversation,
+// whose drafter may be changed, has those of a usual draft. The text stays.
+func TestPassesKeepToPlannedRows(t *testing.T) {
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Close()
+	words := strings.Repeat("word ", 60)
+	template := func(*engine.Model) (string, []string, error) { return "{{ messages[0].content }}", nil, nil }
+	for _, c := range []struct {
+		memory       string
+		conversation bool
+		rows         int // at least where there is no limit
+	}{{"", false, 50}, {"64M", false, 1}, {"64M", true, 1 + speculative.DefaultDraftMax}} {
+		args := []string{"generate", "-m", servedTarget, "-p", "x", "--drafter", "none"}
+		if c.memory != "" {
+			args = append(args, "--memory", c.memory)
+		}
+		g, how := options[*generate](t, args...), template
+		if !c.conversation {
+			how = nil
+		}
+		p := &program{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard, env: noEnvironment}
+		w, err := g.open(t.Context(), p, rt, how)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, r := 0, w.request
+		r.Prompts, r.MaxTokens = []library.Prompt{{Text: "x"}}, 120
+		r.Constraint = library.Constraint{Kind: library.GBNF, Source: []byte(`root ::= "` + words + `"`)}
+		r.Trace = func(r *speculative.Round) { rows = max(rows, 1+r.Draft.Len()) }
+		list, err := library.Collect(w.Generate(t.Context(), r))
+		w.Close()
+		if err != nil || list[0].Stats.Generated != 120 || !strings.HasPrefix(words, list[0].Text) {
+			t.Fatal(list, err)
+		}
+		if limited := c.memory != ""; limited && rows != c.rows || !limited && rows < c.rows {
+			t.Errorf("%+v: a pass of %d rows", c, rows)
 		}
 	}
 }

@@ -305,7 +305,7 @@ func TestOptions(t *testing.T) {
 	check("verify a --json -m b -t 3", &verification{
 		modelFlags: modelFlags{model: "b", threads: 3}, receipt: "a", json: true})
 	chunks := func(tokens int) modelFlags {
-		return modelFlags{sessions: engine.Sessions{Tokens: tokens, KV: "f16"}}
+		return modelFlags{sessions: engine.Sessions{Tokens: tokens, KV: "f16", Rows: engine.PerplexityRows}}
 	}
 	check("perplexity", &perplexity{modelFlags: chunks(512), chunk: 512, chunks: -1, results: asText})
 	check("perplexity -f a -c 64 --chunks 3 -ngl 9", &perplexity{modelFlags: chunks(64), text: promptFlags{file: "a"},

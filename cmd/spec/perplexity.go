@@ -65,7 +65,7 @@ func (x *perplexity) check() error {
 	if err != nil {
 		return err
 	}
-	x.sessions = engine.Sessions{Tokens: x.chunk, KV: cmp.Or(kv, engine.DefaultKV)}
+	x.sessions = engine.Sessions{Tokens: x.chunk, KV: cmp.Or(kv, engine.DefaultKV), Rows: engine.PerplexityRows}
 	return x.text.check()
 }
 

@@ -15,9 +15,14 @@ import (
 )
 
 // sessions are those that memory is planned for: --kv-memory, or as much as --parallel sequences of so many tokens as
-// -c says, or of keptTokens, unless more is known. One sequence may use what the others do not.
+// -c says, or of keptTokens, unless more is known. One sequence may use what the others do not. rows are those of
+// logits that the flags ask for, of each; requests may ask for drafts where these do not, and grammars force tokens, so
+// those of a usual draft are planned at least, but where texts are only read.
 func (s *capacity) sessions(rows int) engine.Sessions {
 	kv, _ := s.cache.kvType() // checked
+	if s.known.sequences == 0 {
+		rows = max(rows, 1+speculative.DefaultDraftMax)
+	}
 	return engine.Sessions{
 		Count: cmp.Or(s.known.sequences, s.parallel), Tokens: cmp.Or(s.known.tokens, s.context, keptTokens), KV: kv,
 		StateBytes: s.states, Rows: rows, KVBytes: s.kvBytes,

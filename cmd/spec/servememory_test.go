@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,9 +11,12 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
+	library "github.com/specgo/spec"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/speculative"
 )
 
 const (
@@ -137,6 +141,89 @@ func TestServeMemory(t *testing.T) {
 		draft > plain+more*1.2 {
 		t.Errorf("50 requests need %v MB, with drafts %v MB: not %v MB more", plain, draft, more)
 	}
+}
+
+// Under --memory a server plans the rows of logits of every request that it computes at once: those of its own flags,
+// or, for requests that draft otherwise and for what grammars force, those of a usual draft. What is left is for more of
+// them. No pass has more, whatever a request asks for.
+func TestServePlansRowsOfLogits(t *testing.T) {
+	const limit = 64 << 20
+	load := func(limit int, args ...string) (*servedModel, error) {
+		return loadServed(t, append([]string{"-m", servedTarget, fmt.Sprint("--memory=", limit), "--cache-ram=0", "-c", "256",
+			"-np", "2"}, args...)...)
+	}
+	least := func(args ...string) string {
+		_, err := load(1<<20, args...)
+		if !errors.Is(err, errNotEnough) {
+			t.Fatal(args, err)
+		}
+		return err.Error()
+	}
+	usual := 1 + speculative.DefaultDraftMax
+	for _, args := range [][]string{{"--drafter", "none"}, {"--draft-max", "4"}} { // requests may choose otherwise
+		if got, want := least(args...), least(); got != want {
+			t.Errorf("%v: %s, without: %s", args, got, want)
+		}
+	}
+	if least("--draft-max", "200") == least() {
+		t.Error("longer drafts need no more")
+	}
+	for _, c := range []struct {
+		args []string
+		rows int
+	}{
+		{[]string{"--drafter", "none"}, usual}, {[]string{"--draft-max", "99"}, 100}, {[]string{"-md", servedDraft}, treeRows},
+	} {
+		m, err := load(limit, c.args...)
+		if err != nil {
+			t.Fatal(c.args, err)
+		}
+		planned := func(rows int) int64 {
+			n := m.Target.Bytes() + m.Memory.KV + m.Memory.DraftKV + m.Memory.DraftForm +
+				engine.Sessions{Count: 2, Rows: rows}.Logits(m.Target.Describe())
+			if m.Draft != nil {
+				n += m.Draft.Bytes()
+			}
+			return n
+		}
+		if m.Memory.Rows <= c.rows || planned(m.Memory.Rows) > limit {
+			t.Errorf("%v: %d rows, %d bytes", c.args, m.Memory.Rows, planned(m.Memory.Rows))
+		}
+		m.Memory.DraftForm = 0 // which is for what is beside
+		s := newServing()
+		s.context, s.parallel, s.kept, s.weightMemory = 256, 2, -1, planned(c.rows)
+		if err := s.bound(servedFile{target: servedTarget}, m, s.sessions(c.rows)); err != nil || m.Memory.Rows != c.rows {
+			t.Errorf("%v: %d rows where nothing is left, want %d: %v", c.args, m.Memory.Rows, c.rows, err)
+		}
+		var most atomic.Int64
+		m.Around = func(q library.Sequence) library.Sequence { return countedRows{q, &most} }
+		served, err := library.New(m.Parts, m.Options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		words := strings.Repeat("word ", 200)
+		list, err := library.Collect(served.Generate(t.Context(), library.Request{
+			Prompts: []library.Prompt{{Text: strings.Repeat("func ", 9)}, {Text: "package main"}}, MaxTokens: 150,
+			Constraint:  library.Constraint{Kind: library.GBNF, Source: []byte(`root ::= "` + words + `"`)},
+			Speculation: speculative.Choice{Drafter: "ngram", Schedule: "constant", Max: speculative.MaxDraft},
+		}))
+		if err != nil || len(list) != 2 || !strings.HasPrefix(words, list[0].Text) || list[0].Stats.Generated != 150 ||
+			most.Load() > int64(c.rows) || most.Load() < int64(min(c.rows, 100)) {
+			t.Errorf("%v: a pass of %d rows, %d planned: %v, %v", c.args, most.Load(), c.rows, list, err)
+		}
+	}
+}
+
+// countedRows notes the most rows of logits that a pass has of a sequence.
+type countedRows struct {
+	library.Sequence
+	most *atomic.Int64
+}
+
+func (c countedRows) Eval(ctx context.Context, tokens, parents []int32, want engine.Rows) (engine.Logits, error) {
+	l, err := c.Sequence.Eval(ctx, tokens, parents, want)
+	c.most.Store(max(c.most.Load(), int64(l.Rows())))
+	return l, err
 }
 
 // Requests that together need more than the budget are all answered, one after the other where need be.
