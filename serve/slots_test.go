@@ -1,10 +1,14 @@
 package serve
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/specgo/spec"
@@ -350,6 +354,55 @@ func TestSlotsAreChosen(t *testing.T) {
 	} {
 		if got := s.ask(x.prompt, x.more).number(t, "id_slot"); got != x.want {
 			t.Errorf("request %d is in slot %d, want %d", i, got, x.want)
+		}
+	}
+}
+
+// A text that an answer leaves in a slot while the one before it is erased stays there until it is erased itself.
+func TestOnlyWhatIsFoundIsErased(t *testing.T) {
+	table := newSlotTable(1)
+	var erased atomic.Int32 // the newest text
+	var looks atomic.Int64
+	var eraser sync.WaitGroup
+	ctx, stop := context.WithCancel(t.Context())
+	defer eraser.Wait()
+	defer stop()
+	eraser.Go(func() {
+		for ctx.Err() == nil {
+			if held, _, _ := table.take(ctx, 0, ""); len(held.Tokens) > 0 {
+				erased.Store(held.Tokens[0])
+			}
+			looks.Add(1)
+			runtime.Gosched()
+		}
+	})
+	for text := int32(1); text < 40000; text += 2 {
+		for i := range int32(2) {
+			table.end(table.begin(&slotAnswer{}, 0, ""), spec.Held{Tokens: []int32{text + i}})
+		}
+		for n := looks.Load(); erased.Load() != text+1; runtime.Gosched() {
+			if looks.Load() > n+2 && erased.Load() != text+1 {
+				t.Fatalf("text %d is gone, and was not erased", text+1)
+			}
+		}
+	}
+}
+
+// What is erased is told with what others have of it: other slots' texts of the same salt, not one of another.
+func TestWhatIsErasedIsTheSalts(t *testing.T) {
+	table := newSlotTable(3)
+	put := func(id int, salt string, tokens ...int32) { table.put(id, spec.Held{Tokens: tokens, Salt: salt}) }
+	put(0, "a", 1, 2, 3, 4)
+	put(1, "a", 1, 2, 9)
+	put(2, "b", 1, 2, 3, 4)
+	for _, x := range []struct {
+		id           int
+		salt         string
+		held, shared int
+	}{{0, "b", 0, 0}, {3, "a", 4, 2}, {0, "a", 0, 0}, {1, "a", 3, 0}, {2, "b", 4, 0}} {
+		held, shared, err := table.take(t.Context(), x.id, x.salt)
+		if err != nil || len(held.Tokens) != x.held || shared != x.shared {
+			t.Errorf("%+v: %+v, %d shared, %v", x, held, shared, err)
 		}
 	}
 }
