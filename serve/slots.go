@@ -187,8 +187,8 @@ func (t *slotTable) idle(ctx context.Context, id int) (held spec.Held, err error
 	return held, err
 }
 
-// take is idle of a text with a salt, which the slot holds no longer then: what an answer leaves there afterwards stays.
-// shared is how many of its tokens another slot has too, with what was computed of them.
+// take is idle of a text with a salt, which the slot holds no longer then: what an answer leaves there afterwards
+// stays. shared is how many of its tokens another slot has too, with what was computed of them.
 func (t *slotTable) take(ctx context.Context, id int, salt string) (held spec.Held, shared int, err error) {
 	err = t.whenIdle(ctx, id, func(x *answerSlot) {
 		if x.held.Salt != salt {
