@@ -58,7 +58,7 @@ var infillEnds = []string{"<|fim_pad|>", "<fim_pad>", "<fim-pad>", "<|file_sep|>
 
 // Infills reports whether the model can fill a gap ([Request].Infill).
 func (m *Model) Infills() bool {
-	_, err := m.infill(&Infill{}, "")
+	_, err := m.infill(&Infill{})
 	return err == nil
 }
 
@@ -67,8 +67,8 @@ func spells(text string, marks []string) bool {
 	return slices.ContainsFunc(marks, func(m string) bool { return m != "" && strings.Contains(text, m) })
 }
 
-// infill is the prompt for the text between prefix and the gap's suffix.
-func (m *Model) infill(gap *Infill, prefix string) ([]int32, error) {
+// infill makes the prompts for the text between a prefix and the gap's suffix. What all of them have is encoded once.
+func (m *Model) infill(gap *Infill) (prompt func(prefix string) []int32, err error) {
 	marks := m.gapMarks()
 	if !marks.whole() {
 		return nil, bad("suffix", "%s has no marks for fill-in-the-middle in its vocabulary", m.name)
@@ -99,20 +99,23 @@ func (m *Model) infill(gap *Infill, prefix string) ([]int32, error) {
 			ids = append(append(ids, marks.file), plain("file\n")...)
 		}
 	}
-	for _, side := range []struct {
-		mark  int32
-		parts []Prompt
-		text  string
-		field string
-	}{{marks.prefix, gap.Before, prefix, "input_prefix"}, {marks.suffix, gap.Behind, gap.Suffix, "input_suffix"}} {
-		ids = append(ids, side.mark)
-		for _, p := range flat(side.parts) {
-			if err := m.checkIDs(side.field, p.IDs); err != nil {
-				return nil, err
+	side := func(mark int32, field string, parts []Prompt) error {
+		ids = append(ids, mark)
+		for _, p := range flat(parts) {
+			if err := m.checkIDs(field, p.IDs); err != nil {
+				return err
 			}
 			ids = append(append(ids, p.IDs...), plain(p.Text)...)
 		}
-		ids = append(ids, plain(side.text)...)
+		return nil
 	}
-	return append(ids, marks.middle), nil
+	if err := side(marks.prefix, "input_prefix", gap.Before); err != nil {
+		return nil, err
+	}
+	front := len(ids)
+	if err := side(marks.suffix, "input_suffix", gap.Behind); err != nil {
+		return nil, err
+	}
+	ids = append(append(ids, plain(gap.Suffix)...), marks.middle)
+	return func(prefix string) []int32 { return slices.Concat(ids[:front], plain(prefix), ids[front:]) }, nil
 }

@@ -1,6 +1,8 @@
 package spec
 
 import (
+	"errors"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -57,8 +59,12 @@ func TestMarksAroundGapsAreText(t *testing.T) {
 		if c.extra != "" {
 			gap.Extra = []Snippet{{"x", c.extra}}
 		}
-		if got, err := m.infill(gap, c.prefix); err != nil || !slices.Equal(got, c.want) {
-			t.Errorf("%+v: %d, %v, want %d", c, got, err, c.want)
+		prompt, err := m.infill(gap)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := prompt(c.prefix); !slices.Equal(got, c.want) {
+			t.Errorf("%+v: %d, want %d", c, got, c.want)
 		}
 	}
 }
@@ -81,8 +87,12 @@ func TestMarksOfGaps(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := &Model{tok: tok}
-		if got, err := m.infill(&Infill{Suffix: "b"}, "a"); err != nil || !slices.Equal(got, c.want) || !m.Infills() {
-			t.Errorf("%s, %v: %d, %v, want %d", c.name, c.keys, got, err, c.want)
+		prompt, err := m.infill(&Infill{Suffix: "b"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := prompt("a"); !slices.Equal(got, c.want) || !m.Infills() {
+			t.Errorf("%s, %v: %d, want %d", c.name, c.keys, got, c.want)
 		}
 	}
 	some, err := bpe.New(bpe.Config{Model: "llama", Tokens: []string{"<unk>", "<PRE>", "<SUF>", "<|middle|>"},
@@ -92,5 +102,48 @@ func TestMarksOfGaps(t *testing.T) {
 	}
 	if (&Model{tok: some}).Infills() {
 		t.Error("marks of two families fill gaps")
+	}
+}
+
+// What is around a gap is encoded once, however many prompts are in front of it, and put around no second one where it
+// leaves the context no room. The length of the first is told all the same.
+func TestGapsAreEncodedOnce(t *testing.T) {
+	p, err := pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokens := []string{"<unk>", "a", "b", "<PRE>", "<SUF>", "<MID>"}
+	tok, err := bpe.New(bpe.Config{Model: "llama", Tokens: tokens, Types: []int32{2, 1, 1, 3, 3, 3},
+		Scores: make([]float32, len(tokens)), BOS: -1, EOS: -1, SEP: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const length, prompts = 2000, 100
+	allocations := func(context, prompts int) (uint64, error) {
+		r := Request{Infill: &Infill{Behind: slices.Repeat([]Prompt{{Text: "b"}}, length)}}
+		for range prompts {
+			r.Prompts = append(r.Prompts, Prompt{Text: "a"})
+		}
+		m := &Model{tok: tok, parts: p, context: context}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		err := (&Task{m: m, r: r}).setPrompts(t.Context())
+		runtime.ReadMemStats(&after)
+		if n, err := m.Count(t.Context(), r); err != nil || n != length+4 {
+			t.Errorf("%d prompts: %d tokens, %v", prompts, n, err)
+		}
+		return after.Mallocs - before.Mallocs, err
+	}
+	one, err := allocations(2*length, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := allocations(2*length, prompts); err != nil || n > 2*one {
+		t.Errorf("%d allocations for %d prompts, %d for one: %v", n, prompts, one, err)
+	}
+	n, err := allocations(length, prompts)
+	if wrong := (*RequestError)(nil); !errors.As(err, &wrong) || wrong.Code != CodeContext || wrong.Field != "prompt[0]" ||
+		n > 2*one {
+		t.Errorf("prompts that are too long: %d allocations, %d for one: %v", n, one, err)
 	}
 }

@@ -45,6 +45,7 @@ type Task struct {
 // Count is the number of tokens of a request's first prompt, which may be more than the context holds.
 func (m *Model) Count(ctx context.Context, r Request) (int, error) {
 	t := &Task{m: m, r: r}
+	t.r.Prompts = r.Prompts[:min(len(r.Prompts), 1)]
 	if err := t.setPrompts(ctx); err != nil {
 		return 0, err
 	}
@@ -257,6 +258,16 @@ func (t *Task) setPrompts(ctx context.Context) error {
 	case len(r.Prompts) == 0:
 		return bad("prompt", "missing")
 	}
+	if err := t.setStart(); err != nil {
+		return err
+	}
+	var filled func(prefix string) []int32
+	if r.Infill != nil {
+		var err error
+		if filled, err = m.infill(r.Infill); err != nil {
+			return err
+		}
+	}
 	for i, q := range r.Prompts {
 		ids := q.IDs
 		switch {
@@ -267,19 +278,21 @@ func (t *Task) setPrompts(ctx context.Context) error {
 		case q.given() && r.Infill != nil:
 			return bad("suffix", "needs a prompt that is a text")
 		case r.Infill != nil:
-			var err error
-			if ids, err = m.infill(r.Infill, q.Text); err != nil {
-				return err
-			}
+			ids = filled(q.Text)
 		case !q.given():
 			ids = m.tok.Encode(q.Text, bpe.EncodeOptions{AddSpecial: true, ParseSpecial: !q.Plain})
 		}
 		if err := m.checkIDs(t.promptField(i), ids); err != nil {
 			return err
 		}
+		if r.Infill != nil && len(r.Prompts) > 1 { // the next ones have what is around the gap, too
+			if err := t.checkLength(i, ids); err != nil {
+				return err
+			}
+		}
 		t.prompts = append(t.prompts, ids)
 	}
-	return t.setStart()
+	return nil
 }
 
 // setPrevious makes token ids of the earlier answer.

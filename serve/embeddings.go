@@ -74,6 +74,11 @@ func (s *Server) embed(ctx context.Context, r *request, bounded bool, log *recor
 	}
 	defer leave()
 	log.queued = waited
+	if pooling == spec.PoolNone { // the vectors are there until the client has read them
+		if full := log.visit.hold(4 * int64(out.tokens) * int64(m.VectorSize())); full != nil {
+			return nil, full
+		}
+	}
 	begun := s.now()
 	out.vectors, err = m.EmbedIDs(ctx, texts, spec.EmbedOptions{Pooling: pooling, AtOnce: places, Salt: r.salt(s),
 		Dimensions: r.dims, Norm: r.norm})

@@ -24,6 +24,7 @@ type record struct {
 	path    string  // the label of the metrics, see [Server.route]
 	client  *client // who asks; nil until that is known
 	pending bool    // the request's body has not been read
+	visit   *visit  // what the request holds; nil: it has no body
 	leave   func()  // ends that it counts among those without a key; nil: it does not
 	status  int
 	model   string

@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// inside counts the requests that the server has let in and the bytes of their bodies, by client. Both are bounded. At
-// a bound a client that has less than its share is let in all the same: the shares of those that are inside add up to
-// the bound, so that it is passed at most twofold.
+// inside counts the requests that the server has let in and the bytes of their bodies, by client, with those of what
+// takes much more than the body that it is made of. Both are bounded. At a bound a client that has less than its share
+// is let in all the same: the shares of those that are inside add up to the bound, so that it is passed at most twofold.
 type inside struct {
 	most  int64 // requests
 	bytes int64 // of bodies
@@ -63,7 +63,7 @@ type visit struct {
 	ended bool
 }
 
-// hold counts bytes more for the request's body.
+// hold counts bytes more for the request: of its body, or of what is made of it.
 func (v *visit) hold(n int64) *Error {
 	in := v.in
 	in.mu.Lock()
@@ -72,7 +72,8 @@ func (v *visit) hold(n int64) *Error {
 	if in.all.bytes+n > in.bytes && float64(own.bytes+n) > float64(in.bytes)*in.share(v.who) {
 		return &Error{
 			Status: http.StatusTooManyRequests, Type: typeBusy, Code: "bodies_full",
-			Message: "the bodies of other requests take the memory that there is for them; try again later",
+			Message: "the bodies of requests, with what is made of them, take the memory that there is for them; " +
+				"try again later",
 		}
 	}
 	v.bytes += n

@@ -70,7 +70,7 @@ func limitTables() []struct {
 			{
 				"BodiesBytes", l.BodiesBytes, "",
 				again + ", for clients that have more than their share of it; others may pass it, twofold in all",
-				"serve.TestBodiesCountAsTheyCome serve.TestInsideSharesItsBounds",
+				"serve.TestBodiesCountAsTheyCome serve.TestInsideSharesItsBounds serve.TestWhatIsMadeOfBodiesCounts",
 			},
 			{
 				"WriteTime", l.WriteTime, "`--timeout`", "for a client to take 64 KiB of an answer: closed",

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/specgo/spec"
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/speculative"
 )
@@ -104,12 +105,19 @@ func (s *Server) promptTokens(ctx context.Context, r *request) (n int, err error
 	}
 	defer release()
 	r.n = 1
-	q, e := s.translate(m, r)
-	if e != nil {
-		return 0, e
-	}
-	err = s.early(ctx, r, true, func() (err error) { n, err = m.Count(ctx, q); return err })
+	err = s.translated(ctx, m, r, func(q spec.Request) (err error) { n, err = m.Count(ctx, q); return err })
 	return n, err
+}
+
+// translated does work on a model's request of a body's, in turn with its translation where the body is large.
+func (s *Server) translated(ctx context.Context, m *loaded, r *request, work func(spec.Request) error) error {
+	return s.early(ctx, r, true, func() error {
+		q, e := s.translate(m, r)
+		if e != nil {
+			return e
+		}
+		return work(q)
+	})
 }
 
 // applyTemplate answers /apply-template.
@@ -122,14 +130,10 @@ func (s *Server) applyTemplate(ctx context.Context, r *request) (any, error) {
 		return nil, err
 	}
 	defer release()
-	q, e := s.translate(m, r)
-	if e != nil {
-		return nil, e
-	}
 	var out struct {
 		Prompt string `json:"prompt"`
 	}
-	err = s.early(ctx, r, true, func() error {
+	err = s.translated(ctx, m, r, func(q spec.Request) error {
 		p, err := m.Render(ctx, &q, r.genTail)
 		if err == nil {
 			out.Prompt = p.Text()

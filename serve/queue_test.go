@@ -379,3 +379,43 @@ func TestBodiesCountAsTheyCome(t *testing.T) {
 	c.Close()
 	s.wait(func() bool { s.inside.mu.Lock(); defer s.inside.mu.Unlock(); return s.inside.all == holding{} })
 }
+
+// What is made of a body and takes much more memory than it counts like the body, to the request's end: a query with
+// each of its documents before tokens are made of them, and the vectors of single tokens before they are computed.
+func TestWhatIsMadeOfBodiesCounts(t *testing.T) {
+	const bound = 64 << 10
+	s := newTester(t, func(o *Options) { o.Limits.BodiesBytes = bound })
+	held := func() int64 { s.inside.mu.Lock(); defer s.inside.mu.Unlock(); return s.inside.all.bytes }
+	pairs := func(documents int) string {
+		return `{"query":"` + strings.Repeat("x", 1000) + `","documents":[` +
+			strings.TrimSuffix(strings.Repeat(`"y",`, documents), ",") + `]}`
+	}
+	_, leave, err := s.preparing.enter(t.Context(), &s.anyone.preparing, 1, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leave()
+	done := make(chan string, 1)
+	go func() { done <- s.post("/rerank", pairs(40), 400) }() // it waits for its turn
+	s.wait(func() bool { _, waits := s.preparing.load(); return waits == 1 })
+	if n := held(); n < 40*1001 {
+		t.Fatalf("%d bytes are held", n)
+	}
+	if text := s.post("/rerank", pairs(30), 429); !strings.Contains(text, "bodies_full") {
+		t.Error(text)
+	}
+	leave()
+	<-done
+	if text := s.post("/rerank", pairs(30), 400); !strings.Contains(text, "no classification head") {
+		t.Error(text)
+	}
+	vectors := func(tokens int) string {
+		return `{"pooling":"none","content":[5` + strings.Repeat(",5", tokens-1) + `]}`
+	}
+	const size = 256
+	s.post("/embedding", vectors(bound/(4*size)/2), 200)
+	if text := s.post("/embedding", vectors(bound/(4*size)), 429); !strings.Contains(text, "bodies_full") {
+		t.Error(text)
+	}
+	s.wait(func() bool { return held() == 0 })
+}

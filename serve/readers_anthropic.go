@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"math"
+	"strings"
 
 	"github.com/specgo/spec"
 	"github.com/specgo/spec/chat"
@@ -25,6 +26,7 @@ func readAnthropicMessages(r *request, v value) *Error {
 	if len(items) == 0 {
 		return v.bad("must have at least one message")
 	}
+	called := map[string]string{} // the tools that calls asked for, by the calls' ids
 	for _, item := range items {
 		var content value
 		role := ""
@@ -48,20 +50,22 @@ func readAnthropicMessages(r *request, v value) *Error {
 			r.messages = append(r.messages, chat.Message{Role: role, Content: text})
 			continue
 		}
-		if err := r.readBlocks(role, content); err != nil {
+		if err := r.readBlocks(role, content, called); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// readBlocks adds the messages that the blocks of one stand for.
-func (r *conversation) readBlocks(role string, v value) *Error {
+// readBlocks adds the messages that the blocks of one stand for. called has the tools that calls asked for, by the
+// calls' ids; the first call of an id counts.
+func (r *conversation) readBlocks(role string, v value, called map[string]string) *Error {
 	blocks, err := v.list()
 	if err != nil {
 		return v.bad("must be a string or an array of blocks")
 	}
 	m := chat.Message{Role: role}
+	var content, reasoning strings.Builder
 	given := len(blocks) == 0
 	for _, item := range blocks {
 		b, err := readBlock(item)
@@ -70,33 +74,24 @@ func (r *conversation) readBlocks(role string, v value) *Error {
 		}
 		switch b.kind {
 		case blockText:
-			m.Content += b.text
+			content.WriteString(b.text)
 		case blockThinking:
-			m.Reasoning += b.text
+			reasoning.WriteString(b.text)
 		case blockCall:
 			m.ToolCalls = append(m.ToolCalls, chat.ToolCall{ID: b.id, Name: b.name, Arguments: cmp.Or(b.input, "{}")})
+			if _, ok := called[b.id]; !ok {
+				called[b.id] = b.name
+			}
 		case "tool_result":
-			r.messages = append(r.messages, chat.Message{Role: "tool", Content: b.text, ToolCallID: b.id, Name: r.called(b.id)})
+			r.messages = append(r.messages, chat.Message{Role: "tool", Content: b.text, ToolCallID: b.id, Name: called[b.id]})
 			continue
 		}
 		given = given || b.kind != "redacted_thinking"
 	}
-	if given {
+	if m.Content, m.Reasoning = content.String(), reasoning.String(); given {
 		r.messages = append(r.messages, m)
 	}
 	return nil
-}
-
-// called is the name of the tool that a call asked for.
-func (r *conversation) called(id string) string {
-	for _, m := range r.messages {
-		for _, c := range m.ToolCalls {
-			if c.ID == id {
-				return c.Name
-			}
-		}
-	}
-	return ""
 }
 
 // block is a block of a message's content.

@@ -1,6 +1,10 @@
 package serve
 
-import "github.com/specgo/spec/chat"
+import (
+	"strings"
+
+	"github.com/specgo/spec/chat"
+)
 
 func readMessages(r *request, v value) *Error {
 	items, err := v.list()
@@ -58,7 +62,7 @@ func readContent(v value, types ...string) (string, *Error) {
 	if err != nil {
 		return "", v.bad("must be a string or an array of parts")
 	}
-	all := ""
+	var all strings.Builder
 	for _, item := range items {
 		kind, text, given := "", "", false
 		err := item.object(map[string]func(value) *Error{
@@ -75,9 +79,9 @@ func readContent(v value, types ...string) (string, *Error) {
 		if kind == "" || !given {
 			return "", item.bad("must have type and text")
 		}
-		all += text
+		all.WriteString(text)
 	}
-	return all, nil
+	return all.String(), nil
 }
 
 func readCalls(v value) (calls []chat.ToolCall, e *Error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -192,5 +193,66 @@ func TestNoEffortIsNoReasoning(t *testing.T) {
 		if got := count("/v1/responses", `{"input":"x","reasoning":{"effort":"`+effort+`"}}`); got != want {
 			t.Errorf("%s: a prompt of %v tokens, want %v", effort, got, want)
 		}
+	}
+}
+
+// What is read of a text in many parts takes memory, and so time, that grows with its length and not with its square.
+func TestTextsInPartsAreReadInLinearTime(t *testing.T) {
+	s := newTester(t, nil)
+	part := func(kind, field string) string {
+		return `{"type":"` + kind + `","` + field + `":"` + strings.Repeat("x", 200) + `"},`
+	}
+	const user, end = `{"messages":[{"role":"user","content":[`, `]}],"max_tokens":1}`
+	for name, x := range map[string]struct {
+		form              forms
+		before, part, end string
+	}{
+		"chat":      {formChat, user, part("text", "text"), `]}]}`},
+		"responses": {formResponses, `{"input":[{"role":"user","content":[`, part("input_text", "text"), `]}]}`},
+		"messages":  {formMessages, user, part("text", "text"), end},
+		"thinking":  {formMessages, user, part("thinking", "thinking"), end},
+		"result": {formMessages, user + `{"type":"tool_result","tool_use_id":"a","content":[`, part("text", "text"),
+			`]}` + end},
+	} {
+		took := func(parts int) uint64 {
+			body := []byte(x.before + strings.TrimSuffix(strings.Repeat(x.part, parts), ",") + x.end)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			if _, err := s.parse(t.Context(), x.form, s.anyone, body, false); err != nil {
+				t.Fatal(name, err)
+			}
+			runtime.ReadMemStats(&after)
+			return after.TotalAlloc - before.TotalAlloc
+		}
+		if one, two := took(2000), took(4000); two > 3*one {
+			t.Errorf("%s: %d bytes for 2000 parts, %d for 4000", name, one, two)
+		}
+	}
+}
+
+// A result has the name of the tool that its call asked for: the first call of that id.
+func TestResultsHaveTheNamesOfTheirCalls(t *testing.T) {
+	s := newTester(t, nil)
+	call := func(id, name string) string {
+		return `{"type":"tool_use","id":"` + id + `","name":"` + name + `","input":{}}`
+	}
+	result := func(id string) string { return `{"type":"tool_result","tool_use_id":"` + id + `","content":"r"}` }
+	turn := func(role, blocks string) string { return `{"role":"` + role + `","content":[` + blocks + `]}` }
+	r, err := s.parse(t.Context(), formMessages, s.anyone, []byte(`{"max_tokens":1,"messages":[`+strings.Join([]string{
+		turn("user", result("a")), turn("assistant", call("a", "f")+","+call("b", "g")),
+		turn("user", result("b")+","+result("a")),
+		turn("assistant", call("a", "h")), turn("user", result("a")+","+result("c")),
+	}, ",")+`]}`), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, m := range r.messages {
+		if m.Role == "tool" {
+			got = append(got, m.ToolCallID+"="+m.Name)
+		}
+	}
+	if want := []string{"a=", "b=g", "a=f", "a=f", "c="}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -112,6 +112,9 @@ func (s *Server) rerank(ctx context.Context, body []byte, log *record) (any, err
 	}
 	defer release()
 	log.model = m.name
+	if full := log.visit.hold(r.pairBytes()); full != nil { // the tokens wait with the request
+		return nil, full
+	}
 	var pairs [][]int32
 	r.large = r.large || r.pairBytes() > largeBody
 	err = s.early(ctx, r, true, func() (err error) { pairs, err = m.RankTokens(ctx, r.query, r.documents); return err })

@@ -118,6 +118,7 @@ func (s *Server) withBodyFor(
 			return
 		}
 		defer visit.end()
+		log.visit = visit
 		ctx, cancel := s.joined(r.Context(), most)
 		defer cancel()
 		r = r.WithContext(ctx)

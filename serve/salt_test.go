@@ -92,3 +92,36 @@ func TestSaltsAreDifferent(t *testing.T) {
 		t.Error(a.id, b.id)
 	}
 }
+
+// Keys that come while a server runs, with the first ones or with others, keep what is computed apart like those that
+// it began with: from each other's and from what it computed without keys. So are the texts of slots.
+func TestPrefixesAreTheKeysOwnBehindAReload(t *testing.T) {
+	one, two := Key{Secret: "one"}, Key{Secret: "two"}
+	for name, first := range map[string][]Key{"no keys": nil, "other keys": {{Secret: "first"}, one}} {
+		s := newTester(t, func(o *Options) { o.SlotFiles.Dir, o.Keys = t.TempDir(), first })
+		ask := func(key string, cached bool) {
+			t.Helper()
+			x := s.ask(slotPrompt, `,"id_slot":1`, "X-Api-Key", key)
+			if got := x.number(t, "timings", "cache_n") > 0; got != cached {
+				t.Errorf("%s, the key %s: %v cached tokens", name, key, x.number(t, "timings", "cache_n"))
+			}
+		}
+		ask("first", false)
+		ask("first", true)
+		if err := s.Reload([]Key{one, two}, s.o.Models); err != nil {
+			t.Fatal(err)
+		}
+		if x := s.slot(1, "erase", "", 200, "X-Api-Key", "two"); x.number(t, "n_erased") != 0 {
+			t.Errorf("%s: a slot of before is erased: %v", name, x)
+		}
+		s.slot(1, "save", `{"filename":"before"}`, 400, "X-Api-Key", "one")
+		ask("one", false)
+		ask("two", false)
+		ask("one", true)
+		s.slot(1, "save", `{"filename":"one"}`, 200, "X-Api-Key", "one")
+		s.slot(1, "restore", `{"filename":"one"}`, 404, "X-Api-Key", "two")
+		if err := s.Reload(nil, s.o.Models); err == nil {
+			t.Errorf("%s: no keys, where there were some", name)
+		}
+	}
+}

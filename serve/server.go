@@ -466,7 +466,7 @@ func (s *Server) Do(ctx context.Context, path string, body []byte) (status int, 
 	defer visit.end()
 	ctx, cancel := s.joined(ctx, s.o.RequestTime)
 	defer cancel()
-	log := &record{asked: s.now(), client: s.anyone}
+	log := &record{asked: s.now(), client: s.anyone, visit: visit}
 	v, err := s.do(ctx, path, body, log)
 	label, _ := s.route(&http.Request{Method: http.MethodPost, URL: &url.URL{Path: path}})
 	if err != nil {

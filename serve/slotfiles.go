@@ -189,7 +189,7 @@ func (s *Server) restoreSlot(ctx context.Context, m *loaded, q *request, id int)
 }
 
 func (s *Server) eraseSlot(ctx context.Context, m *loaded, q *request, id int) (any, error) {
-	held, err := m.slots.idle(ctx, id)
+	held, shared, err := m.slots.take(ctx, id, q.salt(s))
 	if err != nil {
 		return nil, err
 	}
@@ -197,13 +197,12 @@ func (s *Server) eraseSlot(ctx context.Context, m *loaded, q *request, id int) (
 		Slot   int `json:"id_slot"`
 		Tokens int `json:"n_erased"`
 	}{Slot: id}
-	if len(held.Tokens) == 0 || held.Salt != q.salt(s) {
+	if len(held.Tokens) == 0 {
 		return out, nil
 	}
-	if err := m.ForgetHeld(held, m.slots.shared(id, &held)); err != nil {
+	if err := m.ForgetHeld(held, shared); err != nil {
 		return nil, err
 	}
-	m.slots.put(id, spec.Held{})
 	out.Tokens = len(held.Tokens)
 	return out, nil
 }

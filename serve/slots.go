@@ -160,22 +160,48 @@ func (t *slotTable) end(in inSlot, held spec.Held) {
 	t.changed = make(chan struct{})
 }
 
-// idle waits until nothing is computed for a slot, and returns the text that it holds.
-func (t *slotTable) idle(ctx context.Context, id int) (spec.Held, error) {
+// whenIdle waits until nothing is computed for a slot, and calls f with it and with the lock held.
+func (t *slotTable) whenIdle(ctx context.Context, id int, f func(x *answerSlot)) error {
 	for {
 		t.mu.Lock()
 		x, changed := t.at(id), t.changed
-		held, free := x.held, x.free()
+		free := x.free()
+		if free {
+			f(x)
+		}
 		t.mu.Unlock()
 		if free {
-			return held, nil
+			return nil
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return spec.Held{}, ctx.Err()
+			return ctx.Err()
 		}
 	}
+}
+
+// idle waits until nothing is computed for a slot, and returns the text that it holds.
+func (t *slotTable) idle(ctx context.Context, id int) (held spec.Held, err error) {
+	err = t.whenIdle(ctx, id, func(x *answerSlot) { held = x.held })
+	return held, err
+}
+
+// take is idle of a text with a salt, which the slot holds no longer then: what an answer leaves there afterwards
+// stays. shared is how many of its tokens another slot has too, with what was computed of them.
+func (t *slotTable) take(ctx context.Context, id int, salt string) (held spec.Held, shared int, err error) {
+	err = t.whenIdle(ctx, id, func(x *answerSlot) {
+		if x.held.Salt != salt {
+			return
+		}
+		held, x.held = x.held, spec.Held{}
+		for i := range t.list {
+			if o := &t.list[i].held; o.Alike(&held) {
+				shared = max(shared, engine.Common(o.Tokens, held.Tokens))
+			}
+		}
+	})
+	return held, shared, err
 }
 
 // put has a slot hold a text.
@@ -183,18 +209,6 @@ func (t *slotTable) put(id int, held spec.Held) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.at(id).held = held
-}
-
-// shared is how many tokens of a slot's text another slot has too, with what was computed of them.
-func (t *slotTable) shared(id int, held *spec.Held) (n int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for i := range t.list {
-		if x := &t.list[i]; i != id%len(t.list) && x.held.Alike(held) {
-			n = max(n, engine.Common(x.held.Tokens, held.Tokens))
-		}
-	}
-	return n
 }
 
 // began puts an answer into its slots.

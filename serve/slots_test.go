@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/specgo/spec"
 )
@@ -350,6 +353,52 @@ func TestSlotsAreChosen(t *testing.T) {
 	} {
 		if got := s.ask(x.prompt, x.more).number(t, "id_slot"); got != x.want {
 			t.Errorf("request %d is in slot %d, want %d", i, got, x.want)
+		}
+	}
+}
+
+// A text that comes into a slot while the one before it is erased is not lost: it is the one that is erased, or still
+// there. Who waits for a lock longer than a millisecond gets it in turn, so that it most likely comes in between.
+func TestOnlyWhatIsFoundIsErased(t *testing.T) {
+	table := newSlotTable(1)
+	for round := range int32(10) {
+		table.put(0, spec.Held{Tokens: []int32{-1}})
+		var erased spec.Held
+		var wait sync.WaitGroup
+		table.mu.Lock()
+		for _, f := range []func(){
+			func() { erased, _, _ = table.take(t.Context(), 0, "") },
+			func() { table.put(0, spec.Held{Tokens: []int32{round}}) },
+		} {
+			wait.Go(f)
+			time.Sleep(3 * time.Millisecond)
+		}
+		table.mu.Unlock()
+		table.mu.Lock() // before who was woken, which asks for its turn then
+		time.Sleep(3 * time.Millisecond)
+		table.mu.Unlock()
+		wait.Wait()
+		if left := table.list[0].held; !slices.Contains(slices.Concat(erased.Tokens, left.Tokens), round) {
+			t.Fatalf("round %d: erased %d, left %d", round, erased.Tokens, left.Tokens)
+		}
+	}
+}
+
+// What is erased is told with what others have of it: other slots' texts of the same salt, not one of another.
+func TestWhatIsErasedIsTheSalts(t *testing.T) {
+	table := newSlotTable(3)
+	put := func(id int, salt string, tokens ...int32) { table.put(id, spec.Held{Tokens: tokens, Salt: salt}) }
+	put(0, "a", 1, 2, 3, 4)
+	put(1, "a", 1, 2, 9)
+	put(2, "b", 1, 2, 3, 4)
+	for _, x := range []struct {
+		id           int
+		salt         string
+		held, shared int
+	}{{0, "b", 0, 0}, {3, "a", 4, 2}, {0, "a", 0, 0}, {1, "a", 3, 0}, {2, "b", 4, 0}} {
+		held, shared, err := table.take(t.Context(), x.id, x.salt)
+		if err != nil || len(held.Tokens) != x.held || shared != x.shared {
+			t.Errorf("%+v: %+v, %d shared, %v", x, held, shared, err)
 		}
 	}
 }

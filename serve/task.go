@@ -200,11 +200,11 @@ func (s *Server) compile(ctx context.Context, who *client, task *spec.Task, boun
 }
 
 // salt is what a request's sequences, of the target and of the draft, have in common with those that they may go on
-// from: the key that it shows, if there are keys and Options.SharePrefixes does not say otherwise, and its own
+// from: the key that it shows, if it shows one and Options.SharePrefixes does not say otherwise, and its own
 // cache_salt.
 func (r *request) salt(s *Server) string {
 	who := r.client.id
-	if s.o.SharePrefixes || len(s.o.Keys) == 0 {
+	if s.o.SharePrefixes || r.client == s.anyone {
 		who = ""
 	}
 	if r.cacheSalt == "" {

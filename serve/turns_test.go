@@ -83,8 +83,11 @@ func TestLargeTextsTakeTurns(t *testing.T) {
 	waiting := func(n int) bool { _, waits := s.preparing.load(); return waits == n }
 	for path, body := range map[string]string{
 		"/tokenize": `{"content":"` + text + `"}`, "/apply-template": "{" + messages, "/v1/messages/count_tokens": talk,
-		"/v1/chat/completions/input_tokens": talk, "/v1/embeddings": `{"input":"` + text + `"}`,
-		"/rerank": `{"query":"` + text[:largeBody/2] + `","documents":["a","b","c"]}`,
+		"/v1/chat/completions/input_tokens": talk,
+		// what is refused before any template
+		"/v1/chat/completions/input_tokens?": `{"top_logprobs":1,` + messages,
+		"/v1/embeddings":                     `{"input":"` + text + `"}`,
+		"/rerank":                            `{"query":"` + text[:largeBody/2] + `","documents":["a","b","c"]}`,
 	} {
 		done, next, reads := make(chan struct{}), make(chan func(), 1), path != "/rerank"
 		first := turn()
