@@ -445,6 +445,9 @@ func (s *schema) holds(b *branch, v any) bool {
 	return true
 }
 
+// multipleSteps is what a division of two numbers of a schema counts as.
+const multipleSteps = 16
+
 // within reports whether a number is within the bounds and the steps of a branch.
 func (s *schema) within(b *branch, d decimal) bool {
 	if b.lo != nil {
@@ -458,7 +461,7 @@ func (s *schema) within(b *branch, d decimal) bool {
 		}
 	}
 	for _, m := range b.multiples {
-		if d.isMultiple(m.decimal) == m.not {
+		if !s.spend(multipleSteps) || d.isMultiple(m.decimal) == m.not {
 			return false
 		}
 	}

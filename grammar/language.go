@@ -28,16 +28,19 @@ type (
 var anyText = repeat{anyRune, 0, -1}
 
 // hasSets reports whether an expression has an intersection or a complement in it, which instructions cannot hold.
-func hasSets(x expression) bool {
+func (b *Budget) hasSets(x expression) bool {
+	if !b.spend(1) {
+		return true
+	}
 	switch x := x.(type) {
 	case both, complement, multiple:
 		return true
 	case sequence:
-		return slices.ContainsFunc(x, hasSets)
+		return slices.ContainsFunc(x, b.hasSets)
 	case choice:
-		return slices.ContainsFunc(x, hasSets)
+		return slices.ContainsFunc(x, b.hasSets)
 	case repeat:
-		return hasSets(x.x)
+		return b.hasSets(x.x)
 	}
 	return false
 }
@@ -73,6 +76,8 @@ type terms struct {
 	nodes   []termNode
 	index   map[string]term
 	key     []byte
+
+	literals map[literal]term
 }
 
 type termNode struct {
@@ -97,7 +102,7 @@ type arc struct {
 const termBytes = 256
 
 func newTerms(b *Budget, letters *alphabet) *terms {
-	t := &terms{Budget: b, letters: letters, index: map[string]term{}, nodes: []termNode{
+	t := &terms{Budget: b, letters: letters, index: map[string]term{}, literals: map[literal]term{}, nodes: []termNode{
 		noText:       {kind: termNone, life: -1},
 		emptyText:    {kind: termEmpty, nullable: true, life: 1},
 		everyText:    {kind: termRepeat, subs: []term{anyCharacter}, most: -1, nullable: true, life: 1},
@@ -182,6 +187,7 @@ func (t *terms) join(kind termKind, list []term) term {
 	}
 	var flat []term
 	var classes class
+	var ranges []runeRange // of termOr
 	lengths, hasClass := termNode{most: -1}, false
 	hasLengths := false
 	for _, x := range list {
@@ -195,10 +201,10 @@ func (t *terms) join(kind termKind, list []term) term {
 			case p == absorbing:
 				return absorbing
 			case p == neutral:
+			case n.kind == termClass && kind == termOr:
+				ranges, hasClass = append(ranges, n.class...), true
 			case n.kind == termClass && !hasClass:
 				classes, hasClass = n.class, true
-			case n.kind == termClass && kind == termOr:
-				classes = newClass(append(slices.Clone(classes), n.class...)...)
 			case n.kind == termClass:
 				if classes = classes.intersect(n.class); len(classes) == 0 {
 					return noText
@@ -213,6 +219,9 @@ func (t *terms) join(kind termKind, list []term) term {
 				flat = append(flat, p)
 			}
 		}
+	}
+	if kind == termOr {
+		classes = newClass(ranges...)
 	}
 	if hasClass {
 		flat = append(flat, t.classOf(classes))
@@ -293,11 +302,18 @@ func (t *terms) of(x expression) term {
 	}
 	switch x := x.(type) {
 	case literal:
-		at := emptyText
+		at, known := t.literals[x]
+		if known || !t.take(nodeBytes) || !t.spend(len(x)) {
+			return at
+		}
+		at = emptyText
 		for s := string(x); s != ""; {
 			r, n := utf8.DecodeLastRuneInString(s)
 			at = t.concat(t.classOf(class{{r, r}}), at)
 			s = s[:len(s)-n]
+		}
+		if t.err == nil {
+			t.literals[x] = at
 		}
 		return at
 	case class:
@@ -513,7 +529,11 @@ func (t *terms) live(x term) bool {
 func (t *terms) matches(x term, s string) bool {
 next:
 	for _, r := range s {
-		for _, a := range t.follow(x) {
+		arcs := t.follow(x)
+		if !t.spend(1 + len(arcs)) {
+			return false
+		}
+		for _, a := range arcs {
 			if a.class.has(r) {
 				x = a.to
 				continue next
