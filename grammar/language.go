@@ -145,9 +145,7 @@ func (t *terms) intern(n termNode) term {
 	if !t.take(termBytes + 2*len(key)) {
 		return noText
 	}
-	if n.nullable || n.kind == termClass && t.letters.some(n.class) {
-		n.life = 1
-	}
+	n.life = t.lifeOf(&n)
 	t.nodes = append(t.nodes, n)
 	t.index[string(key)] = term(len(t.nodes) - 1)
 	return term(len(t.nodes) - 1)
@@ -350,6 +348,125 @@ func (t *terms) multiple(step, rest int64, places, left int) term {
 	}
 	return t.intern(termNode{kind: termMultiple, step: step, rest: rest, least: int32(places), most: int32(left),
 		nullable: at == 0})
+}
+
+// lifeOf is what a new term's life is by that of its parts; 0: not known.
+func (t *terms) lifeOf(n *termNode) int8 {
+	if n.nullable || n.kind == termClass && t.letters.some(n.class) {
+		return 1
+	}
+	lowest, highest := int8(1), int8(-1)
+	for _, x := range n.subs {
+		lowest, highest = min(lowest, t.nodes[x].life), max(highest, t.nodes[x].life)
+	}
+	switch n.kind {
+	case termConcat, termRepeat:
+		return lowest
+	case termOr:
+		return highest
+	case termMultiple:
+		if !slices.ContainsFunc(digits, func(c class) bool { return !t.letters.some(c) }) {
+			return completes(n.step, n.rest, lengthsFrom(0, int(n.most)))
+		}
+	case termAnd:
+		if lowest < 0 {
+			return lowest
+		}
+		return t.multipleLife(n)
+	}
+	return 0
+}
+
+// digits are the ten of them.
+var digits = func() (all []class) {
+	for r := '0'; r <= '9'; r++ {
+		all = append(all, class{{r, r}})
+	}
+	return all
+}()
+
+// multipleLife is the life of an intersection of a multiple, of which no point was read, with runs of digits: where the
+// step is large a search for one would take too long. 0: it is none, or not known.
+func (t *terms) multipleLife(n *termNode) int8 {
+	var multiple *termNode
+	lengths, exact := ^uint64(0), true
+	for _, x := range n.subs {
+		if sub := &t.nodes[x]; sub.kind == termMultiple && sub.most < 0 && sub.life > 0 && multiple == nil {
+			multiple = sub
+			continue
+		}
+		runs, only := t.digitRuns(x)
+		lengths, exact = lengths&runs, exact && only
+	}
+	if multiple == nil {
+		return 0
+	}
+	step := multiple.step // of whole numbers
+	for range multiple.least {
+		for _, prime := range [...]int64{2, 5} {
+			if step%prime == 0 {
+				step /= prime
+			}
+		}
+	}
+	if life := completes(step, multiple.rest%step, lengths); life > 0 || exact {
+		return life
+	}
+	return 0
+}
+
+// longestRun stands for itself and for all greater lengths of runs.
+const longestRun = 63
+
+// lengthsFrom are the lengths least to most, a bit each; most < 0: without end.
+func lengthsFrom(least, most int) uint64 {
+	lengths := ^uint64(0) << min(least, longestRun)
+	if most >= 0 && most < longestRun {
+		lengths &= 1<<(most+1) - 1
+	}
+	return lengths
+}
+
+// digitRuns are lengths of which a term has every run of digits, a bit each. only: these are all of it.
+func (t *terms) digitRuns(x term) (lengths uint64, only bool) {
+	if x == emptyText {
+		return 1, true
+	}
+	switch n := &t.nodes[x]; n.kind {
+	case termClass:
+		if len(digit.minus(n.class)) == 0 {
+			return 1 << 1, slices.Equal(n.class, digit)
+		}
+	case termRepeat:
+		if of, only := t.digitRuns(n.subs[0]); of == 1<<1 {
+			lengths = lengthsFrom(int(n.least), int(n.most))
+			return lengths, only && n.least < longestRun && n.most < longestRun
+		}
+	case termConcat:
+		if t.nullable(n.subs[1]) {
+			lengths, _ = t.digitRuns(n.subs[0])
+		}
+	case termOr:
+		only = true
+		for _, sub := range n.subs {
+			more, all := t.digitRuns(sub)
+			lengths, only = lengths|more, only && all
+		}
+		return lengths, only
+	}
+	return lengths, false
+}
+
+// completes is 1 if digits, of one of the lengths, lead from a rest to a multiple of step, else -1.
+func completes(step, rest int64, lengths uint64) int8 {
+	values := int64(1) // of so many digits
+	for ; lengths != 0; lengths >>= 1 {
+		if lengths&1 == 1 && (step-rest)%step < values {
+			return 1
+		}
+		rest, values = rest*10%step, min(values*10, step)
+	}
+	return -1
 }
 
 // follow are the arcs of a term: what may stand after its first character.

@@ -337,6 +337,9 @@ func (p *patterns) escaped() (c class, single bool) {
 	case 'w':
 		return wordClass, false
 	case 'W':
+		if p.folds { // what is another case of a word character is none of the others
+			return p.fold(wordClass).not(), false
+		}
 		return wordClass.not(), false
 	case 's':
 		return spaces, false
