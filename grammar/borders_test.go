@@ -2,6 +2,7 @@ package grammar
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -171,5 +172,44 @@ func TestOneOfComparesOwnTypes(t *testing.T) {
 	values{schema("x", "y"), []string{`null`}, []string{`1`, `{}`}}.check(t)
 	if _, err := ParseSchema(nil, []byte(schema("x", "x")), SchemaOptions{}); err == nil {
 		t.Error("two schemas for one value")
+	}
+}
+
+// TestMultiplesOfSomeLengths: whether digits of some lengths make a multiple is known as if all were tried.
+func TestMultiplesOfSomeLengths(t *testing.T) {
+	for step := int64(1); step <= 50; step++ {
+		for places := range 3 {
+			for least := range 4 {
+				for most := least; most <= 4; most++ {
+					s := newTerms(NewBudget(t.Context(), Limits{}), nil)
+					before := fmt.Sprint(step * 7 % 100)
+					x := s.of(both{sequence{literal(before), repeat{digit, least, most}}, multiple{step, places}})
+					want, n := false, 1
+					for length := range most + 1 {
+						for d := range n {
+							text := before
+							if length > 0 {
+								text += fmt.Sprintf("%0*d", length, d)
+							}
+							want = want || length >= least && s.matches(x, text)
+						}
+						n *= 10
+					}
+					if got := s.live(x); got != want {
+						t.Errorf("%s and %d to %d digits, a multiple of %d/10^%d: %v, want %v", before, least, most, step, places,
+							got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestNoMultipleWithinBounds: that there is none is known before a text begins, however large the step is.
+func TestNoMultipleWithinBounds(t *testing.T) {
+	const source = `{"type":"integer","multipleOf":1000000007,"minimum":1,"maximum":1000000006}`
+	_, err := ParseSchema(nil, []byte(source), SchemaOptions{})
+	if err == nil || !strings.Contains(err.Error(), "no finite value is valid") {
+		t.Errorf("%s: %v", source, err)
 	}
 }

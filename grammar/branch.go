@@ -445,6 +445,9 @@ func (s *schema) holds(b *branch, v any) bool {
 	return true
 }
 
+// numberSteps is what a division of two numbers of a schema counts as, beside their digits.
+const numberSteps = 12
+
 // within reports whether a number is within the bounds and the steps of a branch.
 func (s *schema) within(b *branch, d decimal) bool {
 	if b.lo != nil {
@@ -458,7 +461,7 @@ func (s *schema) within(b *branch, d decimal) bool {
 		}
 	}
 	for _, m := range b.multiples {
-		if d.isMultiple(m.decimal) == m.not {
+		if !s.spend(numberSteps+d.digits()+m.digits()) || d.isMultiple(m.decimal) == m.not {
 			return false
 		}
 	}
@@ -587,6 +590,9 @@ func (s *schema) equal(a, b any) bool {
 		b, ok := b.(json.Number)
 		if !ok || a == b {
 			return ok
+		}
+		if !s.spend((len(a) + len(b)) / 8) {
+			return false
 		}
 		x, ok1 := parseDecimal(string(a), s.limits.Digits)
 		y, ok2 := parseDecimal(string(b), s.limits.Digits)

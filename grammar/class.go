@@ -62,7 +62,8 @@ func (c class) minus(d class) class { return c.intersect(d.not()) }
 
 // has reports whether r is in c.
 func (c class) has(r rune) bool {
-	return slices.ContainsFunc(c, func(x runeRange) bool { return x.lo <= r && r <= x.hi })
+	i, _ := slices.BinarySearchFunc(c, r, func(x runeRange, r rune) int { return int(x.hi) - int(r) })
+	return i < len(c) && c[i].lo <= r
 }
 
 // class emits a character of c as ranges of bytes.

@@ -28,16 +28,19 @@ type (
 var anyText = repeat{anyRune, 0, -1}
 
 // hasSets reports whether an expression has an intersection or a complement in it, which instructions cannot hold.
-func hasSets(x expression) bool {
+func (b *Budget) hasSets(x expression) bool {
+	if !b.spend(1) {
+		return true
+	}
 	switch x := x.(type) {
 	case both, complement, multiple:
 		return true
 	case sequence:
-		return slices.ContainsFunc(x, hasSets)
+		return slices.ContainsFunc(x, b.hasSets)
 	case choice:
-		return slices.ContainsFunc(x, hasSets)
+		return slices.ContainsFunc(x, b.hasSets)
 	case repeat:
-		return hasSets(x.x)
+		return b.hasSets(x.x)
 	}
 	return false
 }
@@ -73,6 +76,8 @@ type terms struct {
 	nodes   []termNode
 	index   map[string]term
 	key     []byte
+
+	literals map[literal]term
 }
 
 type termNode struct {
@@ -97,7 +102,7 @@ type arc struct {
 const termBytes = 256
 
 func newTerms(b *Budget, letters *alphabet) *terms {
-	t := &terms{Budget: b, letters: letters, index: map[string]term{}, nodes: []termNode{
+	t := &terms{Budget: b, letters: letters, index: map[string]term{}, literals: map[literal]term{}, nodes: []termNode{
 		noText:       {kind: termNone, life: -1},
 		emptyText:    {kind: termEmpty, nullable: true, life: 1},
 		everyText:    {kind: termRepeat, subs: []term{anyCharacter}, most: -1, nullable: true, life: 1},
@@ -140,9 +145,7 @@ func (t *terms) intern(n termNode) term {
 	if !t.take(termBytes + 2*len(key)) {
 		return noText
 	}
-	if n.nullable || n.kind == termClass && t.letters.some(n.class) {
-		n.life = 1
-	}
+	n.life = t.lifeOf(&n)
 	t.nodes = append(t.nodes, n)
 	t.index[string(key)] = term(len(t.nodes) - 1)
 	return term(len(t.nodes) - 1)
@@ -182,6 +185,7 @@ func (t *terms) join(kind termKind, list []term) term {
 	}
 	var flat []term
 	var classes class
+	var ranges []runeRange // of termOr
 	lengths, hasClass := termNode{most: -1}, false
 	hasLengths := false
 	for _, x := range list {
@@ -195,10 +199,10 @@ func (t *terms) join(kind termKind, list []term) term {
 			case p == absorbing:
 				return absorbing
 			case p == neutral:
+			case n.kind == termClass && kind == termOr:
+				ranges, hasClass = append(ranges, n.class...), true
 			case n.kind == termClass && !hasClass:
 				classes, hasClass = n.class, true
-			case n.kind == termClass && kind == termOr:
-				classes = newClass(append(slices.Clone(classes), n.class...)...)
 			case n.kind == termClass:
 				if classes = classes.intersect(n.class); len(classes) == 0 {
 					return noText
@@ -213,6 +217,9 @@ func (t *terms) join(kind termKind, list []term) term {
 				flat = append(flat, p)
 			}
 		}
+	}
+	if kind == termOr {
+		classes = newClass(ranges...)
 	}
 	if hasClass {
 		flat = append(flat, t.classOf(classes))
@@ -293,11 +300,18 @@ func (t *terms) of(x expression) term {
 	}
 	switch x := x.(type) {
 	case literal:
-		at := emptyText
+		at, known := t.literals[x]
+		if known || !t.take(nodeBytes) || !t.spend(len(x)) {
+			return at
+		}
+		at = emptyText
 		for s := string(x); s != ""; {
 			r, n := utf8.DecodeLastRuneInString(s)
 			at = t.concat(t.classOf(class{{r, r}}), at)
 			s = s[:len(s)-n]
+		}
+		if t.err == nil {
+			t.literals[x] = at
 		}
 		return at
 	case class:
@@ -334,6 +348,125 @@ func (t *terms) multiple(step, rest int64, places, left int) term {
 	}
 	return t.intern(termNode{kind: termMultiple, step: step, rest: rest, least: int32(places), most: int32(left),
 		nullable: at == 0})
+}
+
+// lifeOf is what a new term's life is by that of its parts; 0: not known.
+func (t *terms) lifeOf(n *termNode) int8 {
+	if n.nullable || n.kind == termClass && t.letters.some(n.class) {
+		return 1
+	}
+	lowest, highest := int8(1), int8(-1)
+	for _, x := range n.subs {
+		lowest, highest = min(lowest, t.nodes[x].life), max(highest, t.nodes[x].life)
+	}
+	switch n.kind {
+	case termConcat, termRepeat:
+		return lowest
+	case termOr:
+		return highest
+	case termMultiple:
+		if !slices.ContainsFunc(digits, func(c class) bool { return !t.letters.some(c) }) {
+			return completes(n.step, n.rest, lengthsFrom(0, int(n.most)))
+		}
+	case termAnd:
+		if lowest < 0 {
+			return lowest
+		}
+		return t.multipleLife(n)
+	}
+	return 0
+}
+
+// digits are the ten of them.
+var digits = func() (all []class) {
+	for r := '0'; r <= '9'; r++ {
+		all = append(all, class{{r, r}})
+	}
+	return all
+}()
+
+// multipleLife is the life of an intersection of a multiple, of which no point was read, with runs of digits: where the
+// step is large a search for one would take too long. 0: it is none, or not known.
+func (t *terms) multipleLife(n *termNode) int8 {
+	var multiple *termNode
+	lengths, exact := ^uint64(0), true
+	for _, x := range n.subs {
+		if sub := &t.nodes[x]; sub.kind == termMultiple && sub.most < 0 && sub.life > 0 && multiple == nil {
+			multiple = sub
+			continue
+		}
+		runs, only := t.digitRuns(x)
+		lengths, exact = lengths&runs, exact && only
+	}
+	if multiple == nil {
+		return 0
+	}
+	step := multiple.step // of whole numbers
+	for range multiple.least {
+		for _, prime := range [...]int64{2, 5} {
+			if step%prime == 0 {
+				step /= prime
+			}
+		}
+	}
+	if life := completes(step, multiple.rest%step, lengths); life > 0 || exact {
+		return life
+	}
+	return 0
+}
+
+// longestRun stands for itself and for all greater lengths of runs.
+const longestRun = 63
+
+// lengthsFrom are the lengths least to most, a bit each; most < 0: without end.
+func lengthsFrom(least, most int) uint64 {
+	lengths := ^uint64(0) << min(least, longestRun)
+	if most >= 0 && most < longestRun {
+		lengths &= 1<<(most+1) - 1
+	}
+	return lengths
+}
+
+// digitRuns are lengths of which a term has every run of digits, a bit each. only: these are all of it.
+func (t *terms) digitRuns(x term) (lengths uint64, only bool) {
+	if x == emptyText {
+		return 1, true
+	}
+	switch n := &t.nodes[x]; n.kind {
+	case termClass:
+		if len(digit.minus(n.class)) == 0 {
+			return 1 << 1, slices.Equal(n.class, digit)
+		}
+	case termRepeat:
+		if of, only := t.digitRuns(n.subs[0]); of == 1<<1 {
+			lengths = lengthsFrom(int(n.least), int(n.most))
+			return lengths, only && n.least < longestRun && n.most < longestRun
+		}
+	case termConcat:
+		if t.nullable(n.subs[1]) {
+			lengths, _ = t.digitRuns(n.subs[0])
+		}
+	case termOr:
+		only = true
+		for _, sub := range n.subs {
+			more, all := t.digitRuns(sub)
+			lengths, only = lengths|more, only && all
+		}
+		return lengths, only
+	}
+	return lengths, false
+}
+
+// completes is 1 if digits, of one of the lengths, lead from a rest to a multiple of step, else -1.
+func completes(step, rest int64, lengths uint64) int8 {
+	values := int64(1) // of so many digits
+	for ; lengths != 0; lengths >>= 1 {
+		if lengths&1 == 1 && (step-rest)%step < values {
+			return 1
+		}
+		rest, values = rest*10%step, min(values*10, step)
+	}
+	return -1
 }
 
 // follow are the arcs of a term: what may stand after its first character.
@@ -513,7 +646,11 @@ func (t *terms) live(x term) bool {
 func (t *terms) matches(x term, s string) bool {
 next:
 	for _, r := range s {
-		for _, a := range t.follow(x) {
+		arcs := t.follow(x)
+		if !t.spend(1 + len(arcs)) {
+			return false
+		}
+		for _, a := range arcs {
 			if a.class.has(r) {
 				x = a.to
 				continue next

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -271,6 +272,12 @@ func hostileSources(k int) []struct{ name, source, limit string } {
 		{"long names above many", twice(`{"properties":{"`+twice("k", 5000)+`":`, 50*min(k, 2)) +
 			`{"properties":{` + repeated(5000*min(k, 2), func(i int) string { return fmt.Sprintf(`"%d":{"type":"null"}`, i) }) +
 			`}}` + twice(`}}`, 50*min(k, 2)), ""},
+		{"names relative to a long one", `{"$id":"http://x/` + twice("y", 100000) + `/","$defs":{` +
+			repeated(2000*k, func(i int) string { return fmt.Sprintf(`"d%d":{"$id":"a%d"}`, i, i) }) + `}}`, "Bytes"},
+		{"anchors of a long name", `{"$id":"http://x/` + twice("y", 100000) + `/","$defs":{` +
+			repeated(2000*k, func(i int) string { return fmt.Sprintf(`"d%d":{"$anchor":"a%d"}`, i, i) }) + `}}`, "Bytes"},
+		{"references relative to a long name", `{"$id":"http://x/` + twice("y", 100000) + `/a","anyOf":[` +
+			repeated(2000*k, func(int) string { return `{"$ref":"a#/$defs/x"}` }) + `],"$defs":{"x":{}}}`, "Steps"},
 		{"a class of many ranges", `root ::= [` + twice("ace", 100000*k) + `]{1000}`, ""},
 	}
 }
@@ -348,6 +355,65 @@ func spend(t testing.TB, v *Vocabulary, name, source string) error {
 		}
 	}
 	return nil
+}
+
+// TestWorkIsCounted: what is done over and over counts each time.
+func TestWorkIsCounted(t *testing.T) {
+	const n = 300
+	twice := strings.Repeat
+	schema := func(source string) func(b *Budget) error {
+		return func(b *Budget) error { _, err := ParseSchema(b, []byte(source), SchemaOptions{}); return err }
+	}
+	pattern := func(source string) func(b *Budget) error {
+		return func(b *Budget) error { _, err := parsePattern(b, source); return err }
+	}
+	for _, x := range []struct {
+		name  string
+		least int // steps
+		work  func(b *Budget) error
+	}{
+		{"characters of values and patterns", n * n, schema(`{"enum":["` + twice("a", n) + `"],"allOf":[` +
+			repeated(n, func(i int) string { return fmt.Sprintf(`{"pattern":"^a*$|%d"}`, i) }) + `]}`)},
+		{"values and steps", n * n * n / 200, schema(`{"enum":[` + repeated(n, strconv.Itoa) + `],"allOf":[` +
+			repeated(n/10, func(i int) string { return fmt.Sprintf(`{"multipleOf":0.%d}`, i%2*3+2) }) + `]}`)},
+		{"numbers of many digits", n * n * 30, schema(`{"allOf":[{"enum":[1,` + repeated(n, func(i int) string {
+			return fmt.Sprintf("1%0200d", i)
+		}) + `]},{"enum":[1,` + repeated(n, func(i int) string { return fmt.Sprintf("2%0200d", i) }) + `]}]}`)},
+		{"parts behind alternatives with assertions", n * n,
+			pattern("(^a" + twice("|b", n) + ")(?:" + twice("c", n) + ")")},
+		{"parts before assertions", n * n / 2, pattern("(?=x)" + twice("x(?<=x)", n))},
+	} {
+		b := NewBudget(t.Context(), Limits{})
+		if err := x.work(b); err != nil {
+			t.Errorf("%s: %v", x.name, err)
+		}
+		if steps := b.limits.Steps - b.steps - b.slice; steps < x.least {
+			t.Errorf("%s: %d steps, want at least %d", x.name, steps, x.least)
+		}
+	}
+}
+
+// TestWorkIsLinear: what grows with the square of a source would take is not allocated.
+func TestWorkIsLinear(t *testing.T) {
+	const most = 24 << 20
+	for _, x := range []struct{ name, source string }{
+		{"alternatives of one character", `{"pattern":"^(` + strings.ReplaceAll(repeated(4000, func(i int) string {
+			return string(rune(0x10000 + 2*i))
+		}), ",", "|") + `)$"}`},
+		{"names beside patterns", `{"properties":{` + repeated(200, func(i int) string {
+			return fmt.Sprintf(`"u%d%s":true`, i, strings.Repeat("x", 60))
+		}) + `},"patternProperties":{` + repeated(8, func(i int) string { return fmt.Sprintf(`"^u%d":{}`, i) }) + `}}`},
+		{"unknown keywords below a long name", `{"properties":{"` + strings.Repeat("n", 100000) + `":{` +
+			repeated(1000, func(i int) string { return fmt.Sprintf(`"u%d":1`, i) }) + `}},"additionalProperties":false}`},
+	} {
+		before := allocated()
+		if _, err := ParseSchema(nil, []byte(x.source), SchemaOptions{}); err != nil {
+			t.Errorf("%s: %v", x.name, err)
+		}
+		if n := allocated() - before; n > most {
+			t.Errorf("%s: %d bytes were allocated, want at most %d", x.name, n, most)
+		}
+	}
 }
 
 // Values of alternatives that are compared with each other count: each is written out for it once.

@@ -101,6 +101,9 @@ func tighterLimit(a, b *limit, side int) *limit {
 	return b
 }
 
+// digits is how many d has.
+func (d decimal) digits() int { return len(d.integer) + len(d.fraction) }
+
 // isZero reports whether d is 0.
 func (d decimal) isZero() bool { return d.integer == "0" && d.fraction == "" }
 

@@ -337,6 +337,9 @@ func (p *patterns) escaped() (c class, single bool) {
 	case 'w':
 		return wordClass, false
 	case 'W':
+		if p.folds { // what is another case of a word character is none of the others
+			return p.fold(wordClass).not(), false
+		}
 		return wordClass.not(), false
 	case 's':
 		return spaces, false
@@ -493,16 +496,19 @@ func (p *patterns) class() expression {
 }
 
 // asserts reports whether an assertion is in x.
-func asserts(x expression) bool {
+func (b *Budget) asserts(x expression) bool {
+	if !b.spend(1) {
+		return false
+	}
 	switch x := x.(type) {
 	case assertion:
 		return true
 	case sequence:
-		return slices.ContainsFunc(x, asserts)
+		return slices.ContainsFunc(x, b.asserts)
 	case choice:
-		return slices.ContainsFunc(x, asserts)
+		return slices.ContainsFunc(x, b.asserts)
 	case repeat:
-		return asserts(x.x)
+		return b.asserts(x.x)
 	}
 	return false
 }
@@ -521,7 +527,7 @@ func (p *patterns) from(before sequence, complete bool, parts []expression) expr
 	before = slices.Clone(before)
 	for i, x := range parts {
 		rest := parts[i+1:]
-		if !asserts(x) {
+		if !p.asserts(x) {
 			before = append(before, x)
 			continue
 		}
@@ -561,7 +567,7 @@ func (p *patterns) assert(x assertion, before sequence, complete bool, parts []e
 			return p.from(nil, true, parts)
 		case complete:
 			return p.from(sequence{both{before, sequence{}}}, true, parts)
-		case reads(before):
+		case p.reads(before):
 			return choice{}
 		}
 		return p.fail("^ behind an assertion is not supported")
@@ -575,14 +581,14 @@ func (p *patterns) assert(x assertion, before sequence, complete bool, parts []e
 	case notAhead:
 		return follows(complement{p.from(nil, starts, []expression{x.x})})
 	case behind, notBehind:
-		if asserts(x.x) {
+		if p.asserts(x.x) {
 			return p.fail("assertions inside of a look-behind are not supported")
 		}
 		what := expression(sequence{anyText, x.x})
 		if x.kind == notBehind {
 			what = complement{what}
 		}
-		if !complete && least(before) < longest(x.x) {
+		if !complete && p.least(before) < p.longest(x.x) {
 			return p.fail("look-behind is supported with a fixed text before it")
 		}
 		return p.from(sequence{both{before, what}}, complete, parts)
@@ -602,7 +608,7 @@ func (p *patterns) assert(x assertion, before sequence, complete bool, parts []e
 		}
 		return what
 	}
-	if !complete && !reads(before) {
+	if !complete && !p.reads(before) {
 		return p.fail(`\b behind an assertion is not supported`)
 	}
 	rest := p.from(nil, false, parts)
@@ -624,10 +630,13 @@ func isAnyText(x expression) bool {
 }
 
 // reads reports whether every string of x has a character.
-func reads(x expression) bool { return least(x) > 0 }
+func (b *Budget) reads(x expression) bool { return b.least(x) > 0 }
 
 // least is the fewest characters of a string of x, or fewer.
-func least(x expression) int {
+func (b *Budget) least(x expression) int {
+	if !b.spend(1) {
+		return 0
+	}
 	switch x := x.(type) {
 	case literal:
 		return utf8.RuneCountInString(string(x))
@@ -636,13 +645,13 @@ func least(x expression) int {
 	case sequence:
 		n := 0
 		for _, p := range x {
-			n += least(p)
+			n += b.least(p)
 		}
 		return n
 	case choice:
 		n := -1
 		for _, p := range x {
-			if m := least(p); n < 0 || m < n {
+			if m := b.least(p); n < 0 || m < n {
 				n = m
 			}
 		}
@@ -650,18 +659,21 @@ func least(x expression) int {
 	case both:
 		n := 0
 		for _, p := range x {
-			n = max(n, least(p))
+			n = max(n, b.least(p))
 		}
 		return n
 	case repeat:
-		return x.least * least(x.x)
+		return x.least * b.least(x.x)
 	}
 	return 0
 }
 
 // longest is the most characters of a string of x; a large number: no bound is known.
-func longest(x expression) int {
+func (b *Budget) longest(x expression) int {
 	const many = 1 << 30
+	if !b.spend(1) {
+		return many
+	}
 	switch x := x.(type) {
 	case literal:
 		return utf8.RuneCountInString(string(x))
@@ -670,18 +682,18 @@ func longest(x expression) int {
 	case sequence:
 		n := 0
 		for _, p := range x {
-			n = min(many, n+longest(p))
+			n = min(many, n+b.longest(p))
 		}
 		return n
 	case choice:
 		n := 0
 		for _, p := range x {
-			n = max(n, longest(p))
+			n = max(n, b.longest(p))
 		}
 		return n
 	case repeat:
 		if x.most >= 0 && x.most < 1<<16 {
-			return min(many, x.most*min(longest(x.x), 1<<14))
+			return min(many, x.most*min(b.longest(x.x), 1<<14))
 		}
 	}
 	return many

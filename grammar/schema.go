@@ -150,14 +150,19 @@ func (p *place) String() string {
 	}
 	var parts []string
 	for ; p != nil; p = p.up {
-		parts = append(parts, strings.ReplaceAll(strings.ReplaceAll(p.part, "~", "~0"), "/", "~1"))
+		part := shortened(p.part)
+		parts = append(parts, strings.ReplaceAll(strings.ReplaceAll(part, "~", "~0"), "/", "~1"))
 	}
 	slices.Reverse(parts)
-	path := strings.Join(parts, "/")
-	if len(path) > 120 {
-		path = path[:60] + "…" + path[len(path)-60:]
+	return shortened(strings.Join(parts, "/"))
+}
+
+// shortened is a text without its middle where it is long.
+func shortened(s string) string {
+	if len(s) > 120 {
+		s = s[:60] + "…" + s[len(s)-60:]
 	}
-	return path
+	return s
 }
 
 // fail keeps the first error.
@@ -342,6 +347,9 @@ func newDocument(b *Budget, root any) *document {
 					b.fail(fmt.Errorf("%w: schema %s: $id beside $ref counts in some drafts only; $schema says which it is",
 						ErrGrammar, at.place))
 				}
+				if !b.take(len(at.base) + len(text)) { // the name is as long as both
+					return
+				}
 				uri, fragment, _ := strings.Cut(resolveURI(at.base, text), "#")
 				if uri != at.base || at.up == nil {
 					at.base = uri
@@ -353,7 +361,7 @@ func newDocument(b *Budget, root any) *document {
 			}
 			for _, key := range []string{"$anchor", "$dynamicAnchor"} {
 				if name, ok := v.get(key); ok && as == aSchema {
-					if text, ok := name.(string); ok {
+					if text, ok := name.(string); ok && b.take(len(at.base)+len(text)) {
 						d.anchors[at.base+"#"+text] = v
 						if key == "$dynamicAnchor" {
 							d.dynamic[text]++
@@ -414,10 +422,10 @@ func (s *schema) placeOf(o *object) *place { return s.sites[o].place }
 // lookup finds what a $ref of o names: a part of this document, by a JSON pointer (RFC 6901) in a URI fragment, or by
 // an anchor.
 func (s *schema) lookup(o *object, ref string) (any, bool) {
-	if !s.spend(1 + len(ref)) {
+	base := s.sites[o].base
+	if !s.spend(1 + len(base) + len(ref)) {
 		return nil, false
 	}
-	base := s.sites[o].base
 	uri, fragment, _ := strings.Cut(ref, "#")
 	if uri == "" {
 		uri = base

@@ -75,7 +75,7 @@ func (s *schema) quote(x expression) expression {
 		x = list[0]
 	}
 	switch {
-	case hasSets(x), writtenOut(x) > maxWrittenOut:
+	case s.hasSets(x), s.writtenOut(x) > maxWrittenOut:
 		x = lazy{x, raw}
 	case !raw:
 		x = s.escaped(x)
@@ -91,8 +91,11 @@ const (
 
 // writtenOut is about how many instructions x takes inside of a JSON string, at most twice maxWrittenOut. Beyond ASCII
 // a class has the bytes of its characters and their escapes.
-func writtenOut(x expression) int {
+func (b *Budget) writtenOut(x expression) int {
 	n := 0
+	if !b.spend(1) {
+		return n
+	}
 	switch x := x.(type) {
 	case literal:
 		n = len(x)
@@ -104,14 +107,14 @@ func writtenOut(x expression) int {
 		}
 	case sequence:
 		for _, part := range x {
-			n += writtenOut(part)
+			n += b.writtenOut(part)
 		}
 	case choice:
 		for _, part := range x {
-			n += writtenOut(part)
+			n += b.writtenOut(part)
 		}
 	case repeat:
-		n = writtenOut(x.x) * min(max(1, x.least, x.most), maxWrittenOut)
+		n = b.writtenOut(x.x) * min(max(1, x.least, x.most), maxWrittenOut)
 	}
 	return min(n, 2*maxWrittenOut)
 }

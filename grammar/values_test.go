@@ -53,6 +53,8 @@ func TestKeywords(t *testing.T) {
 			[]string{`"\ud83d\ude00a"`}},
 
 		// Regular expressions.
+		{`{"type":"string","pattern":"(?i)^\\W[^\\W]$"}`, []string{`"-k"`, `"\u2126S"`},
+			[]string{`"sk"`, `"\u212ak"`, `"\u017fk"`, `"--"`}},
 		{`{"type":"string","pattern":"^[^,]{2,2000}$"}`, []string{`"\\\"x"`, `"\u00e9😀"`, `"a\n"`}, []string{`"a"`, `"a,b"`,
 			`"\u002c\u002c"`}},
 		{`{"type":"string","pattern":"^\\p{L}{1,50}( \\p{L}{1,50})?$"}`, []string{`"äß"`, `"\u00e4 b"`},
@@ -99,6 +101,12 @@ func TestKeywords(t *testing.T) {
 			`35`, `15`}},
 		{`{"type":"number","multipleOf":0.05}`, []string{`0.05`, `-1.1`, `3`, `2.50`, `2.500`}, []string{`0.01`,
 			`1.125`}},
+		{`{"type":"integer","multipleOf":99991}`, []string{`0`, `-199982`, `9999100000`}, []string{`99990`, `1`}},
+		{`{"type":"number","multipleOf":99999999.999999997}`, []string{`-99999999.999999997`}, []string{`1`}},
+		{`{"type":"integer","multipleOf":1000003,"minimum":-5000000,"exclusiveMaximum":0}`,
+			[]string{`-1000003`, `-4000012`}, []string{`-5000015`, `0`, `1000003`}},
+		{`{"type":"integer","multipleOf":1000000007,"minimum":1}`, []string{`2000000014`}, []string{`0`, `1`}},
+		{`{"type":"integer","multipleOf":0.25,"minimum":3,"maximum":39}`, []string{`3`, `39`}, []string{`2`, `40`}},
 		{`{"type":"number","multipleOf":2.5}`, []string{`7.5`, `5`, `5.0`}, []string{`2`, `7.25`}},
 		{`{"allOf":[{"type":"integer","multipleOf":4},{"multipleOf":6}]}`, []string{`0`, `24`}, []string{`4`, `6`,
 			`8`}},

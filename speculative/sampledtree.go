@@ -48,8 +48,8 @@ const (
 )
 
 // nodeChance is the probability that the text reaches a node, before its token is drawn, and that the token is
-// accepted once it is known, if its parent is accepted and its siblings before it are not.
-type nodeChance struct{ reach, chance float32 }
+// accepted once it is known, if its parent is accepted and its siblings before it are not. q is the token's.
+type nodeChance struct{ reach, chance, q float32 }
 
 // place is a node whose children are drawn.
 type place struct {
@@ -171,8 +171,9 @@ func (t *tree) drawChild(written int, d *Draft, g growth) {
 	if !d.AddChild(int(p.node), x, confidence, p.q) {
 		return
 	}
-	chance := t.acceptance(p, float32(probability(p.q, x, x)))
-	t.nodes = append(t.nodes[:n], nodeChance{g.reach, chance})
+	q := float32(probability(p.q, x, x))
+	chance := t.acceptance(p, q)
+	t.nodes = append(t.nodes[:n], nodeChance{g.reach, chance, q})
 	t.mayExpand(d, n, float32(p.reach*chance))
 	if t.chain {
 		return
@@ -193,7 +194,7 @@ func (t *tree) drawChild(written int, d *Draft, g growth) {
 
 // learnSampled is told that the text reached a node, which of its children was accepted, if any, and which token
 // followed.
-func (t *tree) learnSampled(d *Draft, node, child, next int32) {
+func (t *tree) learnSampled(node, child, next int32) {
 	at := slices.IndexFunc(t.places, func(p place) bool { return p.node == node })
 	if at < 0 {
 		return
@@ -214,15 +215,15 @@ func (t *tree) learnSampled(d *Draft, node, child, next int32) {
 		return
 	}
 	k := 0
-	for i := int(node) + 1; i < d.Len(); i++ {
-		if d.Parent(i) != int(node) {
+	for i := node + 1; int(i) < len(t.tokens); i++ {
+		if t.parents[i] != node {
 			continue
 		}
 		hit := 0.0
-		if i == int(child) {
+		if i == child {
 			hit = 1
 		}
-		t.accepted[p.unlikely][min(k, 2)][chanceBin(float32(probability(d.Probs[i], d.Tokens[i], -1)))].add(hit)
+		t.accepted[p.unlikely][min(k, 2)][chanceBin(t.nodes[i].q)].add(hit)
 		if k == 0 {
 			t.first.add(hit)
 		}

@@ -75,6 +75,8 @@ type tree struct {
 	expanded   []expansion // nodes whose candidates are known
 	frontier   []growth    // a heap: what may be added or expanded next
 	path       []int32     // sequence and branch
+	tokens     []int32     // of this draft, which others may be merged with
+	parents    []int32     // of each
 	best       []sampling.Prob
 
 	sampledTree // for verifiers that need probabilities
@@ -161,6 +163,13 @@ func (t *tree) Start(ctx context.Context, s Setup) error {
 }
 
 func (t *tree) Draft(ctx context.Context, sequence []int32, d *Draft) error {
+	err := t.grow(ctx, sequence, d)
+	t.tokens, t.parents = append(t.tokens[:0], d.Tokens...), append(t.parents[:0], d.parents...)
+	return err
+}
+
+// grow is Draft.
+func (t *tree) grow(ctx context.Context, sequence []int32, d *Draft) error {
 	t.candidates, t.expanded, t.places, t.frontier = t.candidates[:0], t.expanded[:0], t.places[:0], t.frontier[:0]
 	t.model.begin()
 	t.sources.begin(sequence)
@@ -324,7 +333,7 @@ func (t *tree) add(d *Draft, node int32, c *candidate) bool {
 // reach.
 func (t *tree) forced(n int, reach float32) {
 	if t.model.needsProbs {
-		t.nodes = append(t.nodes[:n], nodeChance{reach, 1})
+		t.nodes = append(t.nodes[:n], nodeChance{reach: reach, chance: 1})
 	}
 }
 
@@ -372,19 +381,32 @@ func (t *tree) Observe(r *Round) {
 	for n := 0; n <= len(r.Path); n++ {
 		child, next := int32(-1), r.Next
 		if n < len(r.Path) {
-			child = r.Path[n]
-			next = r.Draft.Tokens[child]
+			next = r.Draft.Tokens[r.Path[n]]
+			child = t.child(node, next)
 		}
 		if t.model.needsProbs {
-			t.learnSampled(r.Draft, node, child, next)
+			t.learnSampled(node, child, next)
 		}
 		for _, e := range t.expanded {
 			if e.node == node {
 				t.learn(e, next)
 			}
 		}
-		node = child
+		if node = child; node < 0 { // the text goes on with what others drafted
+			break
+		}
 	}
+	t.tokens, t.expanded, t.places = t.tokens[:0], t.expanded[:0], t.places[:0] // a round may come without a draft
+}
+
+// child is the child of a node of this draft that is token id, or -1.
+func (t *tree) child(node, id int32) int32 {
+	for i := node + 1; int(i) < len(t.tokens); i++ {
+		if t.parents[i] == node && t.tokens[i] == id {
+			return i
+		}
+	}
+	return -1
 }
 
 // learn is told which token followed an expanded node.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	library "github.com/specgo/spec"
 	"github.com/specgo/spec/chat"
@@ -194,7 +195,11 @@ func (d *dialog) saveCommand(ctx context.Context, path string) error {
 	if err := file.Commit(); err != nil {
 		return err
 	}
-	d.note("(saved %d messages to %s)", len(d.messages), terminal.Line(path, 0))
+	replaced := ""
+	if slices.ContainsFunc(d.messages, func(m chat.Message) bool { return !utf8.ValidString(m.Content + m.Reasoning) }) {
+		replaced = "; what is not UTF-8 in them, as half of a character, is \ufffd there"
+	}
+	d.note("(saved %d messages to %s%s)", len(d.messages), terminal.Line(path, 0), replaced)
 	return nil
 }
 

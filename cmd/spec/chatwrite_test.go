@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	library "github.com/specgo/spec"
+	"github.com/specgo/spec/chat"
 	"github.com/specgo/spec/speculative"
 )
 
@@ -163,6 +164,21 @@ func TestWhatWasWrittenIsKept(t *testing.T) {
 		if _, gone := os.Stat(file); (err == nil) != want || want != (gone != nil) || want != (got == text) ||
 			!want && !strings.Contains(err.Error(), file) {
 			t.Errorf("%q: %q, %v, %v", text, got, err, gone)
+		}
+	}
+}
+
+// /save says that JSON does not have what is not UTF-8.
+func TestSaveOfHalfACharacter(t *testing.T) {
+	dir := t.TempDir()
+	for content, says := range map[string]bool{"caf\xc3": true, "café \ufffd": false} {
+		d, _, stderr := newDialog("")
+		d.messages = []chat.Message{chat.User("u"), chat.Assistant(content)}
+		if err := d.saveCommand(t.Context(), filepath.Join(dir, "saved")); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(stderr.String(), "not UTF-8"); got != says {
+			t.Errorf("%q: %s", content, stderr)
 		}
 	}
 }

@@ -52,7 +52,7 @@ const embedParallel = 8
 func newEmbedding() *embedding {
 	e := &embedding{serving: *newServing(),
 		vectorOptions: vectorOptions{normalize: 2, format: vectorFormats[0]}}
-	e.parallel, e.targetOnly, e.choice.Drafter = embedParallel, true, "none"
+	e.parallel, e.targetOnly, e.choice.Drafter, e.sizedBy = embedParallel, true, "none", "-c"
 	return e
 }
 

@@ -42,7 +42,11 @@ type evaluating struct {
 	update                bool
 }
 
-func newEvaluating() *evaluating { return &evaluating{batching: *newBatching()} }
+func newEvaluating() *evaluating {
+	v := &evaluating{batching: *newBatching()}
+	v.sizedBy = "-c and --kv-memory"
+	return v
+}
 
 func (v *evaluating) operand(s string) error {
 	if v.cases != "" {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -35,15 +36,16 @@ type importance struct {
 	chunk  int // tokens
 	chunks int // -1: all
 	in     []string
+	reads  string // the first flag given that is of reading a text with a model
 	out    string
 }
 
 func (x *importance) flags() []group {
 	return []group{
-		{"model", x.modelFlags.rows()},
-		{"text", append(x.text.rows("the text", standardInput),
+		{"model", x.reading(x.modelFlags.rows())},
+		{"text", x.reading(append(x.text.rows("the text", standardInput),
 			intFlag("-c, --ctx-size", &x.chunk, 4, math.MaxInt32, "tokens in a chunk").or("512").unlike(),
-			intFlag("--chunks", &x.chunks, -1, math.MaxInt32, "chunks to read").or("-1: all"))},
+			intFlag("--chunks", &x.chunks, -1, math.MaxInt32, "chunks to read").or("-1: all")))},
 		{"files", []flag{
 			valueFlag("--in-file", "FILE", "an importance matrix; may be repeated: they are added, and no text is read",
 				func(v string) error {
@@ -56,14 +58,26 @@ func (x *importance) flags() []group {
 	}
 }
 
+// reading are flags of reading a text with a model, which --in-file does not.
+func (x *importance) reading(rows []flag) []flag {
+	for i, f := range rows {
+		rows[i] = f.when(func() bool { return x.in == nil })
+		rows[i].set = func(v string) error {
+			x.reads = cmp.Or(x.reads, f.names[0])
+			return f.set(v)
+		}
+	}
+	return rows
+}
+
 func (x *importance) check() error {
 	switch {
 	case x.chunks == 0:
 		return usagef("--chunks 0: nothing to read")
 	case x.out == "":
 		return usagef("OUT is missing (-o): the file to write")
-	case x.in != nil && (x.text.given || x.text.file != ""):
-		return usagef("--in-file and a text (-p, -f) exclude each other")
+	case x.in != nil && x.reads != "":
+		return usagef("--in-file and %s exclude each other: no text is read", x.reads)
 	}
 	return x.text.check()
 }

@@ -38,7 +38,11 @@ func TestImatrix(t *testing.T) {
 		args []string
 	}{
 		{"-o", []string{"-f", text}},
-		{"--in-file", []string{"-f", text, "--in-file", out, "-o", twice}},
+		{"--in-file and -f exclude", []string{"-f", text, "--in-file", out, "-o", twice}},
+		{"--in-file and -p exclude", []string{"-p", "x", "--in-file", out, "-o", twice}},
+		{"--in-file and -m exclude", []string{"--in-file", out, "-o", twice, "-m", draft}},
+		{"--in-file and -c exclude", []string{"--in-file", out, "-o", twice, "-c", "512"}},
+		{"--in-file and --chunks exclude", []string{"--in-file", out, "-o", twice, "--chunks", "-1"}},
 		{"--chunks 0", []string{"-f", text, "-o", twice, "--chunks", "0"}},
 		{"is the input", []string{"--in-file", out, "-o", out}},
 		{"imatrix_test.go", []string{"--in-file", "imatrix_test.go", "-o", twice}},

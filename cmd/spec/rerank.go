@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+
+	"github.com/specgo/spec/internal/terminal"
 )
 
 var rerankCommand = command{
@@ -73,7 +75,11 @@ func (r *reranking) run(ctx context.Context, p *program) error {
 	}
 	for _, x := range list {
 		if !r.json {
-			if _, err := fmt.Fprintf(p.stdout, "%.6g\t%s\n", x.Score, texts[x.Index]); err != nil {
+			text := texts[x.Index]
+			if terminal.Is(p.stdout) {
+				text = terminal.Text(text)
+			}
+			if _, err := fmt.Fprintf(p.stdout, "%.6g\t%s\n", x.Score, text); err != nil {
 				return err
 			}
 			continue

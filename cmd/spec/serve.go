@@ -85,6 +85,7 @@ type capacity struct {
 	promptDelay     float32
 	encoderTokens   int
 	known           load
+	sizedBy         string // the command's flags that say how many sequences there are and how long they get
 	prompts         promptFolder
 	slotFiles       serve.SlotFiles // of --slot-save-path
 }
@@ -141,7 +142,8 @@ type servedFile struct {
 func newServing() *serving {
 	limits := serve.DefaultLimits()
 	return &serving{
-		capacity: capacity{parallel: serve.DefaultParallel, queue: serve.DefaultQueue, encoderTokens: encoderTokens},
+		capacity: capacity{parallel: serve.DefaultParallel, queue: serve.DefaultQueue, encoderTokens: encoderTokens,
+			sizedBy: "-np, -c and --kv-memory"},
 		network: network{
 			port: -1, page: true,
 			limits: limits, timeout: int(limits.WriteTime / time.Second), shutdown: 30, ping: 30,

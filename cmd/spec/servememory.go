@@ -38,8 +38,7 @@ func (s *capacity) memoryError(err error) error {
 		return fmt.Errorf("%w; keys and values of %d texts at once are counted, the longest of %d tokens", err, k.sequences,
 			k.tokens)
 	}
-	return fmt.Errorf("%w; keys and values of %d requests at once are counted: -np, -c and --kv-memory say how much "+
-		"that is", err, s.parallel)
+	return fmt.Errorf("%w; keys and values of %d requests at once are counted, by %s", err, s.parallel, s.sizedBy)
 }
 
 // describeFile describes the model of a file; nil if it has none by itself.

@@ -118,6 +118,31 @@ func TestServeMemory(t *testing.T) {
 			t.Errorf("%d bytes of %d: %v", limit, all, err)
 		}
 	}
+	// The flags that it names are the command's.
+	for _, c := range commands() {
+		var of *capacity
+		j := c.new()
+		switch j := j.(type) {
+		case *serving:
+			of = &j.capacity
+		case *batching:
+			of = &j.capacity
+		case *evaluating:
+			of = &j.capacity
+		case *embedding:
+			of = &j.capacity
+		case *reranking:
+			of = &j.capacity
+		default:
+			continue
+		}
+		says := of.memoryError(errNotEnough).Error()
+		for _, name := range []string{"-np", "-c", "--kv-memory"} {
+			if has := find(flagsOf(j.flags()), name) != nil; has != strings.Contains(says, name) {
+				t.Errorf("spec %s, that has %s: %v: %s", c.name, name, has, says)
+			}
+		}
+	}
 	// What does not fit is refused, and says what is counted. More requests at once need more, and so does a draft model.
 	least := func(args ...string) float64 {
 		t.Helper()

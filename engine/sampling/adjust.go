@@ -10,7 +10,7 @@ import (
 // and all of s.x is -Inf.
 func (s *Sampler) adjust(logits []float32, history []int32) []float32 {
 	s.err = nil
-	early := len(history) < s.o.ConstraintFrom+s.o.MinTokens
+	early := len(history)-s.o.ConstraintFrom < s.o.MinTokens
 	bans := len(s.biases) + len(s.o.Banned) + len(s.o.BannedSequences)
 	if len(s.plan.before) == 0 && s.o.Constraint == nil && !early && bans == 0 {
 		return nil

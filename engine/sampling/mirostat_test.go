@@ -138,3 +138,29 @@ func TestMirostatForced(t *testing.T) {
 		history = append(history, 2)
 	}
 }
+
+// TestMirostatMemory: however many tokens could be chosen, few positions of a large vocabulary are remembered, and each
+// token moves the bound.
+func TestMirostatMemory(t *testing.T) {
+	const vocab = 100000
+	s, err := New(vocab, Options{Temperature: 1, Mirostat: Mirostat{Version: 2, Tau: 1000}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	logits, history := make([]float32, vocab), []int32{}
+	for range rememberedChoices + 1 {
+		history = append(history, s.Pick(logits, history))
+	}
+	tokens := 0
+	for _, c := range s.surprise.choices {
+		tokens += cap(c.kept)
+	}
+	if tokens > rememberedTokens+vocab || tokens < vocab {
+		t.Errorf("%d tokens are remembered", tokens)
+	}
+	for i, mu := range s.surprise.mu[1:] {
+		if !(mu > s.surprise.mu[i]) {
+			t.Errorf("token %d leaves the bound at %g", i, mu)
+		}
+	}
+}

@@ -175,6 +175,14 @@ func TestMinTokens(t *testing.T) {
 	}
 }
 
+// As many as there can be are more than any text has.
+func TestMostMinTokens(t *testing.T) {
+	s := newSampler(t, 2, Options{MinTokens: math.MaxInt, Ends: []int32{1}, ConstraintFrom: 1})
+	if id := s.Pick([]float32{0, 1}, []int32{0}); id != 0 {
+		t.Errorf("token %d ends the text", id)
+	}
+}
+
 func TestBannedSequences(t *testing.T) {
 	s := newSampler(t, 4, Options{BannedSequences: [][]int32{{0, 1, 3}, {2}}})
 	x := []float32{0, 1, 3, 2}
