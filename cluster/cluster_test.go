@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/specgo/spec"
@@ -447,7 +448,7 @@ func TestFirstAnswerStays(t *testing.T) {
 		r := request(0)
 		r.Body = fmt.Appendf(nil, `{"text":"t0","seed":1,"n":%d}`, i)
 		w, stop := work(t, WorkerOptions{Queue: q, Do: func(ctx context.Context, r Request) (int, []byte) {
-			won, err := q.store(ctx, Key(sumOf(t, "a"), r), Answer{Status: 200, Body: json.RawMessage(c.stored)})
+			won, err := q.store(ctx, Key(sumOf(t, "a"), r), &Answer{Status: 200, Body: json.RawMessage(c.stored)})
 			if !won || err != nil {
 				t.Errorf("%v, %v", won, err)
 			}
@@ -766,5 +767,122 @@ func TestDeletedConsumerIsMadeAgain(t *testing.T) {
 		if err := q.js.DeleteConsumer(ctx, "spec_work", name); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// full is a queue whose answers have no room; room makes some.
+func full(t *testing.T, maxPayload int32, o QueueOptions) (q *Queue, room func()) {
+	t.Helper()
+	nc := natstest.Connect(t, natstest.Start(t, maxPayload))
+	js, err := jetstream.New(nc)
+	c := jetstream.StreamConfig{Name: "spec_answers", Subjects: []string{"spec.answer.*", "spec.dead.*"}, AllowDirect: true,
+		MaxBytes: 1, Discard: jetstream.DiscardNew}
+	if err == nil {
+		_, err = js.CreateStream(t.Context(), c)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if q, err = OpenQueue(t.Context(), nc, o); err != nil {
+		t.Fatal(err)
+	}
+	return q, func() {
+		c.MaxBytes = -1
+		if _, err := js.UpdateStream(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Where the queue has no room for answers they are kept and stored when it has, computed once; a large one is in the
+// bucket once. What is given up is given up then, for the reason that it was.
+func TestAnswersAreKeptUntilThereIsRoom(t *testing.T) {
+	long := `{"text":"` + strings.Repeat("x", 20<<10) + `"}`
+	for name, c := range map[string]struct {
+		do   func(context.Context, Request) (int, []byte)
+		want string
+	}{
+		"short": {echo, `"text":"t1"`},
+		"large": {func(context.Context, Request) (int, []byte) { return 200, []byte(long) }, long},
+		"none": {func(context.Context, Request) (int, []byte) { return 500, []byte(`{"error":"it panics"}`) },
+			`given up after 1 tries: status 500: {\"error\":\"it panics\"}`},
+		"not JSON": {func(context.Context, Request) (int, []byte) { return 200, []byte("x") },
+			"given up after 1 tries: the queue cannot store such an answer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q, room := full(t, 8<<10, QueueOptions{Lease: time.Minute})
+			var calls atomic.Int64
+			w, _ := work(t, WorkerOptions{Queue: q, Tries: 1, Do: func(ctx context.Context, r Request) (int, []byte) {
+				calls.Add(1)
+				return c.do(ctx, r)
+			}})
+			s := submitter(t, q, nil)
+			go func() {
+				for w.counts.failed.Load() < 2 {
+					time.Sleep(time.Millisecond)
+				}
+				room()
+			}()
+			if _, answer := s.Do(t.Context(), request(1)); !strings.Contains(string(answer), c.want) {
+				t.Errorf("%.300s", answer)
+			}
+			waitEmpty(t, q)
+			if calls.Load() != 1 || w.counts.redelivered.Load() != 0 {
+				t.Errorf("computed %d times, handed out again %d times", calls.Load(), w.counts.redelivered.Load())
+			}
+			if name != "large" {
+				return
+			}
+			if list, err := q.large.List(t.Context()); err != nil || len(list) != 1 {
+				t.Errorf("%d objects, %v", len(list), err)
+			}
+		})
+	}
+}
+
+// An answer that is stored already, by a call whose success was not heard of, is the one that won: its object stays.
+func TestAnswerThatWasStoredUnheardStays(t *testing.T) {
+	q := queue(t, QueueOptions{}, 8<<10)
+	long := `{"text":"` + strings.Repeat("x", 20<<10) + `"}`
+	mine, other := Answer{Status: 200, Body: json.RawMessage(long)}, Answer{Status: 200, Body: json.RawMessage(long)}
+	for i, c := range []struct {
+		a    *Answer
+		want bool
+	}{{&mine, true}, {&mine, true}, {&other, false}} {
+		if won, err := q.store(t.Context(), "k", c.a); err != nil || won != c.want {
+			t.Errorf("%d: %v, %v", i, won, err)
+		}
+	}
+	if a, err := q.answer(t.Context(), "k"); err != nil || string(a.Body) != long || a.Object != mine.Object {
+		t.Errorf("%+v, %v", a, err)
+	}
+	if list, err := q.large.List(t.Context()); err != nil || len(list) != 1 {
+		t.Errorf("%d objects, %v", len(list), err)
+	}
+}
+
+// failing are answers that cannot be looked up a few times.
+type failing struct {
+	jetstream.Stream
+	n atomic.Int64
+}
+
+func (f *failing) GetLastMsgForSubject(ctx context.Context, subject string) (*jetstream.RawStreamMsg, error) {
+	if f.n.Add(-1) >= 0 {
+		return nil, nats.ErrNoResponders
+	}
+	return f.Stream.GetLastMsgForSubject(ctx, subject)
+}
+
+// A queue that cannot say whether a request is answered, as while its servers choose a leader, costs no try of it.
+func TestQueueThatCannotBeAskedCostsNoTry(t *testing.T) {
+	q := queue(t, QueueOptions{Lease: time.Minute}, 0)
+	f := &failing{Stream: q.answers}
+	f.n.Store(3)
+	ours := *q
+	ours.answers = f
+	work(t, WorkerOptions{Queue: &ours, Tries: 1})
+	if status, answer := submitter(t, q, nil).Do(t.Context(), request(1)); status != 200 {
+		t.Errorf("%d %s", status, answer)
 	}
 }

@@ -140,7 +140,7 @@ func TestShorterLeaseIsHeardOf(t *testing.T) {
 func TestAnswersOfOthersAreBounded(t *testing.T) {
 	q := queue(t, QueueOptions{}, 8<<10)
 	long := `{"text":"` + strings.Repeat("x", 20<<10) + `"}`
-	if won, err := q.store(t.Context(), "k", Answer{Status: 200, Body: json.RawMessage(long)}); !won || err != nil {
+	if won, err := q.store(t.Context(), "k", &Answer{Status: 200, Body: json.RawMessage(long)}); !won || err != nil {
 		t.Fatal(won, err)
 	}
 	for most, want := range map[int64]string{int64(len(long)): "", int64(len(long)) - 1: "which no answer has"} {

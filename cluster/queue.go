@@ -213,35 +213,62 @@ type Answer struct {
 	Object string          `json:"object,omitempty"` // where Body is, if it is longer than a message may be
 }
 
-// store stores the answer to a request. won is false where another one is there; that one stays.
-func (q *Queue) store(ctx context.Context, key string, a Answer) (won bool, err error) {
-	data, err := encode(a)
+// store stores the answer to a request. won is false where another one is there; that one stays. Where it fails it may
+// be called again with the same a, which has what is done: the object.
+func (q *Queue) store(ctx context.Context, key string, a *Answer) (won bool, err error) {
+	data, err := encode(a.stored())
 	if err != nil {
-		return false, err
+		return false, fmt.Errorf("%w: %w", errUnstorable, err)
 	}
-	object := ""
 	if int64(len(data))+headerRoom > q.nc.MaxPayload() {
-		object = key + "." + nats.NewInbox()[len(nats.InboxPrefix):] // two workers may store one at once
+		object := key + "." + nats.NewInbox()[len(nats.InboxPrefix):] // two workers may store one at once
 		how := jetstream.ObjectMeta{Name: object, Opts: &jetstream.ObjectMetaOptions{
 			ChunkSize: uint32(min(128<<10, q.nc.MaxPayload()-headerRoom))}}
 		if _, err := q.large.Put(ctx, how, bytes.NewReader(a.Body)); err != nil {
 			return false, fmt.Errorf("object %s: %w", object, err)
 		}
-		if data, err = encode(Answer{Status: a.Status, Object: object}); err != nil {
+		a.Object = object
+		if data, err = encode(a.stored()); err != nil {
 			return false, err
 		}
 	}
 	_, err = q.js.Publish(ctx, q.answerSubject(key), data, jetstream.WithExpectLastSequencePerSubject(0))
-	if api := (*jetstream.APIError)(nil); errors.As(err, &api) &&
-		api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
-		if object != "" {
-			err = q.large.Delete(ctx, object)
-		} else {
-			err = nil
-		}
-		return false, err
+	if !isCode(err, jetstream.JSErrCodeStreamWrongLastSequence) {
+		return err == nil, err
 	}
-	return err == nil, err
+	// It may be this one, of a call before whose success was not heard of.
+	m, err := q.answers.GetLastMsgForSubject(ctx, q.answerSubject(key))
+	if err != nil || bytes.Equal(m.Data, data) {
+		return err == nil, err
+	}
+	if a.Object != "" {
+		_ = q.large.Delete(ctx, a.Object) // else it goes with its time in the bucket
+	}
+	return false, nil
+}
+
+// stored is an answer as its message has it: without a body that is in the bucket.
+func (a *Answer) stored() Answer {
+	if a.Object != "" {
+		return Answer{Status: a.Status, Object: a.Object}
+	}
+	return *a
+}
+
+const codeTooLarge = 10054 // of the server's error for a message that is larger than its stream allows
+
+var (
+	errUnstorable = errors.New("the queue cannot store such an answer")
+	errUnreadable = errors.New("the stored answer is none")
+)
+
+// unstorable reports whether storing failed by what was to be stored.
+func unstorable(err error) bool { return errors.Is(err, errUnstorable) || isCode(err, codeTooLarge) }
+
+// isCode reports whether an error is the server's of that code.
+func isCode(err error, code jetstream.ErrorCode) bool {
+	api := (*jetstream.APIError)(nil)
+	return errors.As(err, &api) && api.ErrorCode == code
 }
 
 // answer is the stored answer to a request; nil: none.
@@ -255,7 +282,7 @@ func (q *Queue) answer(ctx context.Context, key string) (*Answer, error) {
 	}
 	a := new(Answer)
 	if err := strictjson.Unmarshal(m.Data, a); err != nil {
-		return nil, fmt.Errorf("%s: %w", m.Subject, err)
+		return nil, fmt.Errorf("%s: %w: %w", m.Subject, errUnreadable, err)
 	}
 	if a.Object != "" {
 		if a.Body, err = q.object(ctx, a.Object); err != nil {
@@ -272,6 +299,9 @@ const mostAnswer = 1 << 30
 // comes is counted.
 func (q *Queue) object(ctx context.Context, name string) (body []byte, err error) {
 	r, err := q.large.Get(ctx, name)
+	if errors.Is(err, jetstream.ErrObjectNotFound) {
+		return nil, fmt.Errorf("%w: %w", errUnreadable, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -282,9 +312,9 @@ func (q *Queue) object(ctx context.Context, name string) (body []byte, err error
 	}
 	switch {
 	case int64(len(body)) > most:
-		return nil, fmt.Errorf("more than %d bytes, which no answer has", most)
+		return nil, fmt.Errorf("%w: more than %d bytes, which no answer has", errUnreadable, most)
 	case !json.Valid(body):
-		return nil, errors.New("not JSON")
+		return nil, fmt.Errorf("%w: not JSON", errUnreadable)
 	}
 	return body, nil
 }
