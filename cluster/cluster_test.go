@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -884,5 +885,46 @@ func TestQueueThatCannotBeAskedCostsNoTry(t *testing.T) {
 	work(t, WorkerOptions{Queue: &ours, Tries: 1})
 	if status, answer := submitter(t, q, nil).Do(t.Context(), request(1)); status != 200 {
 		t.Errorf("%d %s", status, answer)
+	}
+}
+
+// bounds are how long calls that move an object may take.
+type bounds struct {
+	jetstream.ObjectStore
+	put, get atomic.Int64 // nanoseconds; 0: what the library gives
+}
+
+func left(ctx context.Context) int64 {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return 0
+	}
+	return int64(time.Until(end))
+}
+
+func (b *bounds) Put(ctx context.Context, m jetstream.ObjectMeta, r io.Reader) (*jetstream.ObjectInfo, error) {
+	b.put.Store(left(ctx))
+	return b.ObjectStore.Put(ctx, m, r)
+}
+
+func (b *bounds) Get(ctx context.Context, name string, o ...jetstream.GetObjectOpt) (jetstream.ObjectResult, error) {
+	b.get.Store(left(ctx))
+	return b.ObjectStore.Get(ctx, name, o...)
+}
+
+// A large answer has the time that it takes over a slow link, 64 KiB a second, both ways.
+func TestLargeAnswersHaveTheTimeOfTheirSize(t *testing.T) {
+	q := queue(t, QueueOptions{}, 64<<10)
+	b := &bounds{ObjectStore: q.large}
+	q.large = b
+	long := `{"text":"` + strings.Repeat("x", 4<<20) + `"}`
+	work(t, WorkerOptions{Queue: q, Do: func(context.Context, Request) (int, []byte) { return 200, []byte(long) }})
+	if status, answer := submitter(t, q, nil).Do(t.Context(), request(1)); status != 200 || string(answer) != long {
+		t.Errorf("%d, %d bytes", status, len(answer))
+	}
+	for what, n := range map[string]int64{"to store": b.put.Load(), "to read": b.get.Load()} {
+		if least := time.Minute; time.Duration(n) < least {
+			t.Errorf("%s: %v, want %v at least", what, time.Duration(n), least)
+		}
 	}
 }

@@ -46,8 +46,9 @@ type Queue struct {
 	known   jetstream.KeyValue
 	large   jetstream.ObjectStore
 
-	made    map[string]time.Time // when the streams were, by their names
-	longest int64                // bytes of an answer, in tests; 0: mostAnswer
+	made     map[string]time.Time // when the streams were, by their names
+	longest  int64                // bytes of an answer, in tests; 0: mostAnswer
+	callTime time.Duration        // in tests; 0: callTime
 }
 
 // Headers of messages.
@@ -115,6 +116,42 @@ func OpenQueue(ctx context.Context, nc *nats.Conn, o QueueOptions) (*Queue, erro
 		q.made[name] = s.CachedInfo().Created
 	}
 	return q, nil
+}
+
+// What one call to the servers may take: callTime, for they may be away, and the time of what it moves at leastRate.
+const (
+	callTime  = 30 * time.Second
+	leastRate = 64 << 10 // bytes per second
+)
+
+// bounded bounds a call to the servers that moves so many bytes at most.
+func (q *Queue) bounded(ctx context.Context, bytes int64) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, q.patience()+time.Duration(bytes)*time.Second/leastRate)
+}
+
+// patience is how long servers that are away are waited for.
+func (q *Queue) patience() time.Duration { return cmp.Or(q.callTime, callTime) }
+
+// publish stores a message.
+func (q *Queue) publish(ctx context.Context, m *nats.Msg, o ...jetstream.PublishOpt) error {
+	ctx, cancel := q.bounded(ctx, int64(len(m.Data)))
+	defer cancel()
+	_, err := q.js.PublishMsg(ctx, m, o...)
+	return err
+}
+
+// last is the last message of a subject of the answers; jetstream.ErrMsgNotFound: there is none.
+func (q *Queue) last(ctx context.Context, subject string) (*jetstream.RawStreamMsg, error) {
+	ctx, cancel := q.bounded(ctx, q.nc.MaxPayload())
+	defer cancel()
+	return q.answers.GetLastMsgForSubject(ctx, subject)
+}
+
+// forget removes what has been told of a request that was given up.
+func (q *Queue) forget(ctx context.Context, key string) error {
+	ctx, cancel := q.bounded(ctx, 0)
+	defer cancel()
+	return q.answers.Purge(ctx, jetstream.WithPurgeSubject(q.deadSubject(key)))
 }
 
 const bucketStream = "KV_" // begins the names of streams of buckets of keys
@@ -224,7 +261,9 @@ func (q *Queue) store(ctx context.Context, key string, a *Answer) (won bool, err
 		object := key + "." + nats.NewInbox()[len(nats.InboxPrefix):] // two workers may store one at once
 		how := jetstream.ObjectMeta{Name: object, Opts: &jetstream.ObjectMetaOptions{
 			ChunkSize: uint32(min(128<<10, q.nc.MaxPayload()-headerRoom))}}
-		if _, err := q.large.Put(ctx, how, bytes.NewReader(a.Body)); err != nil {
+		long, cancel := q.bounded(ctx, int64(len(a.Body)))
+		defer cancel()
+		if _, err := q.large.Put(long, how, bytes.NewReader(a.Body)); err != nil {
 			return false, fmt.Errorf("object %s: %w", object, err)
 		}
 		a.Object = object
@@ -232,16 +271,19 @@ func (q *Queue) store(ctx context.Context, key string, a *Answer) (won bool, err
 			return false, err
 		}
 	}
-	_, err = q.js.Publish(ctx, q.answerSubject(key), data, jetstream.WithExpectLastSequencePerSubject(0))
+	err = q.publish(ctx, &nats.Msg{Subject: q.answerSubject(key), Data: data},
+		jetstream.WithExpectLastSequencePerSubject(0))
 	if !isCode(err, jetstream.JSErrCodeStreamWrongLastSequence) {
 		return err == nil, err
 	}
 	// It may be this one, of a call before whose success was not heard of.
-	m, err := q.answers.GetLastMsgForSubject(ctx, q.answerSubject(key))
+	m, err := q.last(ctx, q.answerSubject(key))
 	if err != nil || bytes.Equal(m.Data, data) {
 		return err == nil, err
 	}
 	if a.Object != "" {
+		ctx, cancel := q.bounded(ctx, 0)
+		defer cancel()
 		_ = q.large.Delete(ctx, a.Object) // else it goes with its time in the bucket
 	}
 	return false, nil
@@ -273,7 +315,7 @@ func isCode(err error, code jetstream.ErrorCode) bool {
 
 // answer is the stored answer to a request; nil: none.
 func (q *Queue) answer(ctx context.Context, key string) (*Answer, error) {
-	m, err := q.answers.GetLastMsgForSubject(ctx, q.answerSubject(key))
+	m, err := q.last(ctx, q.answerSubject(key))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return nil, nil
 	}
@@ -298,15 +340,23 @@ const mostAnswer = 1 << 30
 // object reads the answer that is longer than a message may be. Whoever writes to the bucket says how long it is: what
 // comes is counted.
 func (q *Queue) object(ctx context.Context, name string) (body []byte, err error) {
-	r, err := q.large.Get(ctx, name)
+	most := cmp.Or(q.longest, mostAnswer)
+	first, cancel := q.bounded(ctx, 0)
+	defer cancel()
+	info, err := q.large.GetInfo(first, name)
 	if errors.Is(err, jetstream.ErrObjectNotFound) {
 		return nil, fmt.Errorf("%w: %w", errUnreadable, err)
 	}
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel = q.bounded(ctx, int64(min(info.Size, uint64(most))))
+	defer cancel()
+	r, err := q.large.Get(ctx, name)
+	if err != nil {
+		return nil, err
+	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	most := cmp.Or(q.longest, mostAnswer)
 	if body, err = io.ReadAll(io.LimitReader(r, most+1)); err != nil {
 		return nil, err
 	}

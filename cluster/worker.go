@@ -50,7 +50,6 @@ type Worker struct {
 	identity  string
 	counts    counts
 	places    *places
-	storeTime time.Duration // storeTime, but in tests
 	leaseLook time.Duration // mostLeasePause, but in tests
 	mostLanes int           // mostLanes, but in tests
 
@@ -95,7 +94,7 @@ func NewWorker(ctx context.Context, o WorkerOptions) (*Worker, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	w := &Worker{o: o, q: o.Queue, identity: sum, places: newPlaces(o.Parallel, o.Queues), storeTime: storeTime,
+	w := &Worker{o: o, q: o.Queue, identity: sum, places: newPlaces(o.Parallel, o.Queues),
 		leaseLook: mostLeasePause, mostLanes: mostLanes, left: make(chan string, mostLeft)}
 	w.lanes, w.next = make([][]*source, len(Priorities)), make([]int, len(Priorities))
 	return w, w.q.announce(ctx, sum, o.Identity)
@@ -320,9 +319,6 @@ func (w *Worker) take(ctx context.Context, n int) ([]jetstream.Msg, *source) {
 	return nil, nil
 }
 
-// storeTime bounds how long one call for a request waits for a server that is not there.
-const storeTime = 30 * time.Second
-
 // handle answers a request and gives it back, gives it up or acknowledges it: in this order of what may fail, so that
 // nothing is acknowledged without an answer, or a reason, on disk. Its place is free for another one while its answer
 // is stored; where the queue stores none, some answers wait (places.storing), then places do. asked is when the queue
@@ -413,20 +409,13 @@ func (w *Worker) handle(ctx context.Context, from *source, msg jetstream.Msg, as
 	}
 	// Another worker was given the same request: what it has stored must be the same.
 	w.counts.repeated.Add(1)
-	last, cancel := w.bounded(ctx)
-	defer cancel()
-	if have, err := w.q.answer(last, key); err != nil || have == nil {
+	if have, err := w.q.answer(context.WithoutCancel(ctx), key); err != nil || have == nil {
 		w.o.Log.Warn("an answer that was there is not found", "key", key, "error", err)
 	} else if same, err := Same(*have, mine); err != nil || !same {
 		w.counts.different.Add(1)
 		w.o.Log.Error("the answer differs from the stored one", "key", key, "error", err, "stored", string(have.Body),
 			"mine", string(body))
 	}
-}
-
-// bounded is for what is done with a request before its answer, or behind it: that does not end with the work.
-func (w *Worker) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), w.storeTime)
 }
 
 // answer answers a request in its place, which is free then.
@@ -478,10 +467,7 @@ func (w *Worker) giveUp(ctx context.Context, msg jetstream.Msg, key string, trie
 	m.Header.Set(headerKey, oneLine(key))
 	m.Header.Set(headerReason, oneLine(reason))
 	m.Header.Set(headerTries, fmt.Sprint(tries))
-	if err := w.insist(ctx, key, func(ctx context.Context) error {
-		_, err := w.q.js.PublishMsg(ctx, m)
-		return err
-	}); err != nil {
+	if err := w.insist(ctx, key, func(ctx context.Context) error { return w.q.publish(ctx, m) }); err != nil {
 		w.nak(msg, time.Second)
 		return
 	}
@@ -507,12 +493,14 @@ func oneLine(s string) string {
 
 // insist has the queue do something for a request until it has: a queue that is full or away is none of the request's
 // fault, and to give the request back would count as a try of it and have its answer computed again. It fails where the
-// queue can never do it, and when ctx has ended.
+// queue can never do it, and when ctx has ended, which what is under way outlasts by the queue's patience.
 func (w *Worker) insist(ctx context.Context, key string, do func(context.Context) error) error {
 	for pause := shortestFailPause; ; pause = min(2*pause, longestFailPause) {
 		last := ctx.Err() != nil
-		once, cancel := w.bounded(ctx)
+		once, cancel := context.WithCancel(context.WithoutCancel(ctx)) // the queue bounds its calls
+		stop := context.AfterFunc(ctx, func() { time.AfterFunc(w.q.patience(), cancel) })
 		err := do(once)
+		stop()
 		cancel()
 		if err == nil {
 			return nil
