@@ -928,3 +928,44 @@ func TestLargeAnswersHaveTheTimeOfTheirSize(t *testing.T) {
 		}
 	}
 }
+
+// looked counts how often answers are looked up.
+type looked struct {
+	jetstream.Stream
+	n atomic.Int64
+}
+
+func (l *looked) GetLastMsgForSubject(ctx context.Context, subject string) (*jetstream.RawStreamMsg, error) {
+	l.n.Add(1)
+	return l.Stream.GetLastMsgForSubject(ctx, subject)
+}
+
+// However long a request waits, and however often its answer is looked for, it waits once.
+func TestRequestThatWaitsLongWaitsOnce(t *testing.T) {
+	q := queue(t, QueueOptions{}, 0)
+	l := &looked{Stream: q.answers}
+	q.answers = l
+	s := submitter(t, q, nil)
+	s.again = time.Millisecond
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan bool)
+	go func() {
+		s.Do(ctx, request(1))
+		close(ended)
+	}()
+	for l.n.Load() < 20 {
+		time.Sleep(time.Millisecond)
+	}
+	s.mu.Lock()
+	for key, list := range s.waiting {
+		if len(list) != 1 {
+			t.Errorf("%s: %d wait", key, len(list))
+		}
+	}
+	s.mu.Unlock()
+	cancel()
+	<-ended
+	if len(s.waiting) != 0 {
+		t.Errorf("%d keys are waited for behind the end", len(s.waiting))
+	}
+}

@@ -115,9 +115,9 @@ func (s *Submitter) Do(ctx context.Context, r Request) (status int, answer []byt
 	}
 	key := m.Header.Get(headerKey)
 	defer s.stored(key)
+	c := s.wait(key) // before it is looked for: none is missed
 	put, retry := false, s.o.Retry
 	for pause := 50 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, 5*time.Second) {
-		c := s.wait(key) // before it is looked for: none is missed
 		a, reason, err := s.result(ctx, key)
 		switch {
 		case err != nil:
@@ -150,6 +150,7 @@ func (s *Submitter) Do(ctx context.Context, r Request) (status int, answer []byt
 		pause = 50 * time.Millisecond
 		select {
 		case <-c:
+			c = s.wait(key)
 		case <-time.After(s.again):
 			if err := s.lost.look(ctx, s.q); err != nil {
 				return http.StatusServiceUnavailable, wrong("queue_lost", err.Error())
