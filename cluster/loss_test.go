@@ -84,6 +84,48 @@ func TestQueueThatDoesNotAnswerIsNotLost(t *testing.T) {
 	}
 }
 
+// silent are servers that do not answer until somebody lets them.
+type silent struct {
+	jetstream.JetStream
+	asked chan bool
+	let   chan bool
+}
+
+func (s *silent) Stream(ctx context.Context, name string) (jetstream.Stream, error) {
+	s.asked <- true
+	<-s.let
+	return s.JetStream.Stream(ctx, name)
+}
+
+// While one asks whether the queue is lost, the others go on with what is known.
+func TestOneAsksWhetherTheQueueIsLost(t *testing.T) {
+	q := queue(t, QueueOptions{}, 0)
+	s := &silent{JetStream: q.js, asked: make(chan bool, 3), let: make(chan bool)}
+	q.js = s
+	var l loss
+	first, others := make(chan error, 1), make(chan error, 2)
+	go func() { first <- l.look(t.Context(), q) }()
+	<-s.asked
+	go func() {
+		others <- l.look(t.Context(), q)
+		others <- l.known()
+	}()
+	for range 2 {
+		select {
+		case err := <-others:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Error("the others wait for the servers")
+		}
+	}
+	close(s.let)
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+}
+
 // A lease that somebody makes shorter is extended as often from then on.
 func TestShorterLeaseIsHeardOf(t *testing.T) {
 	q := queue(t, QueueOptions{Lease: time.Minute}, 0)
