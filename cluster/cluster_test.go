@@ -878,12 +878,12 @@ func (f *failing) GetLastMsgForSubject(ctx context.Context, subject string) (*je
 // A queue that cannot say whether a request is answered, as while its servers choose a leader, costs no try of it.
 func TestQueueThatCannotBeAskedCostsNoTry(t *testing.T) {
 	q := queue(t, QueueOptions{Lease: time.Minute}, 0)
-	f := &failing{Stream: q.answers}
+	f := &failing{Stream: q.leader}
 	f.n.Store(3)
 	ours := *q
-	ours.answers = f
+	ours.leader = f
 	work(t, WorkerOptions{Queue: &ours, Tries: 1})
-	if status, answer := submitter(t, q, nil).Do(t.Context(), request(1)); status != 200 {
+	if status, answer := submitter(t, q, nil).Do(t.Context(), request(1)); status != 200 || f.n.Load() >= 0 {
 		t.Errorf("%d %s", status, answer)
 	}
 }
@@ -943,8 +943,8 @@ func (l *looked) GetLastMsgForSubject(ctx context.Context, subject string) (*jet
 // However long a request waits, and however often its answer is looked for, it waits once.
 func TestRequestThatWaitsLongWaitsOnce(t *testing.T) {
 	q := queue(t, QueueOptions{}, 0)
-	l := &looked{Stream: q.answers}
-	q.answers = l
+	l := &looked{Stream: q.leader}
+	q.leader = l
 	s := submitter(t, q, nil)
 	s.again = time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
@@ -967,5 +967,126 @@ func TestRequestThatWaitsLongWaitsOnce(t *testing.T) {
 	<-ended
 	if len(s.waiting) != 0 {
 		t.Errorf("%d keys are waited for behind the end", len(s.waiting))
+	}
+}
+
+// lagging are answers as a replica has them that lags: none is there, and what was given up and is tried again still is.
+type lagging struct {
+	jetstream.Stream
+	dead *jetstream.RawStreamMsg
+}
+
+func (l *lagging) GetLastMsgForSubject(_ context.Context, subject string) (*jetstream.RawStreamMsg, error) {
+	if l.dead != nil && subject == l.dead.Subject {
+		return l.dead, nil
+	}
+	return nil, jetstream.ErrMsgNotFound
+}
+
+// laggingKeys is what is known, as such a replica has it a few times.
+type laggingKeys struct {
+	jetstream.KeyValue
+	n int
+}
+
+func (l *laggingKeys) Get(ctx context.Context, key string) (jetstream.KeyValueEntry, error) {
+	if l.n--; l.n >= 0 {
+		return nil, jetstream.ErrKeyNotFound
+	}
+	return l.KeyValue.Get(ctx, key)
+}
+
+// What a replica does not have yet, or has no longer to have, decides nothing: an answer is found, a request that is
+// tried again is not given up, a batch has its clock, and an identity is seen.
+func TestReplicaThatLagsDecidesNothing(t *testing.T) {
+	q := queue(t, QueueOptions{}, 0)
+	r, err := Complete(request(1), time.Unix(1e9, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := Key(sumOf(t, "a"), r)
+	var calls atomic.Int64
+	do := func(ctx context.Context, r Request) (int, []byte) {
+		if calls.Add(1) == 1 {
+			return 500, []byte(`{"error":"it panics"}`)
+		}
+		return echo(ctx, r)
+	}
+	work(t, WorkerOptions{Queue: q, Tries: 1, Do: do})
+	s := submitter(t, q, nil)
+	if status, answer := s.Do(t.Context(), r); status != 500 {
+		t.Fatalf("%d %s", status, answer)
+	}
+	dead, err := q.answers.GetLastMsgForSubject(t.Context(), q.deadSubject(key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := *q
+	ours.answers = &lagging{Stream: q.answers, dead: dead}
+	for range 2 {
+		s := submitter(t, &ours, func(o *SubmitOptions) { o.Retry = true })
+		if status, answer := s.Do(t.Context(), r); status != 200 {
+			t.Errorf("%d %s", status, answer)
+		}
+	}
+	if calls.Load() != 2 {
+		t.Errorf("computed %d times", calls.Load())
+	}
+	first := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+	for _, now := range []time.Time{first, first.Add(time.Hour)} {
+		ours.known = &laggingKeys{KeyValue: q.known, n: 2}
+		if got, err := ours.Clock(t.Context(), "abc", now); err != nil || !got.Equal(first) {
+			t.Errorf("%v, %v", got, err)
+		}
+		if all, err := ours.Identities(t.Context()); err != nil || len(all) != 1 || all[sumOf(t, "a")].Model.Model != "a" {
+			t.Errorf("%v, %v", all, err)
+		}
+	}
+}
+
+// A queue of three replicas keeps the first answer, gives up and tries again, and its answers are read from the leader.
+func TestReplicatedQueue(t *testing.T) {
+	nc := natstest.Connect(t, natstest.Cluster(t, 3))
+	q, err := OpenQueue(t.Context(), nc, QueueOptions{Replicas: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	direct, err := nc.SubscribeSync("$JS.API.DIRECT.GET.spec_answers.>")
+	if err != nil {
+		t.Fatal(err)
+	}
+	leader, err := nc.SubscribeSync("$JS.API.STREAM.MSG.GET.spec_answers")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var calls atomic.Int64
+	w, _ := work(t, WorkerOptions{Queue: q, Tries: 1, Do: func(ctx context.Context, r Request) (int, []byte) {
+		if calls.Add(1) == 1 {
+			return 500, []byte(`{"error":"it panics"}`)
+		}
+		if won, err := q.store(ctx, Key(sumOf(t, "a"), r), &Answer{Status: 200, Body: []byte(`{}`)}); !won || err != nil {
+			t.Errorf("%v, %v", won, err)
+		}
+		return echo(ctx, r)
+	}})
+	if status, answer := submitter(t, q, nil).Do(t.Context(), request(1)); status != 500 {
+		t.Errorf("%d %s", status, answer)
+	}
+	s := submitter(t, q, func(o *SubmitOptions) { o.Retry = true })
+	if status, answer := s.Do(t.Context(), request(1)); status != 200 || string(answer) != `{}` {
+		t.Errorf("%d %s", status, answer)
+	}
+	waitEmpty(t, q)
+	if status, answer := s.Do(t.Context(), request(1)); status != 200 || string(answer) != `{}` || calls.Load() != 2 {
+		t.Errorf("%d %s, computed %d times", status, answer, calls.Load())
+	}
+	for w.counts.different.Load() != 1 { // compared behind the acknowledgement
+		time.Sleep(time.Millisecond)
+	}
+	if _, err := leader.NextMsg(time.Minute); err != nil {
+		t.Error(err)
+	}
+	if n, _, err := direct.Pending(); err != nil || n > 0 {
+		t.Errorf("%d reads from any replica, %v", n, err)
 	}
 }

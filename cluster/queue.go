@@ -43,6 +43,7 @@ type Queue struct {
 	js      jetstream.JetStream
 	work    jetstream.Stream
 	answers jetstream.Stream
+	leader  jetstream.Stream // the answers, read from the replica that has the last ones
 	known   jetstream.KeyValue
 	large   jetstream.ObjectStore
 
@@ -90,6 +91,9 @@ func OpenQueue(ctx context.Context, nc *nats.Conn, o QueueOptions) (*Queue, erro
 		Name: o.Name + "_answers", Subjects: []string{o.Name + ".answer.*", o.Name + ".dead.*"}, AllowDirect: true,
 		Description: "answers by the keys of their requests, and requests that were given up", MaxAge: o.Keep,
 	}); err != nil {
+		return nil, err
+	}
+	if q.leader, err = q.leading(ctx); err != nil {
 		return nil, err
 	}
 	q.known, err = js.KeyValue(ctx, o.Name+"_known")
@@ -144,7 +148,21 @@ func (q *Queue) publish(ctx context.Context, m *nats.Msg, o ...jetstream.Publish
 func (q *Queue) last(ctx context.Context, subject string) (*jetstream.RawStreamMsg, error) {
 	ctx, cancel := q.bounded(ctx, q.nc.MaxPayload())
 	defer cancel()
-	return q.answers.GetLastMsgForSubject(ctx, subject)
+	return q.leader.GetLastMsgForSubject(ctx, subject)
+}
+
+// leading is the answers as their leader has them. Direct reads, which the library prefers, are answered by any
+// replica, and it may lag: what it does not have may be there, and what it has may have been removed.
+func (q *Queue) leading(ctx context.Context) (jetstream.Stream, error) {
+	if q.answers.CachedInfo().Config.Replicas <= 1 {
+		return q.answers, nil
+	}
+	s, err := q.js.Stream(ctx, q.o.Name+"_answers")
+	if err != nil {
+		return nil, fmt.Errorf("stream %s_answers: %w", q.o.Name, err)
+	}
+	s.CachedInfo().Config.AllowDirect = false // by which the library knows
+	return s, nil
 }
 
 // forget removes what has been told of a request that was given up.
@@ -371,23 +389,25 @@ func (q *Queue) object(ctx context.Context, name string) (body []byte, err error
 
 // Identities are those of the workers that have been seen, by their sums.
 func (q *Queue) Identities(ctx context.Context) (map[string]spec.Identity, error) {
-	list, err := q.known.ListKeysFiltered(ctx, "identity.*")
+	ctx, cancel := q.bounded(ctx, q.nc.MaxPayload())
+	defer cancel()
+	watch, err := q.known.Watch(ctx, "identity.*", jetstream.IgnoreDeletes())
 	if err != nil {
 		return nil, err
 	}
+	defer func() { _ = watch.Stop() }() // it ends with ctx too
 	all := map[string]spec.Identity{}
-	for k := range list.Keys() {
-		e, err := q.known.Get(ctx, k)
-		if err != nil {
-			return nil, err
+	for e := range watch.Updates() {
+		if e == nil { // behind all that there are
+			return all, nil
 		}
 		var id spec.Identity
 		if err := json.Unmarshal(e.Value(), &id); err != nil {
-			return nil, fmt.Errorf("bucket %s: %s: %w", q.known.Bucket(), k, err)
+			return nil, fmt.Errorf("bucket %s: %s: %w", q.known.Bucket(), e.Key(), err)
 		}
-		all[strings.TrimPrefix(k, "identity.")] = id
+		all[strings.TrimPrefix(e.Key(), "identity.")] = id
 	}
-	return all, nil
+	return nil, cmp.Or(ctx.Err(), errClosed)
 }
 
 // announce makes an identity known.
@@ -402,14 +422,23 @@ func (q *Queue) announce(ctx context.Context, sum string, id spec.Identity) erro
 // Clock is the clock of a batch's lines that have none: the time at which it was first asked for, on whatever machine,
 // so that a batch that is submitted again asks for the same answers. sum identifies the batch.
 func (q *Queue) Clock(ctx context.Context, sum string, now time.Time) (time.Time, error) {
+	ctx, cancel := q.bounded(ctx, 0)
+	defer cancel()
 	name := "clock." + sum
-	_, err := q.known.Create(ctx, name, []byte(now.UTC().Format(time.RFC3339)))
-	if err != nil && !errors.Is(err, jetstream.ErrKeyExists) {
-		return now, err
+	now = now.UTC().Truncate(time.Second)
+	for {
+		_, err := q.known.Create(ctx, name, []byte(now.Format(time.RFC3339)))
+		if !errors.Is(err, jetstream.ErrKeyExists) {
+			return now, err
+		}
+		e, err := q.known.Get(ctx, name)
+		if errors.Is(err, jetstream.ErrKeyNotFound) { // a replica that lags
+			sleep(ctx, shortestFailPause)
+			continue
+		}
+		if err != nil {
+			return now, err
+		}
+		return time.Parse(time.RFC3339, string(e.Value()))
 	}
-	e, err := q.known.Get(ctx, name)
-	if err != nil {
-		return now, err
-	}
-	return time.Parse(time.RFC3339, string(e.Value()))
 }
