@@ -26,8 +26,8 @@ import (
 type WorkerOptions struct {
 	Queue    *Queue
 	Identity spec.Identity
-	// Do answers a request, as [serve.Server.Do] does. Statuses of a program that cannot answer now (429, 499, 500, 503)
-	// are no answers: the request goes back.
+	// Do answers a request, as [serve.Server.Do] does. Statuses of a program that cannot answer now (429, 499, 500, 503,
+	// 504) are no answers: the request goes back.
 	Do       func(ctx context.Context, r Request) (status int, answer []byte)
 	Parallel int // requests at once, at least 1
 
@@ -427,6 +427,7 @@ func (w *Worker) answer(ctx context.Context, r Request) (status int, body []byte
 // notNow are the statuses that are no answers.
 var notNow = []int{
 	http.StatusTooManyRequests, 499, http.StatusInternalServerError, http.StatusServiceUnavailable,
+	http.StatusGatewayTimeout,
 }
 
 // read reads a request, and refuses one that is not for this worker's identity or was changed on the way.
