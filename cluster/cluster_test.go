@@ -776,8 +776,8 @@ func full(t *testing.T, maxPayload int32, o QueueOptions) (q *Queue, room func()
 	t.Helper()
 	nc := natstest.Connect(t, natstest.Start(t, maxPayload))
 	js, err := jetstream.New(nc)
-	c := jetstream.StreamConfig{Name: "spec_answers", Subjects: []string{"spec.answer.*", "spec.dead.*"}, AllowDirect: true,
-		MaxBytes: 1, Discard: jetstream.DiscardNew}
+	c := jetstream.StreamConfig{Name: "spec_answers", Subjects: []string{"spec.answer.*", "spec.dead.*"},
+		AllowDirect: true, MaxBytes: 1, Discard: jetstream.DiscardNew}
 	if err == nil {
 		_, err = js.CreateStream(t.Context(), c)
 	}
@@ -970,7 +970,8 @@ func TestRequestThatWaitsLongWaitsOnce(t *testing.T) {
 	}
 }
 
-// lagging are answers as a replica has them that lags: none is there, and what was given up and is tried again still is.
+// lagging are answers as a replica has them that lags: none is there, and what was given up and is tried again still
+// is.
 type lagging struct {
 	jetstream.Stream
 	dead *jetstream.RawStreamMsg

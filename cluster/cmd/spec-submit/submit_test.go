@@ -148,7 +148,9 @@ func TestRetryIsOfTheSameFile(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	go w.Run(ctx)
-	for i, want := range []struct{ before, done, failed, lost int }{{0, 4, 1, 1}, {4, 0, 0, 1}, {3, 1, 1, 1}, {3, 1, 0, 0}} {
+	for i, want := range []struct{ before, done, failed, lost int }{
+		{0, 4, 1, 1}, {4, 0, 0, 1}, {3, 1, 1, 1}, {3, 1, 0, 0},
+	} {
 		args := []string{"-nats", url, "-i", input, "-o", output, "-json"}
 		if i >= 2 {
 			args = append(args, "-retry")
