@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -17,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/specgo/spec"
@@ -447,7 +449,7 @@ func TestFirstAnswerStays(t *testing.T) {
 		r := request(0)
 		r.Body = fmt.Appendf(nil, `{"text":"t0","seed":1,"n":%d}`, i)
 		w, stop := work(t, WorkerOptions{Queue: q, Do: func(ctx context.Context, r Request) (int, []byte) {
-			won, err := q.store(ctx, Key(sumOf(t, "a"), r), Answer{Status: 200, Body: json.RawMessage(c.stored)})
+			won, err := q.store(ctx, Key(sumOf(t, "a"), r), &Answer{Status: 200, Body: json.RawMessage(c.stored)})
 			if !won || err != nil {
 				t.Errorf("%v, %v", won, err)
 			}
@@ -766,5 +768,326 @@ func TestDeletedConsumerIsMadeAgain(t *testing.T) {
 		if err := q.js.DeleteConsumer(ctx, "spec_work", name); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// full is a queue whose answers have no room; room makes some.
+func full(t *testing.T, maxPayload int32, o QueueOptions) (q *Queue, room func()) {
+	t.Helper()
+	nc := natstest.Connect(t, natstest.Start(t, maxPayload))
+	js, err := jetstream.New(nc)
+	c := jetstream.StreamConfig{Name: "spec_answers", Subjects: []string{"spec.answer.*", "spec.dead.*"},
+		AllowDirect: true, MaxBytes: 1, Discard: jetstream.DiscardNew}
+	if err == nil {
+		_, err = js.CreateStream(t.Context(), c)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if q, err = OpenQueue(t.Context(), nc, o); err != nil {
+		t.Fatal(err)
+	}
+	return q, func() {
+		c.MaxBytes = -1
+		if _, err := js.UpdateStream(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Where the queue has no room for answers they are kept and stored when it has, computed once; a large one is in the
+// bucket once. What is given up is given up then, for the reason that it was.
+func TestAnswersAreKeptUntilThereIsRoom(t *testing.T) {
+	long := `{"text":"` + strings.Repeat("x", 20<<10) + `"}`
+	for name, c := range map[string]struct {
+		do   func(context.Context, Request) (int, []byte)
+		want string
+	}{
+		"short": {echo, `"text":"t1"`},
+		"large": {func(context.Context, Request) (int, []byte) { return 200, []byte(long) }, long},
+		"none": {func(context.Context, Request) (int, []byte) { return 500, []byte(`{"error":"it panics"}`) },
+			`given up after 1 tries: status 500: {\"error\":\"it panics\"}`},
+		"not JSON": {func(context.Context, Request) (int, []byte) { return 200, []byte("x") },
+			"given up after 1 tries: the queue cannot store such an answer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q, room := full(t, 8<<10, QueueOptions{Lease: time.Minute})
+			var calls atomic.Int64
+			w, _ := work(t, WorkerOptions{Queue: q, Tries: 1, Do: func(ctx context.Context, r Request) (int, []byte) {
+				calls.Add(1)
+				return c.do(ctx, r)
+			}})
+			s := submitter(t, q, nil)
+			go func() {
+				for w.counts.failed.Load() < 2 {
+					time.Sleep(time.Millisecond)
+				}
+				room()
+			}()
+			if _, answer := s.Do(t.Context(), request(1)); !strings.Contains(string(answer), c.want) {
+				t.Errorf("%.300s", answer)
+			}
+			waitEmpty(t, q)
+			if calls.Load() != 1 || w.counts.redelivered.Load() != 0 {
+				t.Errorf("computed %d times, handed out again %d times", calls.Load(), w.counts.redelivered.Load())
+			}
+			if name != "large" {
+				return
+			}
+			if list, err := q.large.List(t.Context()); err != nil || len(list) != 1 {
+				t.Errorf("%d objects, %v", len(list), err)
+			}
+		})
+	}
+}
+
+// An answer that is stored already, by a call whose success was not heard of, is the one that won: its object stays.
+func TestAnswerThatWasStoredUnheardStays(t *testing.T) {
+	q := queue(t, QueueOptions{}, 8<<10)
+	long := `{"text":"` + strings.Repeat("x", 20<<10) + `"}`
+	mine, other := Answer{Status: 200, Body: json.RawMessage(long)}, Answer{Status: 200, Body: json.RawMessage(long)}
+	for i, c := range []struct {
+		a    *Answer
+		want bool
+	}{{&mine, true}, {&mine, true}, {&other, false}} {
+		if won, err := q.store(t.Context(), "k", c.a); err != nil || won != c.want {
+			t.Errorf("%d: %v, %v", i, won, err)
+		}
+	}
+	if a, err := q.answer(t.Context(), "k"); err != nil || string(a.Body) != long || a.Object != mine.Object {
+		t.Errorf("%+v, %v", a, err)
+	}
+	if list, err := q.large.List(t.Context()); err != nil || len(list) != 1 {
+		t.Errorf("%d objects, %v", len(list), err)
+	}
+}
+
+// failing are answers that cannot be looked up a few times.
+type failing struct {
+	jetstream.Stream
+	n atomic.Int64
+}
+
+func (f *failing) GetLastMsgForSubject(ctx context.Context, subject string) (*jetstream.RawStreamMsg, error) {
+	if f.n.Add(-1) >= 0 {
+		return nil, nats.ErrNoResponders
+	}
+	return f.Stream.GetLastMsgForSubject(ctx, subject)
+}
+
+// A queue that cannot say whether a request is answered, as while its servers choose a leader, costs no try of it.
+func TestQueueThatCannotBeAskedCostsNoTry(t *testing.T) {
+	q := queue(t, QueueOptions{Lease: time.Minute}, 0)
+	f := &failing{Stream: q.leader}
+	f.n.Store(3)
+	ours := *q
+	ours.leader = f
+	work(t, WorkerOptions{Queue: &ours, Tries: 1})
+	if status, answer := submitter(t, q, nil).Do(t.Context(), request(1)); status != 200 || f.n.Load() >= 0 {
+		t.Errorf("%d %s", status, answer)
+	}
+}
+
+// bounds are how long calls that move an object may take.
+type bounds struct {
+	jetstream.ObjectStore
+	put, get atomic.Int64 // nanoseconds; 0: what the library gives
+}
+
+func left(ctx context.Context) int64 {
+	end, ok := ctx.Deadline()
+	if !ok {
+		return 0
+	}
+	return int64(time.Until(end))
+}
+
+func (b *bounds) Put(ctx context.Context, m jetstream.ObjectMeta, r io.Reader) (*jetstream.ObjectInfo, error) {
+	b.put.Store(left(ctx))
+	return b.ObjectStore.Put(ctx, m, r)
+}
+
+func (b *bounds) Get(ctx context.Context, name string, o ...jetstream.GetObjectOpt) (jetstream.ObjectResult, error) {
+	b.get.Store(left(ctx))
+	return b.ObjectStore.Get(ctx, name, o...)
+}
+
+// A large answer has the time that it takes over a slow link, 64 KiB a second, both ways.
+func TestLargeAnswersHaveTheTimeOfTheirSize(t *testing.T) {
+	q := queue(t, QueueOptions{}, 64<<10)
+	b := &bounds{ObjectStore: q.large}
+	q.large = b
+	long := `{"text":"` + strings.Repeat("x", 4<<20) + `"}`
+	work(t, WorkerOptions{Queue: q, Do: func(context.Context, Request) (int, []byte) { return 200, []byte(long) }})
+	if status, answer := submitter(t, q, nil).Do(t.Context(), request(1)); status != 200 || string(answer) != long {
+		t.Errorf("%d, %d bytes", status, len(answer))
+	}
+	for what, n := range map[string]int64{"to store": b.put.Load(), "to read": b.get.Load()} {
+		if least := time.Minute; time.Duration(n) < least {
+			t.Errorf("%s: %v, want %v at least", what, time.Duration(n), least)
+		}
+	}
+}
+
+// looked counts how often answers are looked up.
+type looked struct {
+	jetstream.Stream
+	n atomic.Int64
+}
+
+func (l *looked) GetLastMsgForSubject(ctx context.Context, subject string) (*jetstream.RawStreamMsg, error) {
+	l.n.Add(1)
+	return l.Stream.GetLastMsgForSubject(ctx, subject)
+}
+
+// However long a request waits, and however often its answer is looked for, it waits once.
+func TestRequestThatWaitsLongWaitsOnce(t *testing.T) {
+	q := queue(t, QueueOptions{}, 0)
+	l := &looked{Stream: q.leader}
+	q.leader = l
+	s := submitter(t, q, nil)
+	s.again = time.Millisecond
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan bool)
+	go func() {
+		s.Do(ctx, request(1))
+		close(ended)
+	}()
+	for l.n.Load() < 20 {
+		time.Sleep(time.Millisecond)
+	}
+	s.mu.Lock()
+	for key, list := range s.waiting {
+		if len(list) != 1 {
+			t.Errorf("%s: %d wait", key, len(list))
+		}
+	}
+	s.mu.Unlock()
+	cancel()
+	<-ended
+	if len(s.waiting) != 0 {
+		t.Errorf("%d keys are waited for behind the end", len(s.waiting))
+	}
+}
+
+// lagging are answers as a replica has them that lags: none is there, and what was given up and is tried again still
+// is.
+type lagging struct {
+	jetstream.Stream
+	dead *jetstream.RawStreamMsg
+}
+
+func (l *lagging) GetLastMsgForSubject(_ context.Context, subject string) (*jetstream.RawStreamMsg, error) {
+	if l.dead != nil && subject == l.dead.Subject {
+		return l.dead, nil
+	}
+	return nil, jetstream.ErrMsgNotFound
+}
+
+// laggingKeys is what is known, as such a replica has it a few times.
+type laggingKeys struct {
+	jetstream.KeyValue
+	n int
+}
+
+func (l *laggingKeys) Get(ctx context.Context, key string) (jetstream.KeyValueEntry, error) {
+	if l.n--; l.n >= 0 {
+		return nil, jetstream.ErrKeyNotFound
+	}
+	return l.KeyValue.Get(ctx, key)
+}
+
+// What a replica does not have yet, or has no longer to have, decides nothing: an answer is found, a request that is
+// tried again is not given up, a batch has its clock, and an identity is seen.
+func TestReplicaThatLagsDecidesNothing(t *testing.T) {
+	q := queue(t, QueueOptions{}, 0)
+	r, err := Complete(request(1), time.Unix(1e9, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := Key(sumOf(t, "a"), r)
+	var calls atomic.Int64
+	do := func(ctx context.Context, r Request) (int, []byte) {
+		if calls.Add(1) == 1 {
+			return 500, []byte(`{"error":"it panics"}`)
+		}
+		return echo(ctx, r)
+	}
+	work(t, WorkerOptions{Queue: q, Tries: 1, Do: do})
+	s := submitter(t, q, nil)
+	if status, answer := s.Do(t.Context(), r); status != 500 {
+		t.Fatalf("%d %s", status, answer)
+	}
+	dead, err := q.answers.GetLastMsgForSubject(t.Context(), q.deadSubject(key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := *q
+	ours.answers = &lagging{Stream: q.answers, dead: dead}
+	for range 2 {
+		s := submitter(t, &ours, func(o *SubmitOptions) { o.Retry = true })
+		if status, answer := s.Do(t.Context(), r); status != 200 {
+			t.Errorf("%d %s", status, answer)
+		}
+	}
+	if calls.Load() != 2 {
+		t.Errorf("computed %d times", calls.Load())
+	}
+	first := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+	for _, now := range []time.Time{first, first.Add(time.Hour)} {
+		ours.known = &laggingKeys{KeyValue: q.known, n: 2}
+		if got, err := ours.Clock(t.Context(), "abc", now); err != nil || !got.Equal(first) {
+			t.Errorf("%v, %v", got, err)
+		}
+		if all, err := ours.Identities(t.Context()); err != nil || len(all) != 1 || all[sumOf(t, "a")].Model.Model != "a" {
+			t.Errorf("%v, %v", all, err)
+		}
+	}
+}
+
+// A queue of three replicas keeps the first answer, gives up and tries again, and its answers are read from the leader.
+func TestReplicatedQueue(t *testing.T) {
+	nc := natstest.Connect(t, natstest.Cluster(t, 3))
+	q, err := OpenQueue(t.Context(), nc, QueueOptions{Replicas: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	direct, err := nc.SubscribeSync("$JS.API.DIRECT.GET.spec_answers.>")
+	if err != nil {
+		t.Fatal(err)
+	}
+	leader, err := nc.SubscribeSync("$JS.API.STREAM.MSG.GET.spec_answers")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var calls atomic.Int64
+	w, _ := work(t, WorkerOptions{Queue: q, Tries: 1, Do: func(ctx context.Context, r Request) (int, []byte) {
+		if calls.Add(1) == 1 {
+			return 500, []byte(`{"error":"it panics"}`)
+		}
+		if won, err := q.store(ctx, Key(sumOf(t, "a"), r), &Answer{Status: 200, Body: []byte(`{}`)}); !won || err != nil {
+			t.Errorf("%v, %v", won, err)
+		}
+		return echo(ctx, r)
+	}})
+	if status, answer := submitter(t, q, nil).Do(t.Context(), request(1)); status != 500 {
+		t.Errorf("%d %s", status, answer)
+	}
+	s := submitter(t, q, func(o *SubmitOptions) { o.Retry = true })
+	if status, answer := s.Do(t.Context(), request(1)); status != 200 || string(answer) != `{}` {
+		t.Errorf("%d %s", status, answer)
+	}
+	waitEmpty(t, q)
+	if status, answer := s.Do(t.Context(), request(1)); status != 200 || string(answer) != `{}` || calls.Load() != 2 {
+		t.Errorf("%d %s, computed %d times", status, answer, calls.Load())
+	}
+	for w.counts.different.Load() != 1 { // compared behind the acknowledgement
+		time.Sleep(time.Millisecond)
+	}
+	if _, err := leader.NextMsg(time.Minute); err != nil {
+		t.Error(err)
+	}
+	if n, _, err := direct.Pending(); err != nil || n > 0 {
+		t.Errorf("%d reads from any replica, %v", n, err)
 	}
 }

@@ -26,6 +26,7 @@ const (
 type loss struct {
 	mu     sync.Mutex
 	after  time.Duration // lossTime, but in tests; 0: lossTime
+	asking bool          // somebody asks the servers: the others go on with what is known
 	looked time.Time     // when the servers were asked last
 	since  time.Time     // since when they have said that a stream is not there; zero: the last time they did not
 	err    error
@@ -36,11 +37,14 @@ func (l *loss) look(ctx context.Context, q *Queue) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	after := cmp.Or(l.after, lossTime)
-	if l.err != nil || time.Since(l.looked) < min(lossPause, after) {
+	if l.err != nil || l.asking || time.Since(l.looked) < min(lossPause, after) {
 		return l.err
 	}
+	l.asking = true
+	l.mu.Unlock()
 	name, other, missing := q.changed(ctx)
-	l.looked = time.Now()
+	l.mu.Lock()
+	l.asking, l.looked = false, time.Now()
 	switch {
 	case other:
 		l.err = fmt.Errorf("%w: the stream %s is another one than before", errLost, name)

@@ -84,6 +84,48 @@ func TestQueueThatDoesNotAnswerIsNotLost(t *testing.T) {
 	}
 }
 
+// silent are servers that do not answer until somebody lets them.
+type silent struct {
+	jetstream.JetStream
+	asked chan bool
+	let   chan bool
+}
+
+func (s *silent) Stream(ctx context.Context, name string) (jetstream.Stream, error) {
+	s.asked <- true
+	<-s.let
+	return s.JetStream.Stream(ctx, name)
+}
+
+// While one asks whether the queue is lost, the others go on with what is known.
+func TestOneAsksWhetherTheQueueIsLost(t *testing.T) {
+	q := queue(t, QueueOptions{}, 0)
+	s := &silent{JetStream: q.js, asked: make(chan bool, 3), let: make(chan bool)}
+	q.js = s
+	var l loss
+	first, others := make(chan error, 1), make(chan error, 2)
+	go func() { first <- l.look(t.Context(), q) }()
+	<-s.asked
+	go func() {
+		others <- l.look(t.Context(), q)
+		others <- l.known()
+	}()
+	for range 2 {
+		select {
+		case err := <-others:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Error("the others wait for the servers")
+		}
+	}
+	close(s.let)
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+}
+
 // A lease that somebody makes shorter is extended as often from then on.
 func TestShorterLeaseIsHeardOf(t *testing.T) {
 	q := queue(t, QueueOptions{Lease: time.Minute}, 0)
@@ -140,7 +182,7 @@ func TestShorterLeaseIsHeardOf(t *testing.T) {
 func TestAnswersOfOthersAreBounded(t *testing.T) {
 	q := queue(t, QueueOptions{}, 8<<10)
 	long := `{"text":"` + strings.Repeat("x", 20<<10) + `"}`
-	if won, err := q.store(t.Context(), "k", Answer{Status: 200, Body: json.RawMessage(long)}); !won || err != nil {
+	if won, err := q.store(t.Context(), "k", &Answer{Status: 200, Body: json.RawMessage(long)}); !won || err != nil {
 		t.Fatal(won, err)
 	}
 	for most, want := range map[int64]string{int64(len(long)): "", int64(len(long)) - 1: "which no answer has"} {

@@ -13,10 +13,10 @@ import (
 // The time that an answer takes is none of that which storing it may take.
 func TestAnswersThatTakeLongAreStored(t *testing.T) {
 	q := queue(t, QueueOptions{}, 0)
-	var w *Worker
+	q.callTime = 200 * time.Millisecond
 	var done atomic.Int64
 	do := func(ctx context.Context, r Request) (int, []byte) {
-		time.Sleep(2 * w.storeTime)
+		time.Sleep(2 * q.callTime)
 		done.Add(1)
 		return echo(ctx, r)
 	}
@@ -24,7 +24,6 @@ func TestAnswersThatTakeLongAreStored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.storeTime = 200 * time.Millisecond
 	runs(t, w)
 	if status, answer := submitter(t, q, nil).Do(t.Context(), request(1)); status != 200 {
 		t.Errorf("%d %s", status, answer)

@@ -43,11 +43,13 @@ type Queue struct {
 	js      jetstream.JetStream
 	work    jetstream.Stream
 	answers jetstream.Stream
+	leader  jetstream.Stream // the answers, read from the replica that has the last ones
 	known   jetstream.KeyValue
 	large   jetstream.ObjectStore
 
-	made    map[string]time.Time // when the streams were, by their names
-	longest int64                // bytes of an answer, in tests; 0: mostAnswer
+	made     map[string]time.Time // when the streams were, by their names
+	longest  int64                // bytes of an answer, in tests; 0: mostAnswer
+	callTime time.Duration        // in tests; 0: callTime
 }
 
 // Headers of messages.
@@ -91,6 +93,9 @@ func OpenQueue(ctx context.Context, nc *nats.Conn, o QueueOptions) (*Queue, erro
 	}); err != nil {
 		return nil, err
 	}
+	if q.leader, err = q.leading(ctx); err != nil {
+		return nil, err
+	}
 	q.known, err = js.KeyValue(ctx, o.Name+"_known")
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		q.known, err = js.CreateKeyValue(ctx, jetstream.KeyValueConfig{Bucket: o.Name + "_known", Replicas: o.Replicas})
@@ -115,6 +120,56 @@ func OpenQueue(ctx context.Context, nc *nats.Conn, o QueueOptions) (*Queue, erro
 		q.made[name] = s.CachedInfo().Created
 	}
 	return q, nil
+}
+
+// What one call to the servers may take: callTime, for they may be away, and the time of what it moves at leastRate.
+const (
+	callTime  = 30 * time.Second
+	leastRate = 64 << 10 // bytes per second
+)
+
+// bounded bounds a call to the servers that moves so many bytes at most.
+func (q *Queue) bounded(ctx context.Context, bytes int64) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, q.patience()+time.Duration(bytes)*time.Second/leastRate)
+}
+
+// patience is how long servers that are away are waited for.
+func (q *Queue) patience() time.Duration { return cmp.Or(q.callTime, callTime) }
+
+// publish stores a message.
+func (q *Queue) publish(ctx context.Context, m *nats.Msg, o ...jetstream.PublishOpt) error {
+	ctx, cancel := q.bounded(ctx, int64(len(m.Data)))
+	defer cancel()
+	_, err := q.js.PublishMsg(ctx, m, o...)
+	return err
+}
+
+// last is the last message of a subject of the answers; jetstream.ErrMsgNotFound: there is none.
+func (q *Queue) last(ctx context.Context, subject string) (*jetstream.RawStreamMsg, error) {
+	ctx, cancel := q.bounded(ctx, q.nc.MaxPayload())
+	defer cancel()
+	return q.leader.GetLastMsgForSubject(ctx, subject)
+}
+
+// leading is the answers as their leader has them. Direct reads, which the library prefers, are answered by any
+// replica, and it may lag: what it does not have may be there, and what it has may have been removed.
+func (q *Queue) leading(ctx context.Context) (jetstream.Stream, error) {
+	if q.answers.CachedInfo().Config.Replicas <= 1 {
+		return q.answers, nil
+	}
+	s, err := q.js.Stream(ctx, q.o.Name+"_answers")
+	if err != nil {
+		return nil, fmt.Errorf("stream %s_answers: %w", q.o.Name, err)
+	}
+	s.CachedInfo().Config.AllowDirect = false // by which the library knows
+	return s, nil
+}
+
+// forget removes what has been told of a request that was given up.
+func (q *Queue) forget(ctx context.Context, key string) error {
+	ctx, cancel := q.bounded(ctx, 0)
+	defer cancel()
+	return q.answers.Purge(ctx, jetstream.WithPurgeSubject(q.deadSubject(key)))
 }
 
 const bucketStream = "KV_" // begins the names of streams of buckets of keys
@@ -213,40 +268,72 @@ type Answer struct {
 	Object string          `json:"object,omitempty"` // where Body is, if it is longer than a message may be
 }
 
-// store stores the answer to a request. won is false where another one is there; that one stays.
-func (q *Queue) store(ctx context.Context, key string, a Answer) (won bool, err error) {
-	data, err := encode(a)
+// store stores the answer to a request. won is false where another one is there; that one stays. Where it fails it may
+// be called again with the same a, which has what is done: the object.
+func (q *Queue) store(ctx context.Context, key string, a *Answer) (won bool, err error) {
+	data, err := encode(a.stored())
 	if err != nil {
-		return false, err
+		return false, fmt.Errorf("%w: %w", errUnstorable, err)
 	}
-	object := ""
 	if int64(len(data))+headerRoom > q.nc.MaxPayload() {
-		object = key + "." + nats.NewInbox()[len(nats.InboxPrefix):] // two workers may store one at once
+		object := key + "." + nats.NewInbox()[len(nats.InboxPrefix):] // two workers may store one at once
 		how := jetstream.ObjectMeta{Name: object, Opts: &jetstream.ObjectMetaOptions{
 			ChunkSize: uint32(min(128<<10, q.nc.MaxPayload()-headerRoom))}}
-		if _, err := q.large.Put(ctx, how, bytes.NewReader(a.Body)); err != nil {
+		long, cancel := q.bounded(ctx, int64(len(a.Body)))
+		defer cancel()
+		if _, err := q.large.Put(long, how, bytes.NewReader(a.Body)); err != nil {
 			return false, fmt.Errorf("object %s: %w", object, err)
 		}
-		if data, err = encode(Answer{Status: a.Status, Object: object}); err != nil {
+		a.Object = object
+		if data, err = encode(a.stored()); err != nil {
 			return false, err
 		}
 	}
-	_, err = q.js.Publish(ctx, q.answerSubject(key), data, jetstream.WithExpectLastSequencePerSubject(0))
-	if api := (*jetstream.APIError)(nil); errors.As(err, &api) &&
-		api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
-		if object != "" {
-			err = q.large.Delete(ctx, object)
-		} else {
-			err = nil
-		}
-		return false, err
+	err = q.publish(ctx, &nats.Msg{Subject: q.answerSubject(key), Data: data},
+		jetstream.WithExpectLastSequencePerSubject(0))
+	if !isCode(err, jetstream.JSErrCodeStreamWrongLastSequence) {
+		return err == nil, err
 	}
-	return err == nil, err
+	// It may be this one, of a call before whose success was not heard of.
+	m, err := q.last(ctx, q.answerSubject(key))
+	if err != nil || bytes.Equal(m.Data, data) {
+		return err == nil, err
+	}
+	if a.Object != "" {
+		ctx, cancel := q.bounded(ctx, 0)
+		defer cancel()
+		_ = q.large.Delete(ctx, a.Object) // else it goes with its time in the bucket
+	}
+	return false, nil
+}
+
+// stored is an answer as its message has it: without a body that is in the bucket.
+func (a *Answer) stored() Answer {
+	if a.Object != "" {
+		return Answer{Status: a.Status, Object: a.Object}
+	}
+	return *a
+}
+
+const codeTooLarge = 10054 // of the server's error for a message that is larger than its stream allows
+
+var (
+	errUnstorable = errors.New("the queue cannot store such an answer")
+	errUnreadable = errors.New("the stored answer is none")
+)
+
+// unstorable reports whether storing failed by what was to be stored.
+func unstorable(err error) bool { return errors.Is(err, errUnstorable) || isCode(err, codeTooLarge) }
+
+// isCode reports whether an error is the server's of that code.
+func isCode(err error, code jetstream.ErrorCode) bool {
+	api := (*jetstream.APIError)(nil)
+	return errors.As(err, &api) && api.ErrorCode == code
 }
 
 // answer is the stored answer to a request; nil: none.
 func (q *Queue) answer(ctx context.Context, key string) (*Answer, error) {
-	m, err := q.answers.GetLastMsgForSubject(ctx, q.answerSubject(key))
+	m, err := q.last(ctx, q.answerSubject(key))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return nil, nil
 	}
@@ -255,7 +342,7 @@ func (q *Queue) answer(ctx context.Context, key string) (*Answer, error) {
 	}
 	a := new(Answer)
 	if err := strictjson.Unmarshal(m.Data, a); err != nil {
-		return nil, fmt.Errorf("%s: %w", m.Subject, err)
+		return nil, fmt.Errorf("%s: %w: %w", m.Subject, errUnreadable, err)
 	}
 	if a.Object != "" {
 		if a.Body, err = q.object(ctx, a.Object); err != nil {
@@ -271,43 +358,56 @@ const mostAnswer = 1 << 30
 // object reads the answer that is longer than a message may be. Whoever writes to the bucket says how long it is: what
 // comes is counted.
 func (q *Queue) object(ctx context.Context, name string) (body []byte, err error) {
+	most := cmp.Or(q.longest, mostAnswer)
+	first, cancel := q.bounded(ctx, 0)
+	defer cancel()
+	info, err := q.large.GetInfo(first, name)
+	if errors.Is(err, jetstream.ErrObjectNotFound) {
+		return nil, fmt.Errorf("%w: %w", errUnreadable, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel = q.bounded(ctx, int64(min(info.Size, uint64(most))))
+	defer cancel()
 	r, err := q.large.Get(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	most := cmp.Or(q.longest, mostAnswer)
 	if body, err = io.ReadAll(io.LimitReader(r, most+1)); err != nil {
 		return nil, err
 	}
 	switch {
 	case int64(len(body)) > most:
-		return nil, fmt.Errorf("more than %d bytes, which no answer has", most)
+		return nil, fmt.Errorf("%w: more than %d bytes, which no answer has", errUnreadable, most)
 	case !json.Valid(body):
-		return nil, errors.New("not JSON")
+		return nil, fmt.Errorf("%w: not JSON", errUnreadable)
 	}
 	return body, nil
 }
 
 // Identities are those of the workers that have been seen, by their sums.
 func (q *Queue) Identities(ctx context.Context) (map[string]spec.Identity, error) {
-	list, err := q.known.ListKeysFiltered(ctx, "identity.*")
+	ctx, cancel := q.bounded(ctx, q.nc.MaxPayload())
+	defer cancel()
+	watch, err := q.known.Watch(ctx, "identity.*", jetstream.IgnoreDeletes())
 	if err != nil {
 		return nil, err
 	}
+	defer func() { _ = watch.Stop() }() // it ends with ctx too
 	all := map[string]spec.Identity{}
-	for k := range list.Keys() {
-		e, err := q.known.Get(ctx, k)
-		if err != nil {
-			return nil, err
+	for e := range watch.Updates() {
+		if e == nil { // behind all that there are
+			return all, nil
 		}
 		var id spec.Identity
 		if err := json.Unmarshal(e.Value(), &id); err != nil {
-			return nil, fmt.Errorf("bucket %s: %s: %w", q.known.Bucket(), k, err)
+			return nil, fmt.Errorf("bucket %s: %s: %w", q.known.Bucket(), e.Key(), err)
 		}
-		all[strings.TrimPrefix(k, "identity.")] = id
+		all[strings.TrimPrefix(e.Key(), "identity.")] = id
 	}
-	return all, nil
+	return nil, cmp.Or(ctx.Err(), errClosed)
 }
 
 // announce makes an identity known.
@@ -322,14 +422,23 @@ func (q *Queue) announce(ctx context.Context, sum string, id spec.Identity) erro
 // Clock is the clock of a batch's lines that have none: the time at which it was first asked for, on whatever machine,
 // so that a batch that is submitted again asks for the same answers. sum identifies the batch.
 func (q *Queue) Clock(ctx context.Context, sum string, now time.Time) (time.Time, error) {
+	ctx, cancel := q.bounded(ctx, 0)
+	defer cancel()
 	name := "clock." + sum
-	_, err := q.known.Create(ctx, name, []byte(now.UTC().Format(time.RFC3339)))
-	if err != nil && !errors.Is(err, jetstream.ErrKeyExists) {
-		return now, err
+	now = now.UTC().Truncate(time.Second)
+	for {
+		_, err := q.known.Create(ctx, name, []byte(now.Format(time.RFC3339)))
+		if !errors.Is(err, jetstream.ErrKeyExists) {
+			return now, err
+		}
+		e, err := q.known.Get(ctx, name)
+		if errors.Is(err, jetstream.ErrKeyNotFound) { // a replica that lags
+			sleep(ctx, shortestFailPause)
+			continue
+		}
+		if err != nil {
+			return now, err
+		}
+		return time.Parse(time.RFC3339, string(e.Value()))
 	}
-	e, err := q.known.Get(ctx, name)
-	if err != nil {
-		return now, err
-	}
-	return time.Parse(time.RFC3339, string(e.Value()))
 }

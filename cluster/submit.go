@@ -115,9 +115,9 @@ func (s *Submitter) Do(ctx context.Context, r Request) (status int, answer []byt
 	}
 	key := m.Header.Get(headerKey)
 	defer s.stored(key)
+	c := s.wait(key) // before it is looked for: none is missed
 	put, retry := false, s.o.Retry
 	for pause := 50 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, 5*time.Second) {
-		c := s.wait(key) // before it is looked for: none is missed
 		a, reason, err := s.result(ctx, key)
 		switch {
 		case err != nil:
@@ -125,12 +125,12 @@ func (s *Submitter) Do(ctx context.Context, r Request) (status int, answer []byt
 			return a.Status, a.Body
 		case reason != "" && retry:
 			retry = false
-			err = s.q.answers.Purge(ctx, jetstream.WithPurgeSubject(s.q.deadSubject(key)))
+			err = s.q.forget(ctx, key)
 		case reason != "":
 			return http.StatusInternalServerError, wrong("dead_letter", reason)
 		}
 		if err == nil && !put {
-			if _, err = s.q.js.PublishMsg(ctx, m); isThere(err) {
+			if err = s.q.publish(ctx, m); isThere(err) {
 				err = nil
 			}
 			if put = err == nil; put {
@@ -150,6 +150,7 @@ func (s *Submitter) Do(ctx context.Context, r Request) (status int, answer []byt
 		pause = 50 * time.Millisecond
 		select {
 		case <-c:
+			c = s.wait(key)
 		case <-time.After(s.again):
 			if err := s.lost.look(ctx, s.q); err != nil {
 				return http.StatusServiceUnavailable, wrong("queue_lost", err.Error())
@@ -179,7 +180,7 @@ func (s *Submitter) result(ctx context.Context, key string) (a *Answer, reason s
 	if a, err = s.q.answer(ctx, key); a != nil || err != nil {
 		return a, "", err
 	}
-	m, err := s.q.answers.GetLastMsgForSubject(ctx, s.q.deadSubject(key))
+	m, err := s.q.last(ctx, s.q.deadSubject(key))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return nil, "", nil
 	}

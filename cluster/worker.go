@@ -26,8 +26,8 @@ import (
 type WorkerOptions struct {
 	Queue    *Queue
 	Identity spec.Identity
-	// Do answers a request, as [serve.Server.Do] does. Statuses of a program that cannot answer now (429, 499, 500, 503)
-	// are no answers: the request goes back.
+	// Do answers a request, as [serve.Server.Do] does. Statuses of a program that cannot answer now (429, 499, 500, 503,
+	// 504) are no answers: the request goes back.
 	Do       func(ctx context.Context, r Request) (status int, answer []byte)
 	Parallel int // requests at once, at least 1
 
@@ -45,13 +45,11 @@ const DefaultTries = 10
 
 // Worker takes requests from a queue and stores their answers.
 type Worker struct {
-	o        WorkerOptions
-	q        *Queue
-	identity string
-	counts   counts
-	places   *places
-	// how long what is done with a request waits for a server that is not there: storeTime, but in tests
-	storeTime time.Duration
+	o         WorkerOptions
+	q         *Queue
+	identity  string
+	counts    counts
+	places    *places
 	leaseLook time.Duration // mostLeasePause, but in tests
 	mostLanes int           // mostLanes, but in tests
 
@@ -96,7 +94,7 @@ func NewWorker(ctx context.Context, o WorkerOptions) (*Worker, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	w := &Worker{o: o, q: o.Queue, identity: sum, places: newPlaces(o.Parallel, o.Queues), storeTime: storeTime,
+	w := &Worker{o: o, q: o.Queue, identity: sum, places: newPlaces(o.Parallel, o.Queues),
 		leaseLook: mostLeasePause, mostLanes: mostLanes, left: make(chan string, mostLeft)}
 	w.lanes, w.next = make([][]*source, len(Priorities)), make([]int, len(Priorities))
 	return w, w.q.announce(ctx, sum, o.Identity)
@@ -321,12 +319,10 @@ func (w *Worker) take(ctx context.Context, n int) ([]jetstream.Msg, *source) {
 	return nil, nil
 }
 
-// storeTime bounds how long an answer waits for a server that is not there; then the request is left to its lease.
-const storeTime = 30 * time.Second
-
 // handle answers a request and gives it back, gives it up or acknowledges it: in this order of what may fail, so that
 // nothing is acknowledged without an answer, or a reason, on disk. Its place is free for another one while its answer
-// is stored. asked is when the queue was asked for it.
+// is stored; where the queue stores none, some answers wait (places.storing), then places do. asked is when the queue
+// was asked for it.
 func (w *Worker) handle(ctx context.Context, from *source, msg jetstream.Msg, asked time.Time) {
 	leave := sync.OnceFunc(w.places.leave)
 	defer leave()
@@ -334,8 +330,6 @@ func (w *Worker) handle(ctx context.Context, from *source, msg jetstream.Msg, as
 	defer w.counts.inFlight.Add(-1)
 	end := w.extend(msg, from)
 	defer end()
-	first, cancel := w.bounded(ctx)
-	defer cancel()
 	key := msg.Headers().Get(headerKey)
 	meta, err := msg.Metadata()
 	if err != nil {
@@ -350,20 +344,24 @@ func (w *Worker) handle(ctx context.Context, from *source, msg jetstream.Msg, as
 	if err != nil {
 		w.counts.refused.Add(1)
 		w.o.Log.Warn("refused", "key", key, "try", tries, "reason", err)
-		w.back(first, msg, key, tries, "refused: "+err.Error())
+		w.back(ctx, msg, key, tries, "refused: "+err.Error())
 		return
 	}
-	have, err := w.q.answer(first, key)
+	var have *Answer
+	err = w.insist(ctx, key, func(ctx context.Context) (err error) {
+		have, err = w.q.answer(ctx, key)
+		return err
+	})
 	switch {
 	case err != nil:
-		w.failed(msg, key, err)
+		w.nak(msg, time.Second)
 		return
 	case have != nil:
 		w.counts.repeated.Add(1)
 		w.ack(msg)
 		return
 	case tries > w.o.Tries:
-		w.giveUp(first, msg, key, tries, fmt.Sprintf("handed out %d times, and no worker answered or told why", tries-1))
+		w.giveUp(ctx, msg, key, tries, fmt.Sprintf("handed out %d times, and no worker answered or told why", tries-1))
 		return
 	}
 	before := time.Since(asked)
@@ -380,8 +378,6 @@ func (w *Worker) handle(ctx context.Context, from *source, msg jetstream.Msg, as
 	w.places.storing <- struct{}{}
 	defer func() { <-w.places.storing }()
 	leave()
-	last, cancel := w.bounded(ctx)
-	defer cancel()
 	switch {
 	case ctx.Err() != nil && status != http.StatusOK:
 		w.counts.returned.Add(1)
@@ -389,14 +385,22 @@ func (w *Worker) handle(ctx context.Context, from *source, msg jetstream.Msg, as
 		return
 	case slices.Contains(notNow, status):
 		w.o.Log.Warn("no answer", "key", key, "try", tries, "status", status, "reason", string(body))
-		w.back(last, msg, key, tries, fmt.Sprintf("status %d: %s", status, body))
+		w.back(ctx, msg, key, tries, fmt.Sprintf("status %d: %s", status, body))
 		return
 	}
 	w.counts.answered(status)
 	mine := Answer{Status: status, Body: json.RawMessage(body)}
-	won, err := w.q.store(last, key, mine)
-	if err != nil {
-		w.failed(msg, key, err)
+	var won bool
+	err = w.insist(ctx, key, func(ctx context.Context) (err error) {
+		won, err = w.q.store(ctx, key, &mine)
+		return err
+	})
+	switch {
+	case unstorable(err):
+		w.back(ctx, msg, key, tries, err.Error())
+		return
+	case err != nil:
+		w.nak(msg, 0)
 		return
 	}
 	w.ack(msg)
@@ -405,18 +409,13 @@ func (w *Worker) handle(ctx context.Context, from *source, msg jetstream.Msg, as
 	}
 	// Another worker was given the same request: what it has stored must be the same.
 	w.counts.repeated.Add(1)
-	if have, err := w.q.answer(last, key); err != nil || have == nil {
+	if have, err := w.q.answer(context.WithoutCancel(ctx), key); err != nil || have == nil {
 		w.o.Log.Warn("an answer that was there is not found", "key", key, "error", err)
 	} else if same, err := Same(*have, mine); err != nil || !same {
 		w.counts.different.Add(1)
 		w.o.Log.Error("the answer differs from the stored one", "key", key, "error", err, "stored", string(have.Body),
 			"mine", string(body))
 	}
-}
-
-// bounded is for what is done with a request before its answer, or behind it: that does not end with the work.
-func (w *Worker) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), w.storeTime)
 }
 
 // answer answers a request in its place, which is free then.
@@ -428,6 +427,7 @@ func (w *Worker) answer(ctx context.Context, r Request) (status int, body []byte
 // notNow are the statuses that are no answers.
 var notNow = []int{
 	http.StatusTooManyRequests, 499, http.StatusInternalServerError, http.StatusServiceUnavailable,
+	http.StatusGatewayTimeout,
 }
 
 // read reads a request, and refuses one that is not for this worker's identity or was changed on the way.
@@ -468,8 +468,8 @@ func (w *Worker) giveUp(ctx context.Context, msg jetstream.Msg, key string, trie
 	m.Header.Set(headerKey, oneLine(key))
 	m.Header.Set(headerReason, oneLine(reason))
 	m.Header.Set(headerTries, fmt.Sprint(tries))
-	if _, err := w.q.js.PublishMsg(ctx, m); err != nil {
-		w.failed(msg, key, err)
+	if err := w.insist(ctx, key, func(ctx context.Context) error { return w.q.publish(ctx, m) }); err != nil {
+		w.nak(msg, time.Second)
 		return
 	}
 	w.counts.dead.Add(1)
@@ -492,12 +492,31 @@ func oneLine(s string) string {
 	return s
 }
 
-// failed is of a queue that does not work: the request comes again when its lease ends.
-func (w *Worker) failed(msg jetstream.Msg, key string, err error) {
-	w.counts.failed.Add(1)
-	w.o.Log.Warn("the queue fails", "key", key, "error", err)
-	w.nak(msg, time.Second)
+// insist has the queue do something for a request until it has: a queue that is full or away is none of the request's
+// fault, and to give the request back would count as a try of it and have its answer computed again. It fails where the
+// queue can never do it, and when ctx has ended, which what is under way outlasts by the queue's patience.
+func (w *Worker) insist(ctx context.Context, key string, do func(context.Context) error) error {
+	for pause := shortestFailPause; ; pause = min(2*pause, longestFailPause) {
+		last := ctx.Err() != nil
+		once, cancel := context.WithCancel(context.WithoutCancel(ctx)) // the queue bounds its calls
+		stop := context.AfterFunc(ctx, func() { time.AfterFunc(w.q.patience(), cancel) })
+		err := do(once)
+		stop()
+		cancel()
+		if err == nil {
+			return nil
+		}
+		w.counts.failed.Add(1)
+		w.o.Log.Warn("the queue fails", "key", key, "error", err)
+		if last || unstorable(err) || errors.Is(err, errUnreadable) {
+			return err
+		}
+		sleep(ctx, pause)
+	}
 }
+
+// How long a worker waits until it asks a queue again that has failed.
+const shortestFailPause, longestFailPause = 100 * time.Millisecond, 10 * time.Second
 
 func (w *Worker) ack(msg jetstream.Msg) {
 	if err := msg.Ack(); err != nil {

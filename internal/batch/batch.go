@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -25,6 +26,9 @@ type Options struct {
 	// Do answers one request. The answer is JSON. A request that Do gives up on since ctx has ended may have any answer:
 	// it is dropped.
 	Do func(ctx context.Context, r Request) (status int, answer []byte)
+
+	// Again says by its status which answer of an earlier run counts as none: its line is dropped. nil: none.
+	Again func(status int) bool
 
 	Progress func(Report)     // called after each answer, by one goroutine at a time; nil: none
 	Now      func() time.Time // nil: time.Now
@@ -94,24 +98,40 @@ func Run(ctx context.Context, o Options) (r Report, err error) {
 	if err != nil {
 		return r, err
 	}
-	defer func() { err = errors.Join(err, out.close()) }()
+	defer func() {
+		if out != nil {
+			err = errors.Join(err, out.close())
+		}
+	}()
 
 	var open []int // places in the input that have no answer yet
+	again := map[string]bool{}
 	for i := range in.requests {
 		if o.Shards > 0 && i%o.Shards != o.Shard {
 			continue
 		}
 		r.Requests++
-		if id := in.requests[i].id; out.done[id] {
+		id := in.requests[i].id
+		status, ok := out.done[id]
+		delete(out.done, id)
+		if ok && (o.Again == nil || !o.Again(status)) {
 			r.Before++
-			delete(out.done, id)
-		} else {
-			open = append(open, i)
+			continue
 		}
+		if ok {
+			again[id] = true
+		}
+		open = append(open, i)
 	}
 	if len(out.done) > 0 {
-		id := slices.Sorted(keys(out.done))[0]
+		id := slices.Sorted(maps.Keys(out.done))[0]
 		return r, fmt.Errorf("%s: %w: %s has no custom_id %q, or another shard has it", o.Output, ErrOutput, o.Input, id)
+	}
+
+	if len(again) > 0 {
+		if out, err = out.without(again, o.Input); err != nil {
+			return r, err
+		}
 	}
 
 	work, cancel := context.WithCancel(ctx)
@@ -207,14 +227,4 @@ func (r *Report) count(status int, answer []byte) {
 	r.CompletionTokens += a.Usage.Completion + a.Usage.Output
 	r.Drafted += a.Timings.Drafted
 	r.Accepted += a.Timings.Accepted
-}
-
-func keys(m map[string]bool) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
-			}
-		}
-	}
 }

@@ -567,3 +567,55 @@ func TestLongAnswers(t *testing.T) {
 		t.Errorf("%q", text)
 	}
 }
+
+// Answers that count as none are dropped and their requests answered, each once; the others stay as they are. Of a file
+// that belongs to another input nothing is dropped.
+func TestAgain(t *testing.T) {
+	o := files(t, requests(20))
+	if r, err := Run(t.Context(), o); err != nil || r.Failed != 4 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	before := read(t, o.Output)
+	other := o
+	other.Again = func(status int) bool { return status == 400 }
+	other.Input = filepath.Join(t.TempDir(), "other")
+	write(t, other.Input, requests(10))
+	if _, err := Run(t.Context(), other); !errors.Is(err, ErrOutput) || read(t, o.Output) != before {
+		t.Errorf("another input: %v", err)
+	}
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(o.Output, link); err == nil {
+		o.Output = link
+	}
+	o.Again = other.Again
+	var asked atomic.Int64
+	o.Do = func(_ context.Context, r Request) (int, []byte) {
+		asked.Add(1)
+		var b struct{ N int }
+		if err := json.Unmarshal(r.Body, &b); err != nil {
+			t.Error(err)
+		}
+		return 200, fmt.Appendf(nil, `{"n": %d}`, b.N)
+	}
+	r, err := Run(t.Context(), o)
+	if err != nil || r.Before != 16 || r.Done != 4 || r.Failed != 0 || asked.Load() != 4 {
+		t.Errorf("%+v, %v, asked %d times", r, err, asked.Load())
+	}
+	after := read(t, o.Output)
+	once(t, answers(t, after), 20)
+	for line := range strings.Lines(before) {
+		if strings.Contains(line, `"wrong"`) == strings.Contains(after, line) {
+			t.Errorf("%s", line)
+		}
+	}
+	if r, err := Run(t.Context(), o); err != nil || r.Before != 20 || r.Done != 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	dir, err := filepath.EvalSymlinks(o.Output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list, err := os.ReadDir(filepath.Dir(dir)); err != nil || len(list) != 2 {
+		t.Errorf("%v, %v", list, err)
+	}
+}

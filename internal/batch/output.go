@@ -6,9 +6,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/specgo/spec/internal/filelock"
 	"github.com/specgo/spec/internal/strictjson"
@@ -20,7 +22,7 @@ type output struct {
 	to     io.Writer // what answers are written to: file, in tests one that fails
 	name   string
 	unlock func()
-	done   map[string]bool // custom_ids
+	done   map[string]int // statuses by custom_id
 	line   bytes.Buffer
 	broken bool // a line may be there in part
 	end    int64
@@ -33,7 +35,7 @@ func openOutput(name, input string) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &output{file: f, to: f, name: name, done: map[string]bool{}, most: longestAnswer}
+	out := &output{file: f, to: f, name: name, done: map[string]int{}, most: longestAnswer}
 	if err := out.open(input); err != nil {
 		f.Close()
 		return nil, err
@@ -55,6 +57,9 @@ func (out *output) open(input string) (err error) {
 	if out.unlock, err = filelock.Lock(out.file); err != nil {
 		return fmt.Errorf("%s: %w: another program writes it: %w", out.name, ErrOutput, err)
 	}
+	if now, err := os.Stat(out.name); err != nil || !os.SameFile(now, info) {
+		return fmt.Errorf("%s: %w: another program has just put another file in its place", out.name, ErrOutput)
+	}
 	r := bufio.NewReaderSize(out.file, 1<<20)
 	for number := 1; ; number++ {
 		text, err := readLine(r, out.most)
@@ -68,18 +73,69 @@ func (out *output) open(input string) (err error) {
 		if err == nil {
 			err = strictjson.Unmarshal(text, &a)
 		}
+		_, twice := out.done[a.CustomID]
 		switch {
 		case err != nil:
 			return fmt.Errorf("%s: line %d: %w: %w", out.name, number, ErrOutput, err)
 		case a.CustomID == "" || a.Response == nil:
 			return fmt.Errorf("%s: line %d: %w: no answer with a custom_id", out.name, number, ErrOutput)
-		case out.done[a.CustomID]:
+		case twice:
 			return fmt.Errorf("%s: line %d: %w: a second answer to %q", out.name, number, ErrOutput, a.CustomID)
 		}
-		out.done[a.CustomID] = true
+		out.done[a.CustomID] = a.Response.Status
 		out.end += int64(len(text))
 	}
 	return out.cut()
+}
+
+// without is the output without the lines of these requests, in a new file that takes its place: a program that is
+// killed leaves the one or the other. out is closed, or comes back with the error.
+func (out *output) without(ids map[string]bool, input string) (*output, error) {
+	path, err := filepath.EvalSymlinks(out.name)
+	if err != nil {
+		return out, err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return out, err
+	}
+	name := out.name
+	if err = errors.Join(out.copy(f, ids), f.Sync(), f.Close()); err == nil {
+		err, out = out.close(), nil // on some systems a file that is open keeps its name
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return out, errors.Join(err, os.Remove(f.Name()))
+	}
+	return openOutput(name, input)
+}
+
+// copy writes the lines of other requests.
+func (out *output) copy(to *os.File, ids map[string]bool) error {
+	info, err := out.file.Stat()
+	if err == nil {
+		err = to.Chmod(info.Mode().Perm())
+	}
+	if err == nil {
+		_, err = out.file.Seek(0, io.SeekStart)
+	}
+	r, w := bufio.NewReaderSize(out.file, 1<<20), bufio.NewWriter(to)
+	for err == nil {
+		var text []byte
+		if text, err = readLine(r, out.most); err == io.EOF {
+			return w.Flush()
+		}
+		var a answered
+		if err == nil {
+			err = strictjson.Unmarshal(text, &a)
+		}
+		if err == nil && !ids[a.CustomID] {
+			_, err = w.Write(text)
+		}
+	}
+	return err
 }
 
 // answerBegins is how every line begins that write writes.

@@ -18,7 +18,7 @@ const (
 // Held reports whether a program is writing a temporary file, which marks it as soon as it has made it. modified is
 // when it was last written to.
 func Held(name string, modified time.Time) bool {
-	age := time.Since(modified)
+	age := time.Since(modified).Abs() // the clock may have been set back since
 	if !Works {
 		return age < writtenLately
 	}

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 )
 
 // A file is marked once, until its mark is taken back or the file that has it is closed.
@@ -36,5 +37,20 @@ func TestLock(t *testing.T) {
 	}
 	if _, err := Lock(second); err != nil {
 		t.Error(err)
+	}
+}
+
+// A file that nobody marks is held as long as it may not be marked yet, or where there are no marks, be written: by its
+// age, also where the clock has been set back since.
+func TestUnmarkedFileIsHeldByItsAge(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(name, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, age := range []time.Duration{0, 2 * time.Minute, -2 * time.Minute, time.Hour, -time.Hour, -1 << 62} {
+		want := age.Abs() < justMade || !Works && age.Abs() < writtenLately
+		if got := Held(name, time.Now().Add(-age)); got != want {
+			t.Errorf("%v old: %t", age, got)
+		}
 	}
 }

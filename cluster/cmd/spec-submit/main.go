@@ -13,6 +13,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"net/http"
 	"os"
 	"os/signal"
 	"slices"
@@ -69,7 +70,7 @@ func (c *command) parse(args []string, env func(string) string, stderr io.Writer
 			return err
 		})
 	f.IntVar(&c.window, "window", 4096, "`REQUESTS` that are in the queue at once")
-	f.BoolVar(&c.retry, "retry", false, "try requests again that were given up")
+	f.BoolVar(&c.retry, "retry", false, "try requests again that were given up; their lines in -o are replaced")
 	f.BoolVar(&c.json, "json", false, "the report as JSON")
 	if err := f.Parse(args); err != nil {
 		return err
@@ -116,9 +117,14 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 		return err
 	}
 	defer s.Close()
+	var again func(int) bool
+	if c.retry { // what was given up has this status
+		again = func(status int) bool { return status == http.StatusInternalServerError }
+	}
 	bar := terminal.NewBar(stderr, "submit")
 	defer bar.Clear()
 	r, err := batch.Run(ctx, batch.Options{Input: c.input, Output: c.output, Parallel: c.window, Do: s.Do,
+		Again: again,
 		Progress: func(r batch.Report) {
 			bar.Set(int64(r.Done), int64(r.Requests-r.Before), fmt.Sprintf("%d of %d", r.Before+r.Done, r.Requests))
 		}})

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/specgo/spec"
@@ -112,4 +113,61 @@ func sum(t *testing.T, q *cluster.Queue, name string) string {
 	}
 	t.Fatal(name, err)
 	return ""
+}
+
+// Lines that were given up are told again by the same command, and tried again with -retry: the same file has their
+// answers then, each once.
+func TestRetryIsOfTheSameFile(t *testing.T) {
+	url := natstest.Start(t, 0)
+	q, err := cluster.OpenQueue(t.Context(), natstest.Connect(t, url), cluster.QueueOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	input, output := filepath.Join(dir, "in.jsonl"), filepath.Join(dir, "out.jsonl")
+	var text strings.Builder
+	for i := range 4 {
+		fmt.Fprintf(&text, `{"custom_id":"id-%d","url":"/v1/completions","body":{"n":%d}}`+"\n", i, i)
+	}
+	if err := os.WriteFile(input, []byte(text.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var healed atomic.Bool
+	var id spec.Identity
+	id.Model.Model = "one"
+	w, err := cluster.NewWorker(t.Context(), cluster.WorkerOptions{Queue: q, Identity: id, Tries: 1,
+		Do: func(_ context.Context, r cluster.Request) (int, []byte) {
+			if strings.Contains(string(r.Body), `"n":1`) && !healed.Load() {
+				return 504, []byte(`{"error":"it takes too long"}`)
+			}
+			return 200, []byte(`{}`)
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	go w.Run(ctx)
+	for i, want := range []struct{ before, done, failed, lost int }{
+		{0, 4, 1, 1}, {4, 0, 0, 1}, {3, 1, 1, 1}, {3, 1, 0, 0},
+	} {
+		args := []string{"-nats", url, "-i", input, "-o", output, "-json"}
+		if i >= 2 {
+			args = append(args, "-retry")
+		}
+		healed.Store(i == 3)
+		var out, errs bytes.Buffer
+		err := run(t.Context(), args, func(string) string { return "" }, &out, &errs)
+		var r batch.Report
+		if err == nil {
+			err = json.Unmarshal(out.Bytes(), &r)
+		}
+		if err != nil || r.Before != want.before || r.Done != want.done || r.Failed != want.failed {
+			t.Errorf("%d: %+v, %v", i, r, err)
+		}
+		got, err := os.ReadFile(output)
+		if err != nil || strings.Count(string(got), "\n") != 4 || strings.Count(string(got), "dead_letter") != want.lost {
+			t.Errorf("%d: %s, %v", i, got, err)
+		}
+	}
 }

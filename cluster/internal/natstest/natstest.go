@@ -2,6 +2,8 @@
 package natstest
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -26,6 +28,40 @@ func Start(t testing.TB, maxPayload int32) (url string) {
 		t.Fatal("the NATS server does not start")
 	}
 	return s.ClientURL()
+}
+
+// Cluster starts n servers that are one cluster and end with the test.
+func Cluster(t testing.TB, n int) (url string) {
+	t.Helper()
+	var all []*server.Server
+	t.Cleanup(func() {
+		for _, s := range all {
+			s.Shutdown()
+			s.WaitForShutdown()
+		}
+	})
+	for i := range n {
+		o := &server.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true,
+			ServerName: fmt.Sprint("s", i), Cluster: server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: -1}}
+		o.Routes = server.RoutesFromStr("nats://127.0.0.1:1") // nobody: a server of a cluster must have one
+		if i > 0 {
+			o.Routes = server.RoutesFromStr("nats://" + all[0].ClusterAddr().String())
+		}
+		s, err := server.NewServer(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Start()
+		all = append(all, s)
+		if !s.ReadyForConnections(time.Minute) {
+			t.Fatal("the NATS server does not start")
+		}
+	}
+	whole := func(s *server.Server) bool { return s.JetStreamIsLeader() && len(s.JetStreamClusterPeers()) == n }
+	for !slices.ContainsFunc(all, whole) {
+		time.Sleep(time.Millisecond)
+	}
+	return all[0].ClientURL()
 }
 
 // Connect connects to a server until the test ends.
