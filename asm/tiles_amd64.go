@@ -69,6 +69,7 @@ func tilesAVX2(k *Kernels) {
 		k.Weights[f].TilesFrom = TileTokens + 1
 	}
 	k.Weights[Q6_K].TilesFrom = 5
+	k.Weights[Q8_0].TilesFrom = 2*TileTokens + 1 // with two tiles no faster, and slower where threads share a core
 	k.TilesTokens, k.TilesBytes = TileTokens, expandedBytes
 	floatTilesAVX2(k)
 }

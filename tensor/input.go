@@ -103,7 +103,7 @@ func (in *Input) prepare(rt *Runtime, t Type) error {
 // widen fills the form of quantized tiles that [asm.WeightKernels].MatMulTiles of Q8_0 reads, where the kernel set
 // has one.
 func (in *Input) widen(rt *Runtime, t Type) {
-	if t == Q8_0 && rt.k.Widen != nil && len(in.tiles) > 1 && !in.wide {
+	if t == Q8_0 && rt.k.Widen != nil && rt.tiled(t, in.tokens) && !in.wide {
 		rt.pool.run(len(in.tiles), rt.matmul.widenUnit)
 		in.wide = true
 	}
