@@ -7,7 +7,8 @@ import (
 
 // inside counts the requests that the server has let in and the bytes of their bodies, by client, with those of what
 // takes much more than the body that it is made of. Both are bounded. At a bound a client that has less than its share
-// is let in all the same: the shares of those that are inside add up to the bound, so that it is passed at most twofold.
+// is let in all the same: the shares of those that are inside add up to the bound, so that it is passed at most
+// twofold.
 type inside struct {
 	most  int64 // requests
 	bytes int64 // of bodies

@@ -310,7 +310,8 @@ func TestOptions(t *testing.T) {
 	check("perplexity", &perplexity{modelFlags: chunks(512), chunk: 512, chunks: -1, results: asText})
 	check("perplexity -f a -c 64 --chunks 3 -ngl 9", &perplexity{modelFlags: chunks(64), text: promptFlags{file: "a"},
 		chunk: 64, chunks: 3, results: asText})
-	check("imatrix -f a -c 64 -o b", &importance{text: promptFlags{file: "a"}, chunk: 64, chunks: -1, out: "b"})
+	check("imatrix -f a -c 64 -o b", &importance{text: promptFlags{file: "a"}, chunk: 64, chunks: -1, reads: "-f",
+		out: "b"})
 	check("imatrix --in-file a --in-file b -o c", &importance{chunk: 512, chunks: -1, in: []string{"a", "b"}, out: "c"})
 	bench := newBenchmark()
 	check("bench", bench)

@@ -197,7 +197,8 @@ func TestServePlansRowsOfLogits(t *testing.T) {
 		args []string
 		rows int
 	}{
-		{[]string{"--drafter", "none"}, usual}, {[]string{"--draft-max", "99"}, 100}, {[]string{"-md", servedDraft}, treeRows},
+		{[]string{"--drafter", "none"}, usual}, {[]string{"--draft-max", "99"}, 100},
+		{[]string{"-md", servedDraft}, treeRows},
 	} {
 		m, err := load(limit, c.args...)
 		if err != nil {
