@@ -169,8 +169,8 @@ func TestServeMemory(t *testing.T) {
 }
 
 // Under --memory a server plans the rows of logits of every request that it computes at once: those of its own flags,
-// or, for requests that draft otherwise and for what grammars force, those of a usual draft. What is left is for more of
-// them. No pass has more, whatever a request asks for.
+// or, for requests that draft otherwise and for what grammars force, those of a usual draft. What is left is for more
+// of them. No pass has more, whatever a request asks for.
 func TestServePlansRowsOfLogits(t *testing.T) {
 	const limit = 64 << 20
 	load := func(limit int, args ...string) (*servedModel, error) {

@@ -77,7 +77,7 @@ func TestRefusedTogether(t *testing.T) {
 		{"`--lora`", "a model that is no adapter", generate("-m", target, "--lora", draft)},
 		{"`serve --lora`", "several `-m`", []string{"serve", "-m", target, "-m", draft, "--lora", text}},
 		{"`quantize --pure`", "a mix of types", []string{"quantize", target, filepath.Join(dir, "out"), "q4_k_m", "--pure"}},
-		{"`imatrix --in-file`", "`-p`, `-f`",
+		{"`imatrix --in-file`", "`-m`, `-p`, `-f` and others of a text or a model",
 			[]string{"imatrix", "-m", target, "--in-file", text, "-p", "x", "-o", filepath.Join(dir, "out")}},
 		{"`bench --type`", "no `--shape`", []string{"bench", "-m", target, "--type", "q4_0"}},
 		{"`serve --ssl-cert-file`", "no `--ssl-key-file`", []string{"serve", "--ssl-cert-file", text}},
