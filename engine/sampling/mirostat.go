@@ -30,17 +30,12 @@ const (
 // tree of drafts may go back.
 const rememberedChoices = 64
 
-// rememberedTokens is how many tokens all these positions together may have that could be chosen: where the surprise is
-// to be high that is the whole vocabulary, of which the last positions are remembered. The last one always is.
-const rememberedTokens = 1 << 18
-
 // surprises follows mu along a history. Like constraintPath it keeps what it knows of the last one, so that a history
 // that branches off it continues from there.
 type surprises struct {
 	tokens  []int32   // generated part of the last history
 	mu      []float32 // before each of tokens, and after the last
 	choices [rememberedChoices]choice
-	room    int // for tokens in choices
 }
 
 // choice is what could be chosen as one generated token, after those of surprises.tokens that precede it.
@@ -85,14 +80,7 @@ func (p *surprises) bound(m Mirostat, history []int32, from int) float32 {
 func (p *surprises) remember(kept []candidate, logSum float32) {
 	at := len(p.tokens)
 	c := &p.choices[at%rememberedChoices]
-	p.room -= cap(c.kept)
 	c.index, c.kept = at+1, append(c.kept[:0], kept...)
-	p.room += cap(c.kept)
-	for i := 1; i < rememberedChoices && p.room > rememberedTokens; i++ { // the oldest first
-		old := &p.choices[(at+i)%rememberedChoices]
-		p.room -= cap(old.kept)
-		*old = choice{}
-	}
 	for i := range c.kept {
 		c.kept[i].x -= logSum
 	}

@@ -139,28 +139,24 @@ func TestMirostatForced(t *testing.T) {
 	}
 }
 
-// TestMirostatMemory: however many tokens could be chosen, few positions of a large vocabulary are remembered, and each
-// token moves the bound.
-func TestMirostatMemory(t *testing.T) {
-	const vocab = 100000
-	s, err := New(vocab, Options{Temperature: 1, Mirostat: Mirostat{Version: 2, Tau: 1000}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	logits, history := make([]float32, vocab), []int32{}
-	for range rememberedChoices + 1 {
-		history = append(history, s.Pick(logits, history))
-	}
-	tokens := 0
-	for _, c := range s.surprise.choices {
-		tokens += cap(c.kept)
-	}
-	if tokens > rememberedTokens+vocab || tokens < vocab {
-		t.Errorf("%d tokens are remembered", tokens)
-	}
-	for i, mu := range s.surprise.mu[1:] {
-		if !(mu > s.surprise.mu[i]) {
-			t.Errorf("token %d leaves the bound at %g", i, mu)
+// Block verification goes back several positions, also where the whole of a large vocabulary could be chosen at each.
+func TestMirostatGoesBack(t *testing.T) {
+	const vocab, drafted, accepted = 100000, 8, 3
+	o := Options{Temperature: 1, Mirostat: Mirostat{Version: 2, Tau: 1000}}
+	logits := make([]float32, vocab)
+	walk := func(s *Sampler, history []int32, n int) []int32 {
+		for range n {
+			s.Pick(logits, history)
+			history = append(history, int32(len(history)))
 		}
+		return history
+	}
+	s, plain := newSampler(t, vocab, o), newSampler(t, vocab, o)
+	drafts := walk(s, nil, drafted)
+	walk(plain, nil, accepted+1)
+	text := append(drafts[:accepted:accepted], vocab-1)
+	got, want := s.surprise.bound(s.o.Mirostat, text, 0), plain.surprise.bound(s.o.Mirostat, text, 0)
+	if got != want {
+		t.Errorf("the bound is %g after drafts, %g without", got, want)
 	}
 }
