@@ -1,10 +1,6 @@
 package serve
 
-import (
-	"math"
-
-	"github.com/specgo/spec"
-)
+import "github.com/specgo/spec"
 
 func readPrompt(r *request, v value) *Error {
 	s, err := v.text()
@@ -28,26 +24,25 @@ func readTexts(r *request, v value, most int) *Error {
 		r.prompts = []spec.Prompt{p}
 		return err
 	}
-	items, err := v.list()
-	if err != nil {
+	if !v.isArray() {
 		return v.bad("must be a string, token ids, or an array of one of them")
 	}
-	if len(items) == 0 {
+	n, mixed := 0, false // numbers among the items: ids and texts of one prompt
+	for _, raw := range v.elements() {
+		n, mixed = n+1, mixed || raw[0] != '"' && raw[0] != '[' && raw[0] != '{'
+	}
+	switch {
+	case n == 0:
 		return v.bad("must not be empty")
-	}
-	mixed := false // numbers among the items: ids and texts of one prompt
-	for _, item := range items {
-		mixed = mixed || item.raw[0] != '"' && item.raw[0] != '[' && item.raw[0] != '{'
-	}
-	if mixed {
+	case mixed:
 		p, err := readParts(v)
 		r.prompts = []spec.Prompt{p}
 		return err
-	}
-	if len(items) > most {
+	case n > most:
 		return v.bad("more than %d texts", most)
 	}
-	for _, item := range items {
+	for i, raw := range v.elements() {
+		item := v.element(i, raw)
 		p, ok, err := readOne(item)
 		if !ok {
 			p, err = readParts(item)
@@ -82,30 +77,38 @@ func readOne(v value) (p spec.Prompt, ok bool, e *Error) {
 
 // readParts reads ids, or ids and texts in a row.
 func readParts(v value) (p spec.Prompt, e *Error) {
-	items, e := v.list()
-	if e != nil {
-		return p, e
+	if !v.isArray() {
+		return p, v.bad("must be an array")
 	}
 	texts := false
-	for _, item := range items {
-		if item.raw[0] == '"' {
+	for i, raw := range v.elements() {
+		if raw[0] == '"' {
 			texts = true
-			s, err := item.text()
+			s, err := v.element(i, raw).text()
 			if err != nil {
 				return p, err
 			}
 			p.Parts = append(p.Parts, spec.Prompt{Text: s})
-			continue
+		} else {
+			id, err := v.id(i, raw)
+			if err != nil {
+				return p, err
+			}
+			if len(p.Parts) == 0 || !p.Parts[len(p.Parts)-1].Given {
+				p.Parts = append(p.Parts, spec.Prompt{Given: true})
+			}
+			last := &p.Parts[len(p.Parts)-1]
+			last.IDs = append(last.IDs, id)
 		}
-		id, err := item.whole(0, math.MaxInt32)
-		if err != nil {
-			return p, item.bad("must be a token id")
+		if len(p.Parts) > mostItems {
+			return p, v.bad("more than %d texts", mostItems)
 		}
-		p.Parts = append(p.Parts, spec.Prompt{IDs: []int32{int32(id)}, Given: true})
 	}
-	if texts {
+	switch {
+	case texts:
 		return p, nil
+	case len(p.Parts) == 0:
+		return spec.Prompt{IDs: []int32{}, Given: true}, nil
 	}
-	ids, e := v.ids()
-	return spec.Prompt{IDs: ids, Given: true}, e
+	return p.Parts[0], nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"math"
 	"strconv"
 )
@@ -78,17 +79,55 @@ func (v value) number(low, high float64) (float32, *Error) {
 	return float32(x), nil
 }
 
+// mostItems is the most elements of an array, but for token ids: what is kept of one takes some forty times its bytes.
+const mostItems = 1 << 20
+
 // list reads an array.
 func (v value) list() ([]value, *Error) {
-	var raws []json.RawMessage
-	if len(v.raw) == 0 || v.raw[0] != '[' || json.Unmarshal(v.raw, &raws) != nil {
+	if !v.isArray() {
 		return nil, v.bad("must be an array")
 	}
-	out := make([]value, len(raws))
-	for i, r := range raws {
-		out[i] = value{v.path + "[" + strconv.Itoa(i) + "]", r}
+	out := []value{}
+	for i, raw := range v.elements() {
+		if i == mostItems {
+			return nil, v.bad("more than %d elements", mostItems)
+		}
+		out = append(out, v.element(i, raw))
 	}
 	return out, nil
+}
+
+func (v value) isArray() bool { return len(v.raw) > 0 && v.raw[0] == '[' }
+
+// element is an element of an array, with its place.
+func (v value) element(i int, raw json.RawMessage) value {
+	return value{v.path + "[" + strconv.Itoa(i) + "]", raw}
+}
+
+// elements are those of an array, which is valid JSON, as a value of a body that was read is. They are parts of it.
+func (v value) elements() iter.Seq2[int, json.RawMessage] {
+	return func(yield func(int, json.RawMessage) bool) {
+		depth, quoted, from, n := 0, false, 1, 0
+		for i := 1; i < len(v.raw); i++ {
+			switch c := v.raw[i]; {
+			case quoted && c == '\\':
+				i++
+			case c == '"':
+				quoted = !quoted
+			case quoted:
+			case c == '[' || c == '{':
+				depth++
+			case depth > 0 && (c == ']' || c == '}'):
+				depth--
+			case depth == 0 && (c == ',' || c == ']'):
+				item := bytes.TrimSpace(v.raw[from:i])
+				if len(item) == 0 || !yield(n, item) { // of an empty array
+					return
+				}
+				from, n = i+1, n+1
+			}
+		}
+	}
 }
 
 // texts reads one string or an array of strings.
@@ -112,19 +151,27 @@ func (v value) texts() ([]string, *Error) {
 
 // ids reads an array of token ids.
 func (v value) ids() ([]int32, *Error) {
-	items, err := v.list()
-	if err != nil {
-		return nil, err
+	if !v.isArray() {
+		return nil, v.bad("must be an array")
 	}
-	out := make([]int32, len(items))
-	for i, item := range items {
-		id, err := item.whole(0, math.MaxInt32)
+	out := []int32{}
+	for i, raw := range v.elements() {
+		id, err := v.id(i, raw)
 		if err != nil {
-			return nil, item.bad("must be a token id")
+			return nil, err
 		}
-		out[i] = int32(id)
+		out = append(out, id)
 	}
 	return out, nil
+}
+
+// id reads the token id that is element i.
+func (v value) id(i int, raw json.RawMessage) (int32, *Error) {
+	id, err := value{raw: raw}.whole(0, math.MaxInt32)
+	if err != nil {
+		return 0, v.element(i, raw).bad("must be a token id")
+	}
+	return int32(id), nil
 }
 
 // object calls the reader of each member, in the order of the text. null means absent, whatever the name. Another
