@@ -72,7 +72,7 @@ func (s *Session) Save(ctx context.Context, store promptcache.Store) (promptcach
 		c.mu.Unlock()
 		return promptcache.Saved{}, fmt.Errorf("%s: %w: the sequence has given up its memory", c.m.Name(), engine.ErrKVBudget)
 	}
-	return c.saveFork(ctx, store, s.lineage, s.session, len(s.tokens), unread{})
+	return c.saveFork(ctx, store, nil, s.lineage, s.session, len(s.tokens), unread{})
 }
 
 // SaveKept stores what is kept, or computed by open sessions, of the beginning of a text, in sequences with such
@@ -94,13 +94,16 @@ func (c *Scheduler) SaveKept(ctx context.Context, store promptcache.Store, o Ses
 	if from != nil && n == memory.Len() {
 		u = unread{slices.Clone(from.tokens), slices.Clone(from.states)}
 	}
-	return c.saveFork(ctx, store, l, memory, n, u)
+	return c.saveFork(ctx, store, from, l, memory, n, u)
 }
 
-// saveFork stores n tokens of a session. The caller has the lock, which is given up.
-func (c *Scheduler) saveFork(ctx context.Context, store promptcache.Store, l lineage, s *engine.Session, n int,
-	u unread) (promptcache.Saved, error) {
+// saveFork stores n tokens of a session, which is that of a kept sequence unless from is nil; others that are kept give
+// up their memory for the copy. The caller has the lock, which is given up.
+func (c *Scheduler) saveFork(ctx context.Context, store promptcache.Store, from *prefix, l lineage, s *engine.Session,
+	n int, u unread) (promptcache.Saved, error) {
 	need := s.SaveBytes(n)
+	for !c.fits(need) && c.prefixes.evict(from) {
+	}
 	if !c.fits(need) {
 		defer c.mu.Unlock()
 		return promptcache.Saved{}, c.full(c.m, need)

@@ -521,6 +521,30 @@ func TestTextsWaitForSaves(t *testing.T) {
 	}
 }
 
+// Where kept sequences take all memory, another one than the saved gives up some for the copy.
+func TestKeptSequencesGiveUpMemoryForASave(t *testing.T) {
+	m := smallLlama(t, newRuntime(t, engine.RuntimeOptions{Threads: 1}), 512)
+	const tokens = 70
+	c := New(m, Options{KVBytes: 1 << 30, CacheBytes: 1 << 30})
+	defer c.Close()
+	texts := [][]int32{randomTokens(tokens, 70, 1), randomTokens(400, 70, 2)}
+	for _, text := range texts {
+		s := sharedSession(t, c)
+		if _, err := s.EvalSegment(t.Context(), engine.Segment{Tokens: text, Logits: engine.Last}); err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+	}
+	c.mu.Lock()
+	c.budget = c.used.Load()
+	c.mu.Unlock()
+	inFile(t, filepath.Join(t.TempDir(), "text"), false, func(f *promptcache.File) {
+		if saved, err := c.SaveKept(t.Context(), f, SessionOptions{}, texts[0]); err != nil || saved.Tokens != tokens {
+			t.Errorf("%d tokens are saved, %v", saved.Tokens, err)
+		}
+	})
+}
+
 // watchedStore tells of each entry that is put.
 type watchedStore struct {
 	promptcache.Store
