@@ -6,6 +6,7 @@ import "math"
 const (
 	priorAcceptance = 0.7 // of a drafted token before anything is known
 	firstWeight     = 2.0 // trials that the prior is worth
+	likelyWeight    = 6.0 // trials that a prior is worth which the drafter gives
 	promiseWeight   = 8.0 // trials that the drafter's confidence, read as promise does, is worth
 	// nothing is believed to be more certain than 1 - doubt/(trials+doubtTrials) before there is evidence
 	doubt       = 0.6
@@ -36,6 +37,7 @@ type laneAcceptance struct {
 	bins               [chanceBins]rate              // by confidence
 	deepBins           [depthGroups][chanceBins]rate // by confidence and depth
 	calibrated, ranked bool
+	likely             float64 // before anything is known, as the drafter says; 0: it does not
 
 	common *laneAcceptance // what others' texts have shown; nil: nothing
 }
@@ -54,7 +56,15 @@ func (l *laneAcceptance) first() float64 {
 	if l.common != nil {
 		return l.lead.weighted(l.common.first(), groupWeight)
 	}
+	if l.likely > 0 {
+		return l.lead.weighted(l.likely, likelyWeight)
+	}
 	return l.lead.weighted(priorAcceptance, firstWeight)
+}
+
+// says takes over what the draft says of its tokens.
+func (l *laneAcceptance) says(d *Draft) {
+	l.ranked, l.calibrated, l.likely = d.Ranked, d.Calibrated, d.Likely
 }
 
 // next is the probability that the text reaches one more token, of that it reaches the last one, before the token is

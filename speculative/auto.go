@@ -239,7 +239,7 @@ func (a *auto) Stop(d *Draft) bool {
 	if added > 0 {
 		a.stepped(lane, len(a.reach) == 0, took/float64(added))
 	}
-	l.ranked, l.calibrated = d.Ranked, d.Calibrated
+	l.says(d)
 	for i := len(a.reach); i < n; i++ {
 		p := a.forcedChance()
 		if !d.isForced(i) {

@@ -35,8 +35,8 @@
 // Drafters, schedules, verifiers, sequences and candidate sources from outside this package have the same abilities,
 // which are interfaces:
 //
-//	Drafter          Attentive, Branching, Clocked, Continuing, Learning, Merging, Sequenced; fields Ranked and
-//	                 Calibrated of Draft
+//	Drafter          Attentive, Branching, Clocked, Continuing, Learning, Merging, Sequenced; fields Ranked,
+//	                 Calibrated and Likely of Draft
 //	Schedule         Choosing, Clocked, Forcing, Learning, Starting, Trimming
 //	Verifier         Evaluator
 //	Sequence         Altered, Costed, Encoding, Listed, Metered, Modeled, Recalling, Segmented, Shared, Taking

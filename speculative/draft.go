@@ -11,7 +11,7 @@ import (
 
 // A Drafter proposes tokens that may follow a sequence. It belongs to one [Decoder], because its caches do. What else
 // it may be able to do: [Attentive], [Branching], [Clocked], [Continuing], [Learning], [Merging], [Sequenced], and
-// the fields Ranked and Calibrated of [Draft].
+// the fields Ranked, Calibrated and Likely of [Draft].
 type Drafter interface {
 	// Start begins a text. Work that depends on the prompt only (prefill) belongs here, so that it is not counted as
 	// the cost of drafting.
@@ -71,6 +71,9 @@ type Draft struct {
 	// Calibrated says that Confidence is the probability that the token is accepted if those before it on its path are,
 	// as the drafter learned it from what became of earlier drafts. Schedules then use it as it is.
 	Calibrated bool
+	// Likely is how likely a token of the drafter is to be accepted as long as nothing is known of its drafts; 0: the
+	// drafter does not say.
+	Likely float64
 
 	depth     []int // of each token, from 1
 	parents   []int32
@@ -109,7 +112,7 @@ func (d *Draft) reset(nodes, treeMax, maxDepth int) {
 	d.Confidence, d.Probs, d.depth = d.Confidence[:0], d.Probs[:0], d.depth[:0]
 	d.nodes, d.treeMax, d.maxDepth = nodes, treeMax, maxDepth
 	d.lanes, d.lane, d.before = d.lanes[:0], 0, 0
-	d.Passes, d.ended, d.Ranked, d.Calibrated = 0, false, false, false
+	d.Passes, d.ended, d.Ranked, d.Calibrated, d.Likely = 0, false, false, false, 0
 	d.Sources, d.Source = d.Sources[:0], SourceDraft
 	d.constrained.reset()
 }

@@ -477,7 +477,7 @@ func (a *auto) accepted(lane int, d *Draft, i int, lead, accepted bool) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		l := &g.acceptance.lanes[lane]
-		l.ranked, l.calibrated = d.Ranked, d.Calibrated
+		l.says(d)
 		l.learn(d, i, lead, accepted)
 	}
 }

@@ -53,6 +53,17 @@ func (d *self) Start(ctx context.Context, s Setup) error {
 	return d.modelDrafter.Start(ctx, s)
 }
 
+// Draft says beforehand how likely its tokens are.
+func (d *self) Draft(ctx context.Context, sequence []int32, draft *Draft) error {
+	draft.Likely = selfAcceptance
+	return d.modelDrafter.Draft(ctx, sequence, draft)
+}
+
+// selfAcceptance is how often a token that a model drafts in fewer bits is accepted, before its texts have shown it.
+// Of the 1 B pair's target in Q8_0 and its own Q4_0, 12 code prompts, greedy: 0.98 for a draft's first token, 0.91 for
+// the seventh.
+const selfAcceptance = 0.93
+
 type selfSplice struct {
 	*tree
 	own *selfSequence
@@ -65,6 +76,12 @@ func (d *selfSplice) Start(ctx context.Context, s Setup) error {
 	}
 	d.model.seq.Sequence = d.own.sequence()
 	return d.tree.Start(ctx, s)
+}
+
+// Draft says beforehand how likely its tokens are.
+func (d *selfSplice) Draft(ctx context.Context, sequence []int32, draft *Draft) error {
+	draft.Likely = selfAcceptance
+	return d.tree.Draft(ctx, sequence, draft)
 }
 
 // forkable is a sequence whose state a draft form can go on from: an [*engine.Session].
