@@ -15,6 +15,8 @@ type file struct {
 
 	fn    *function // the current one
 	loops int       // labels given out
+
+	prefetch string // the instruction of prefetchLine; "": PREFETCHT0
 }
 
 // part is a function, a table of constants, or text that is printed as it is.

@@ -46,6 +46,9 @@ func (f *file) nest512(w *weights) {
 	f.dispatch("R8", 8)
 	for T := 8; T >= 1; T-- {
 		f.label(fmt.Sprintf("t%d", T))
+		if f.prefetch = "PREFETCHT1"; T == 1 { // asm/_gen/README.md, "Memory"
+			f.prefetch = "PREFETCHT0"
+		}
 		for t := range T {
 			f.ins("VPXORD", z(16+t), z(16+t), z(16+t))
 		}

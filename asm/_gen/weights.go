@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 )
 
@@ -236,7 +237,7 @@ func (w *weights) sumsAt(t, c int) string {
 
 // prefetchLine prefetches the i-th of the cache lines that belong to a block. Lines are prefetched in ascending order:
 // the hardware prefetchers do not follow another order.
-func (f *file) prefetchLine(i int) { f.ins("PREFETCHT0", at("R15", 64*i)) }
+func (f *file) prefetchLine(i int) { f.ins(cmp.Or(f.prefetch, "PREFETCHT0"), at("R15", 64*i)) }
 
 // prefetchNext moves R15 to the lines that belong to the next block.
 func (f *file) prefetchNext() { f.ins("ADDQ", f.arg("step"), "R15") }
