@@ -59,6 +59,14 @@ func (s *Session) StatesSaved() []int {
 	return slices.DeleteFunc(list, func(n int) bool { return n > s.valid })
 }
 
+// MostStates is how many of Restored.Earlier the session keeps, at most.
+func (s *Session) MostStates() int {
+	if s.rec == nil {
+		return 0
+	}
+	return s.rec.MostPoints()
+}
+
 // SaveState appends to dst the states of the recurrent layers after n tokens, one of StatesSaved.
 func (s *Session) SaveState(dst []byte, n int) ([]byte, error) {
 	if s.rec == nil || n > s.valid || !s.form.SameBits() {

@@ -901,6 +901,134 @@ func TestPointsComeBack(t *testing.T) {
 	}
 }
 
+// A file from which a text goes on keeps what it had of the text's earlier lengths: a text that leaves it there goes on
+// from as far as it did before.
+func TestFilesKeepPoints(t *testing.T) {
+	for _, x := range []struct {
+		name string
+		m    *engine.Model
+		of   int   // tokens of the first text
+		more int   // those with which it goes on
+		ends []int // where other texts leave it
+		want []int // from where these go on
+	}{
+		{"windows", windows(t), 1300, 100, []int{1000, 1280}, []int{960, 1280}},
+		{"qwen35", open(t, randommodel.Recipes()["qwen35"].File(t)), 458, 20, []int{400, 450, 458}, []int{384, 448, 458}},
+	} {
+		name, m := x.name, x.m
+		text := randommodel.Tokens(x.of+2*x.more, m.Config().Vocab, 3)
+		l := Lineage{Model: "m", Before: -1}
+		path := filepath.Join(t.TempDir(), "prompt.cache")
+		commit := func(s *engine.Session) {
+			f, err := OpenFile(path)
+			if err == nil && s == nil {
+				var had *Loaded
+				if had, err = Load(t.Context(), f, l, m.NewSession, engine.SessionOptions{}, text, 1); err == nil {
+					s = had.Session
+					defer s.Close()
+					_, err = s.Eval(t.Context(), text[s.Len():s.Len()+x.more], nil, engine.None)
+				}
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			save(t, f, l, s)
+			if _, err := f.Commit(Contents{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		leaves := func() (from []int) {
+			f, err := OpenFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			for _, at := range x.ends {
+				other := append(slices.Clone(text[:at]), randommodel.Tokens(20, m.Config().Vocab, 9)...)
+				from = append(from, goesOn(t, name, f, l, m, other))
+			}
+			return from
+		}
+		s := computed(t, m, engine.SessionOptions{}, text[:x.of-10])
+		for _, part := range [][]int32{text[x.of-10 : x.of-5], text[x.of-5 : x.of]} {
+			if _, err := s.Eval(t.Context(), part, nil, engine.None); err != nil {
+				t.Fatal(err)
+			}
+		}
+		commit(s)
+		for run := range 3 {
+			if got := leaves(); !slices.Equal(got, x.want) {
+				t.Errorf("%s, run %d: other texts go on from %d, want %d", name, run, got, x.want)
+			}
+			if run < 2 {
+				commit(nil)
+			}
+		}
+	}
+}
+
+// readStore counts what is read of a store, by size.
+type readStore struct {
+	Store
+	reads map[int]int
+}
+
+func (s readStore) Get(ctx context.Context, key Key) ([]byte, error) {
+	data, err := s.Store.Get(ctx, key)
+	s.reads[len(data)]++
+	return data, err
+}
+
+// Of the states after fewer tokens those are read that the session keeps, the last ones that are not damaged.
+func TestStatesAreReadThatAreKept(t *testing.T) {
+	m := open(t, randommodel.Recipes()["qwen35"].File(t))
+	text := randommodel.Tokens(458, m.Config().Vocab, 3)
+	l := Lineage{Model: "m", Before: -1}
+	store := newMemory()
+	s := computed(t, m, engine.SessionOptions{}, text[:448])
+	for _, part := range [][]int32{text[448:453], text[453:]} {
+		if _, err := s.Eval(t.Context(), part, nil, engine.None); err != nil {
+			t.Fatal(err)
+		}
+	}
+	save(t, store, l, s)
+	all := s.StatesSaved()
+	state, err := s.SaveState(nil, len(text))
+	if err != nil || len(all) < 3 {
+		t.Fatalf("states after %d tokens: %v", all, err)
+	}
+	x := s.SavedCaches()
+	lengths := l.text(x, text)
+	for _, damaged := range []bool{false, true} {
+		last := all[len(all)-2:]
+		if damaged { // the one before the end
+			store.entries[lengths.key(last[0]).of(kindState, 0)] = nil
+			last = []int{all[len(all)-3], len(text)}
+		}
+		reads := map[int]int{}
+		got, err := LoadPoints(t.Context(), damagedStore{readStore{store, reads}}, l, m.NewSession,
+			engine.SessionOptions{StateBytes: int64(7 * len(state))}, text, 1) // room for one
+		if err != nil || got == nil {
+			t.Fatal(got, err)
+		}
+		if has := got.Session.StatesSaved(); !slices.Equal(has, last) || reads[len(state)] != 2 {
+			t.Errorf("states after %d tokens of %d, %d were read", has, all, reads[len(state)])
+		}
+		got.Session.Close()
+	}
+}
+
+// damagedStore takes empty entries as damaged.
+type damagedStore struct{ Store }
+
+func (s damagedStore) Get(ctx context.Context, key Key) ([]byte, error) {
+	data, err := s.Store.Get(ctx, key)
+	if err == nil && len(data) == 0 {
+		err = ErrMissing
+	}
+	return data, err
+}
+
 // TestFileAfterItsEnd: a file that was committed or closed takes nothing any more, and says so.
 func TestFileAfterItsEnd(t *testing.T) {
 	dir := t.TempDir()

@@ -416,33 +416,59 @@ func (x *loading) marks(n int) uint64 {
 	return marksOf(x.get(key), nil) & (1<<Step - 2)
 }
 
-// earlier are the states that the store has after fewer than n tokens.
-func (x *loading) earlier(n int) (list []engine.SavedState) {
-	add := func(at int) {
-		if at >= n || at < 1 || !x.has(x.key(at).of(kindState, 0)) {
-			return
-		}
-		if data := x.get(x.key(at).of(kindState, 0)); data != nil {
-			list = append(list, engine.SavedState{Tokens: at, Bytes: data})
+// earlier are the last states, so many at most, that the store has after fewer than n tokens. Without points they are
+// of use and not read.
+func (x *loading) earlier(n, most int) (list []engine.SavedState) {
+	for from := (n - 1) / Step * Step; from >= 0 && len(list) < most; from -= Step {
+		for marks := x.marks(from) | 1; marks != 0 && len(list) < most; {
+			i := bits.Len64(marks) - 1
+			marks &^= 1 << i
+			state := engine.SavedState{Tokens: from + i}
+			if state.Tokens >= n || state.Tokens < 1 {
+				continue
+			}
+			key := x.key(state.Tokens)
+			switch s := key.of(kindState, 0); {
+			case !x.has(s):
+				continue
+			case !x.points:
+				x.keep(s)
+			default:
+				if state.Bytes = x.get(s); state.Bytes == nil {
+					continue
+				}
+			}
+			for c := range x.caches { // of what ends within a step
+				x.keep(key.of(kindCache, c))
+			}
+			list = append(list, state)
 		}
 	}
-	for from := 0; from < n; from += Step {
-		add(from)
-		for marks := x.marks(from); marks != 0; marks &= marks - 1 {
-			add(from + bits.TrailingZeros64(marks))
-		}
-	}
+	slices.Reverse(list)
 	return list
 }
 
+// keep has what the store has of a key be of use.
+func (x *loading) keep(key Key) {
+	if !slices.Contains(x.used, key) && x.has(key) {
+		x.used = append(x.used, key)
+	}
+}
+
 // first is for each cache with a window the position from which on the store has what a sequence of n tokens keeps.
+// Without points that is of use and not read.
 func (x *loading) first(n int) []int {
 	list := make([]int, len(x.caches))
 	for i, c := range x.caches {
 		from := c.From(n)
 		for at := from; c.Position > 0 && c.Window > 0 && at > 0; {
-			if at -= Step; !x.has(x.key(min(n, at+Step)).of(kindCache, i)) {
+			at -= Step
+			key := x.key(min(n, at+Step)).of(kindCache, i)
+			if !x.has(key) {
 				break
+			}
+			if !x.points {
+				x.used = append(x.used, key)
 			}
 			if at%engine.KVPage == 0 {
 				from = at
@@ -499,8 +525,13 @@ func (x *loading) restore(s *engine.Session, n int, read bool) error {
 	if x.points {
 		r.First = x.first(n)
 		if x.state {
-			r.Earlier = x.earlier(n)
+			r.Earlier = x.earlier(n, s.MostStates())
 		}
 	}
-	return s.Restore(r)
+	err := s.Restore(r)
+	if err == nil && !x.points { // a File drops what is of no use, and other texts may leave this one earlier
+		x.first(n)
+		x.earlier(n, s.MostStates())
+	}
+	return err
 }
