@@ -59,12 +59,18 @@ func (s *Session) StatesSaved() []int {
 	return slices.DeleteFunc(list, func(n int) bool { return n > s.valid })
 }
 
-// MostStates is how many of Restored.Earlier the session keeps, at most.
-func (s *Session) MostStates() int {
+// SavedStates is what a session has of its recurrent layers.
+type SavedStates struct {
+	Bytes int // of their states after a number of tokens; 0: it computes no such layer
+	Most  int // of Restored.Earlier that it keeps
+}
+
+// SavedStates describes the states of the session's recurrent layers.
+func (s *Session) SavedStates() SavedStates {
 	if s.rec == nil {
-		return 0
+		return SavedStates{}
 	}
-	return s.rec.MostPoints()
+	return SavedStates{s.rec.SavedBytes(), s.rec.MostPoints()}
 }
 
 // SaveState appends to dst the states of the recurrent layers after n tokens, one of StatesSaved.

@@ -291,6 +291,35 @@ func TestDamagedEntriesAreNotUsed(t *testing.T) {
 	}
 }
 
+// An entry of another size than its length and model have counts as damaged: no error comes of it, and what is before
+// it is of use.
+func TestEntriesOfAnotherSizeAreNotUsed(t *testing.T) {
+	for name, m := range map[string]*engine.Model{"windows": windows(t),
+		"qwen35": open(t, randommodel.Recipes()["qwen35"].File(t))} {
+		l, store := Lineage{Model: "m", Before: -1}, newMemory()
+		text := randommodel.Tokens(458, m.Config().Vocab, 3)
+		for _, n := range []int{130, len(text) - 5, len(text)} {
+			save(t, store, l, computed(t, m, engine.SessionOptions{}, text[:n]))
+		}
+		for key, data := range store.entries {
+			for _, other := range [][]byte{data[:len(data)-4], append(slices.Clone(data), 0, 0, 0, 0), {}} {
+				store.entries[key] = other
+				for what, load := range map[string]func(context.Context, Store, Lineage,
+					func(engine.SessionOptions) (*engine.Session, error), engine.SessionOptions, []int32, int) (*Loaded, error){
+					"Load": Load, "LoadPoints": LoadPoints} {
+					got, err := load(t.Context(), store, l, m.NewSession, engine.SessionOptions{}, text, 1)
+					if err != nil {
+						t.Errorf("%s, %s, %d bytes of %d: %v", name, what, len(other), len(data), err)
+					} else if got != nil {
+						got.Session.Close()
+					}
+				}
+			}
+			store.entries[key] = data
+		}
+	}
+}
+
 // failing is a file that takes so many bytes.
 type failing struct {
 	io.WriteCloser
@@ -845,6 +874,43 @@ func TestUnreadComesBack(t *testing.T) {
 		if got := unreadOf(data[:n]); len(got.Tokens) > 0 && len(got.States)%len(got.Tokens) != 0 {
 			t.Errorf("%d bytes: %+v", n, got)
 		}
+	}
+}
+
+// States that a head has not read are its target's: an entry with another number of them for a token is nothing.
+func TestUnreadIsOfTheTarget(t *testing.T) {
+	target, file := llama(t), randommodel.DFlash{}.File(t)
+	head, err := engine.New(t.Context(), target.Runtime(), bytes.NewReader(file), int64(len(file)),
+		engine.Options{Name: "head.gguf", Target: target})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(head.Close)
+	size, text := head.Head().TargetStates(), randommodel.Tokens(70, target.Config().Vocab, 3)
+	s, err := head.NewSession(engine.SessionOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := s.EvalSegment(t.Context(), engine.Segment{Tokens: text, States: make([]float32, len(text)*size),
+		FromTarget: true}); err != nil {
+		t.Fatal(err)
+	}
+	l, store := Lineage{Model: "m", Read: true, Before: -1}, newMemory()
+	if _, err := Save(t.Context(), store, l, s, Unread{[]int32{5, 6}, make([]float32, 2*size)}); err != nil {
+		t.Fatal(err)
+	}
+	lengths := l.text(s.SavedCaches(), text)
+	for _, n := range []int{size, size - 1, size + 1, 1, 0} {
+		store.entries[lengths.key(len(text)).of(kindUnread, 0)] = (&Unread{[]int32{5, 6}, make([]float32, 2*n)}).append(nil)
+		got, err := Load(t.Context(), store, l, head.NewSession, engine.SessionOptions{}, text, 1)
+		if err != nil || got == nil || got.Session.Len() != len(text) {
+			t.Fatal(got, err)
+		}
+		if (len(got.Unread.Tokens) == 2) != (n == size) {
+			t.Errorf("%d numbers for a token, the target has %d: %d tokens", n, size, len(got.Unread.Tokens))
+		}
+		got.Session.Close()
 	}
 }
 
