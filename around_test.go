@@ -25,8 +25,8 @@ func TestAroundKeepsAbilities(t *testing.T) {
 		owners      string
 	}{
 		"a session": {(*engine.Session)(nil), (*aroundSession)(nil), "Bytes Close DraftBytes EncodeNeed ExitAt Fed Fork " +
-			"ForkAt ForkBytes Held Keep Meter Need Nodes Packed Recomputed Restore SaveAt SaveBytes SaveKV SaveState " +
-			"SavedCaches SetTarget Share Shrink StatesSaved Taken Target TargetTokens Thin"},
+			"ForkAt ForkBytes Held Keep Meter Need Nodes Packed Recomputed Restore SaveAt SaveBytes SaveKV " +
+			"SaveState SavedCaches SavedStates SetTarget Share Shrink StatesSaved Taken Target TargetTokens Thin"},
 		"a shared session": {(*shared.Session)(nil), (*aroundShared)(nil), "Close Save"},
 	} {
 		has := names(c.around)

@@ -31,7 +31,8 @@ func TestRoomIsDivided(t *testing.T) {
 	}
 	s := engine.Sessions{Count: 3, Tokens: 300, Rows: 30}
 	kv, draftKV := s.Bytes(target.Describe()), s.Bytes(draft.Describe())
-	all := target.Bytes() + draft.Bytes() + kv + draftKV + s.Logits(target.Describe())
+	all := target.Bytes() + draft.Bytes() + kv + draftKV + s.Logits(target.Describe()) +
+		engine.Sessions{Count: 3, Rows: 1}.Logits(draft.Describe())
 	form := target.PlanDraftForm().Bytes // which requests may ask for where nothing is kept less for it
 	row := int64(s.Count) * int64(target.Config().Vocab) * 4
 	const gib = 1 << 30

@@ -224,6 +224,9 @@ func (t *Task) checkSampling() error {
 	if step := s.Twice(); step != "" {
 		return bad("samplers", "the step %s twice", step)
 	}
+	if s.DRY.Shrinks() {
+		return bad("dry_base", "%v: at least 1, so that longer repetitions lose more", s.DRY.Base)
+	}
 	return t.m.checkIDs("stop_token_ids", t.r.Ends)
 }
 

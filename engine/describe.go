@@ -15,6 +15,9 @@ type Description struct {
 	Recurrent RecurrentSize
 	Input     CacheShape // what is kept of every token of the encoder's input; the zero value without an encoder
 
+	// Block is the most tokens that a draft head drafts in one pass, as [Head].Block; 0: one.
+	Block int
+
 	// TextRow is the most bytes that the activations of a token take of a text that goes through the layers whole, as
 	// texts do through embedding models and rerankers; 0: of other models.
 	TextRow int64
@@ -80,6 +83,9 @@ func header(f *gguf.File, o Options) (*Model, error) {
 // Describe describes the model.
 func (m *Model) Describe() *Description {
 	d := &Description{Config: m.config, Caches: m.Caches(0), TextRow: m.vectors.row}
+	if h := m.Head(); h != nil {
+		d.Block = h.Block
+	}
 	if m.encoder != nil {
 		d.Input = CacheShape{Layers: m.config.Layers, Heads: m.config.Heads, HeadDim: m.config.HeadDim}
 	}

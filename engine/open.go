@@ -184,13 +184,16 @@ func PlanMemory(f *gguf.File, o Options, sessions Sessions) (*MemoryPlan, error)
 	own, beside := d, sessions.Bytes(d)+sessions.Beside
 	switch {
 	case o.Target != nil:
-		beside += m.DraftVocabBytes(sessions.DraftVocab, sessions.DraftText)
-	case sessions.DraftVocab > 0 && sessions.Heads && m.HasMTP():
-		if _, _, heads, err := weightless(f, Options{MTP: true, Target: m}); err == nil {
-			beside += heads.DraftVocabBytes(sessions.DraftVocab, sessions.DraftText)
+		beside += m.DraftVocabBytes(sessions.DraftVocab, sessions.DraftText) + sessions.DraftLogits(d)
+	case sessions.Heads && len(d.MTP) > 0:
+		beside += sessions.DraftLogits(d)
+		if sessions.DraftVocab > 0 {
+			if _, _, heads, err := weightless(f, Options{MTP: true, Target: m}); err == nil {
+				beside += heads.DraftVocabBytes(sessions.DraftVocab, sessions.DraftText)
+			}
 		}
 	}
-	if o.Target != nil { // a draft's passes have few rows of logits
+	if o.Target != nil {
 		d = o.Target.Describe()
 		beside += sessions.Bytes(d)
 	}

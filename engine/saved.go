@@ -59,6 +59,20 @@ func (s *Session) StatesSaved() []int {
 	return slices.DeleteFunc(list, func(n int) bool { return n > s.valid })
 }
 
+// SavedStates is what a session has of its recurrent layers.
+type SavedStates struct {
+	Bytes int // of their states after a number of tokens; 0: it computes no such layer
+	Most  int // of Restored.Earlier that it keeps
+}
+
+// SavedStates describes the states of the session's recurrent layers.
+func (s *Session) SavedStates() SavedStates {
+	if s.rec == nil {
+		return SavedStates{}
+	}
+	return SavedStates{s.rec.SavedBytes(), s.rec.MostPoints()}
+}
+
 // SaveState appends to dst the states of the recurrent layers after n tokens, one of StatesSaved.
 func (s *Session) SaveState(dst []byte, n int) ([]byte, error) {
 	if s.rec == nil || n > s.valid || !s.form.SameBits() {

@@ -103,14 +103,20 @@ func (s Sessions) Pass(d *Description) int64 {
 	return s.Logits(d) + d.TextBytes(s.tokens(d))
 }
 
-// DraftBytes is what as many sequences of a draft model take. One that is not described, a draft head, is counted like
-// a layer of its target.
+// DraftLogits is what the logits of a pass of a draft model take: a row of each sequence, or those of a block.
+func (s Sessions) DraftLogits(draft *Description) int64 {
+	s.Rows = min(s.Rows, max(draft.Block, 1))
+	return s.Logits(draft)
+}
+
+// DraftBytes is what as many sequences of a draft model take, with the logits of a pass. One that is not described, a
+// draft head, is counted like a layer of its target.
 func (s Sessions) DraftBytes(target, draft *Description) int64 {
 	if draft != nil {
-		return s.Bytes(draft)
+		return s.Bytes(draft) + s.DraftLogits(draft)
 	}
 	if s.KVBytes > 0 {
-		return s.KVBytes
+		return s.KVBytes + s.DraftLogits(target)
 	}
-	return s.Bytes(target) / int64(max(target.Config.Layers, 1))
+	return s.Bytes(target)/int64(max(target.Config.Layers, 1)) + s.DraftLogits(target)
 }

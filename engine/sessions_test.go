@@ -109,6 +109,46 @@ func TestPlanCountsTheDraftVocabulary(t *testing.T) {
 	}
 }
 
+// A plan counts the logits of what drafts: a row of each sequence, of a head that drafts blocks those of a block, as
+// far as a pass of the target verifies so many.
+func TestPlanCountsTheLogitsOfDrafts(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
+	target, head := openDFlash(t, rt, Options{})
+	mtp := mtpRecipe("qwen35", 2, true).File(t)
+	own, _ := openMTP(t, rt, mtp, Options{})
+	s := Sessions{Count: 3, Tokens: 300, Rows: 33}
+	few, heads := s, s
+	few.Rows, heads.Heads = 2, true
+	planned := func(data []byte, o Options, s Sessions) int64 {
+		f, err := gguf.Open(bytes.NewReader(data), int64(len(data)), "m")
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, err := PlanMemory(f, o, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return plan.Sessions
+	}
+	rows := func(m *Model, n int) int64 { return Sessions{Count: 3, Rows: n}.Logits(m.Describe()) }
+	d, of := target.Describe(), Options{Target: target}
+	llama, dflash := randommodel.Llama().File(t), randommodel.DFlash{}.File(t)
+	for name, c := range map[string]struct{ got, want int64 }{
+		"a draft model": {planned(llama, of, s), 2*s.Bytes(d) + s.Logits(d) + rows(target, 1)},
+		"a block": {planned(dflash, of, s), s.Bytes(d) + s.Bytes(head.Describe()) + s.Logits(d) +
+			rows(head, randommodel.DFlashBlock)},
+		"a part of a block": {planned(dflash, of, few), s.Bytes(d) + s.Bytes(head.Describe()) + few.Logits(d) +
+			rows(head, 2)},
+		"blocks of its own file": {planned(mtp, Options{}, heads) - heads.Logits(own.Describe()) - rows(own, 1),
+			planned(mtp, Options{}, Sessions{Count: 3, Tokens: 300, Heads: true})},
+		"its file beforehand": {s.DraftBytes(d, d), s.Bytes(d) + rows(target, 1)},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: %d bytes, want %d", name, c.got, c.want)
+		}
+	}
+}
+
 // A plan counts what a text takes that goes through an embedding model whole, beyond the tokens of other passes: no
 // less than its activations, and not many times as much. Other models take nothing of the kind.
 func TestPlanCountsTextsThatGoThroughWhole(t *testing.T) {

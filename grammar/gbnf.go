@@ -11,7 +11,7 @@ import (
 // ParseGBNF compiles a grammar in GBNF, llama.cpp's notation; the text is rule "root".
 //
 //	name ::= expression         # a comment; an expression goes on after "|" and inside parentheses
-//	"text"  'not allowed'       escapes \n \r \t \\ \" \[ \] \- \^ \xHH \uHHHH \UHHHHHHHH
+//	"text"  'not allowed'       line breaks too; escapes \n \r \t \\ \" \[ \] \- \^ \xHH \uHHHH \UHHHHHHHH
 //	[a-z_]  [^"\\]  .           one character of, not of a class; any character
 //	name  (x)  x | y  x y       a rule, grouping, choice, sequence
 //	x*  x+  x?  x{m} x{m,} x{m,n}
@@ -293,10 +293,12 @@ func (p *gbnf) bounds() (least, most int) {
 
 func (p *gbnf) literal() expression {
 	var text []byte
+	from := p.at
 	p.at++
 	for p.err == nil {
 		switch c := p.peek(); {
-		case p.at >= len(p.source), c == '\n', c == '\r':
+		case p.at >= len(p.source):
+			p.at = from // whose line is told
 			p.fail("\" expected")
 		case c == '"':
 			p.at++

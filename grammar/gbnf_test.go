@@ -113,6 +113,8 @@ func TestGBNF(t *testing.T) {
 		{`root ::= a{3}` + "\n" + `a ::= "(" a? ")"`, "()()()|(())()((()))", "()|(()()()"},
 		{"root ::= expr\nexpr ::= term (\"+\" term)*\nterm ::= [0-9]+ | \"(\" expr \")\"", "1|1+2|(1+(2+3))+4", "1+|(1|)"},
 		{`root ::= ("a"*)*`, "|a|aaaa", "b"},
+		{"root ::= \"a\nb\" \"\r\n\"", "a\nb\r\n", "ab|a\nb\n"}, // as in llama.cpp
+		{"root ::=\n (\"a\"\n  | # or\n \"b\"\n)+ |\n\t\"c\"\r\n", "a|ba|c", "|ac"},
 		{"root ::= e e \"x\"\ne ::= \"\" | \"y\"", "x|yx|yyx", "y|yyyx"},
 		{"root ::= item list\nlist ::= \",\" item list | \"\"\nitem ::= [a-z]", "a|a,b|a,b,c", "a,|,a"},
 	} {
@@ -143,6 +145,7 @@ func TestGBNFErrors(t *testing.T) {
 		`root = "a"`:                     `::= expected`,
 		"root ::= \"a\"\n(x":             `a rule's name expected, not "("`,
 		`root ::= "a`:                    `" expected`,
+		"root ::= x\nx ::= \"a\n\n":      `line 2: " expected`,
 		`root ::= [a`:                    `] expected`,
 		`root ::= ("a"`:                  `) expected`,
 		`root ::= "a")`:                  `unexpected ")"`,

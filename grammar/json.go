@@ -6,7 +6,11 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf8"
+
+	"github.com/specgo/spec/internal/strictjson"
 )
 
 // object is a JSON object in the order of its source, which the generated text follows.
@@ -74,12 +78,16 @@ func (o *object) add(key string, value any) bool {
 // valueBytes is what a value takes in memory beside its text.
 const valueBytes = 96
 
-// parseJSON reads one JSON value. A key that is twice in an object is an error.
+// parseJSON reads one JSON value. A key that is twice in an object is an error, and so is a text that is none in UTF-8:
+// encoding/json would put U+FFFD in its place.
 func parseJSON(b *Budget, source []byte) (any, error) {
 	b.take(len(source))
-	d := json.NewDecoder(bytes.NewReader(source))
+	if b.err == nil && !utf8.Valid(source) {
+		return nil, fmt.Errorf("%w: JSON: not valid UTF-8", ErrGrammar)
+	}
+	d := &jsonReader{json.NewDecoder(bytes.NewReader(source)), source}
 	d.UseNumber()
-	v, err := jsonValue(b, d, 0)
+	v, err := jsonValue(b, d, &place{part: "#"}, 0)
 	if b.err != nil {
 		return nil, b.err
 	}
@@ -92,11 +100,27 @@ func parseJSON(b *Budget, source []byte) (any, error) {
 	return v, nil
 }
 
-func jsonValue(b *Budget, d *json.Decoder, depth int) (any, error) {
+// jsonReader reads the tokens of a source.
+type jsonReader struct {
+	*json.Decoder
+	source []byte
+}
+
+// token is the next token, of a value at that place or of a key in it.
+func (d *jsonReader) token(at *place) (json.Token, error) {
+	from := d.InputOffset()
+	t, err := d.Token()
+	if _, ok := t.(string); ok && strictjson.HalfPair(d.source[from:d.InputOffset()]) {
+		return nil, fmt.Errorf("%s: half of a surrogate pair", at)
+	}
+	return t, err
+}
+
+func jsonValue(b *Budget, d *jsonReader, at *place, depth int) (any, error) {
 	if !b.take(valueBytes) {
 		return nil, b.err
 	}
-	t, err := d.Token()
+	t, err := d.token(at)
 	if err == io.EOF {
 		err = io.ErrUnexpectedEOF
 	}
@@ -114,7 +138,7 @@ func jsonValue(b *Budget, d *json.Decoder, depth int) (any, error) {
 	if open == '[' {
 		list := []any{}
 		for d.More() {
-			v, err := jsonValue(b, d, depth+1)
+			v, err := jsonValue(b, d, at.at(strconv.Itoa(len(list))), depth+1)
 			if err != nil {
 				return nil, err
 			}
@@ -125,12 +149,12 @@ func jsonValue(b *Budget, d *json.Decoder, depth int) (any, error) {
 	}
 	o := &object{}
 	for d.More() {
-		k, err := d.Token()
+		k, err := d.token(at)
 		if err != nil {
 			return nil, err
 		}
 		key := k.(string) // the decoder accepts nothing else
-		v, err := jsonValue(b, d, depth+1)
+		v, err := jsonValue(b, d, at.at(key), depth+1)
 		if err != nil {
 			return nil, err
 		}

@@ -3,6 +3,7 @@ package grammar
 import (
 	"encoding/json"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -116,11 +117,42 @@ func (d decimal) scaled() (n int64, places int, ok bool) {
 // isMultiple reports whether m, which is above 0, divides d.
 func (d decimal) isMultiple(m decimal) bool {
 	places := max(len(d.fraction), len(m.fraction))
-	whole := func(d decimal) *big.Int {
-		n, _ := new(big.Int).SetString(d.integer+d.fraction+strings.Repeat("0", places-len(d.fraction)), 10)
-		return n
+	return new(big.Int).Rem(d.whole(places), m.whole(places)).Sign() == 0
+}
+
+// whole is d, but for its sign, times 10 to the power of places, of which it has no more.
+func (d decimal) whole(places int) *big.Int {
+	n, _ := new(big.Int).SetString(d.integer+d.fraction+strings.Repeat("0", places-len(d.fraction)), 10)
+	return n
+}
+
+// joined are steps of which those that divide a number are one, their least common multiple, as far as that is not too
+// large for [multiple].
+func joined(list []step) []step {
+	var all []step
+	for _, m := range list {
+		i := slices.IndexFunc(all, func(o step) bool { return !o.not })
+		if i >= 0 && !m.not {
+			if both, ok := all[i].common(m.decimal); ok {
+				all[i].decimal = both
+				continue
+			}
+		}
+		all = append(all, m)
 	}
-	return new(big.Int).Rem(whole(d), whole(m)).Sign() == 0
+	return all
+}
+
+// common is the least common multiple of two numbers above 0; false: it is too large for [multiple].
+func (d decimal) common(e decimal) (decimal, bool) {
+	places := max(len(d.fraction), len(e.fraction))
+	a, b := d.whole(places), e.whole(places)
+	a.Mul(a, b).Div(a, new(big.Int).GCD(nil, nil, d.whole(places), b))
+	text := a.String()
+	text = strings.Repeat("0", max(0, places+1-len(text))) + text
+	both := decimal{integer: text[:len(text)-places], fraction: text[len(text)-places:]}
+	_, _, ok := both.scaled()
+	return both, ok
 }
 
 // number is the numbers of a branch, of the types in set.
@@ -128,7 +160,7 @@ func (s *schema) number(b *branch, at *place, set typeSet) expression {
 	sets := false // whether the text is an intersection
 	parts := both{nil}
 	sign := repeat{literal("-"), 0, 1}
-	for _, m := range b.multiples {
+	for _, m := range joined(b.multiples) {
 		step, places, _ := m.scaled()
 		if step == 1 && places == 0 && !m.not {
 			set &^= isFraction

@@ -79,7 +79,7 @@ func samplingFields(in forms) []field {
 			number(-maxSampling, maxSampling, func(r *request, x float32) { r.sampling.PresencePenalty = x })},
 		{"dry_multiplier", honored, llama, "what a token loses that would continue a repetition; 0 is off",
 			number(0, maxSampling, func(r *request, x float32) { r.sampling.DRY.Multiplier = x })},
-		{"dry_base", honored, llama, "grows to this power with each further token of it (default 1.75)",
+		{"dry_base", honored, llama, "grows to this power with each further token of it, at least 1 (default 1.75)",
 			number(0, maxSampling, func(r *request, x float32) { r.sampling.DRY.Base = x })},
 		{"dry_allowed_length", honored, llama, "tokens that may be repeated, at least 1 (default 2)",
 			whole(0, anyNumber, func(r *request, n int) { r.sampling.DRY.AllowedLength, r.repeatNone = n, n == 0 })},

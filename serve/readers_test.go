@@ -163,6 +163,12 @@ func TestZeroIsNoDefault(t *testing.T) {
 	if e.get(t, "error", "param") != "dry_allowed_length" {
 		t.Errorf("%v", e)
 	}
+	const shrinks = `{"prompt":"x","n_predict":1,"dry_base":0.5`
+	s.post("/completion", shrinks+`,"dry_multiplier":0}`, 200)
+	e = decode(t, s.post("/completion", shrinks+`,"dry_multiplier":0.8}`, 400))
+	if e.get(t, "error", "param") != "dry_base" {
+		t.Errorf("%v", e)
+	}
 }
 
 // The effort none is no reasoning, with templates that know enable_thinking alone; what a request says of that counts

@@ -109,7 +109,8 @@ func TestServeMemory(t *testing.T) {
 	s := newServing()
 	s.context, s.kept = 256, -1
 	sessions := s.sessions(1)
-	all := m.Target.Bytes() + m.Draft.Bytes() + m.Memory.KV + m.Memory.DraftKV + sessions.Logits(m.Target.Describe())
+	all := m.Target.Bytes() + m.Draft.Bytes() + m.Memory.KV + m.Memory.DraftKV +
+		sessions.Logits(m.Target.Describe()) + sessions.DraftLogits(m.Draft.Describe())
 	for _, limit := range []int64{all, all - 1} {
 		s.weightMemory = limit
 		if err := s.bound(servedFile{target: servedTarget, draft: servedDraft}, m, sessions); errors.Is(err,
@@ -162,7 +163,8 @@ func TestServeMemory(t *testing.T) {
 		t.Errorf("one request at once needs %v MB, five need %v MB", one, five)
 	}
 	plain, draft := least("--drafter", "ngram", "-np", "50"), least("--drafter", "model", "-md", servedDraft, "-np", "50")
-	if more := float64(50*pageBytes(t, m.Draft, "f16")+m.Draft.Bytes()) / 1e6; draft < plain+more*0.9 ||
+	logits := engine.Sessions{Count: 50, Rows: 1}.DraftLogits(m.Draft.Describe())
+	if more := float64(50*pageBytes(t, m.Draft, "f16")+m.Draft.Bytes()+logits) / 1e6; draft < plain+more*0.9 ||
 		draft > plain+more*1.2 {
 		t.Errorf("50 requests need %v MB, with drafts %v MB: not %v MB more", plain, draft, more)
 	}
@@ -208,7 +210,7 @@ func TestServePlansRowsOfLogits(t *testing.T) {
 			n := m.Target.Bytes() + m.Memory.KV + m.Memory.DraftKV + m.Memory.DraftForm +
 				engine.Sessions{Count: 2, Rows: rows}.Logits(m.Target.Describe())
 			if m.Draft != nil {
-				n += m.Draft.Bytes()
+				n += m.Draft.Bytes() + engine.Sessions{Count: 2, Rows: rows}.DraftLogits(m.Draft.Describe())
 			}
 			return n
 		}

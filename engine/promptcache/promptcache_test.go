@@ -291,6 +291,35 @@ func TestDamagedEntriesAreNotUsed(t *testing.T) {
 	}
 }
 
+// An entry of another size than its length and model have counts as damaged: no error comes of it, and what is before
+// it is of use.
+func TestEntriesOfAnotherSizeAreNotUsed(t *testing.T) {
+	for name, m := range map[string]*engine.Model{"windows": windows(t),
+		"qwen35": open(t, randommodel.Recipes()["qwen35"].File(t))} {
+		l, store := Lineage{Model: "m", Before: -1}, newMemory()
+		text := randommodel.Tokens(458, m.Config().Vocab, 3)
+		for _, n := range []int{130, len(text) - 5, len(text)} {
+			save(t, store, l, computed(t, m, engine.SessionOptions{}, text[:n]))
+		}
+		for key, data := range store.entries {
+			for _, other := range [][]byte{data[:len(data)-4], append(slices.Clone(data), 0, 0, 0, 0), {}} {
+				store.entries[key] = other
+				for what, load := range map[string]func(context.Context, Store, Lineage,
+					func(engine.SessionOptions) (*engine.Session, error), engine.SessionOptions, []int32, int) (*Loaded, error){
+					"Load": Load, "LoadPoints": LoadPoints} {
+					got, err := load(t.Context(), store, l, m.NewSession, engine.SessionOptions{}, text, 1)
+					if err != nil {
+						t.Errorf("%s, %s, %d bytes of %d: %v", name, what, len(other), len(data), err)
+					} else if got != nil {
+						got.Session.Close()
+					}
+				}
+			}
+			store.entries[key] = data
+		}
+	}
+}
+
 // failing is a file that takes so many bytes.
 type failing struct {
 	io.WriteCloser
@@ -848,6 +877,43 @@ func TestUnreadComesBack(t *testing.T) {
 	}
 }
 
+// States that a head has not read are its target's: an entry with another number of them for a token is nothing.
+func TestUnreadIsOfTheTarget(t *testing.T) {
+	target, file := llama(t), randommodel.DFlash{}.File(t)
+	head, err := engine.New(t.Context(), target.Runtime(), bytes.NewReader(file), int64(len(file)),
+		engine.Options{Name: "head.gguf", Target: target})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(head.Close)
+	size, text := head.Head().TargetStates(), randommodel.Tokens(70, target.Config().Vocab, 3)
+	s, err := head.NewSession(engine.SessionOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := s.EvalSegment(t.Context(), engine.Segment{Tokens: text, States: make([]float32, len(text)*size),
+		FromTarget: true}); err != nil {
+		t.Fatal(err)
+	}
+	l, store := Lineage{Model: "m", Read: true, Before: -1}, newMemory()
+	if _, err := Save(t.Context(), store, l, s, Unread{[]int32{5, 6}, make([]float32, 2*size)}); err != nil {
+		t.Fatal(err)
+	}
+	lengths := l.text(s.SavedCaches(), text)
+	for _, n := range []int{size, size - 1, size + 1, 1, 0} {
+		store.entries[lengths.key(len(text)).of(kindUnread, 0)] = (&Unread{[]int32{5, 6}, make([]float32, 2*n)}).append(nil)
+		got, err := Load(t.Context(), store, l, head.NewSession, engine.SessionOptions{}, text, 1)
+		if err != nil || got == nil || got.Session.Len() != len(text) {
+			t.Fatal(got, err)
+		}
+		if (len(got.Unread.Tokens) == 2) != (n == size) {
+			t.Errorf("%d numbers for a token, the target has %d: %d tokens", n, size, len(got.Unread.Tokens))
+		}
+		got.Session.Close()
+	}
+}
+
 // What a session can be cut back to comes back with it, from a file as well: earlier states of recurrent layers, also
 // two within one step, and all positions that windows have.
 func TestPointsComeBack(t *testing.T) {
@@ -899,6 +965,134 @@ func TestPointsComeBack(t *testing.T) {
 		}
 		plain.Session.Close()
 	}
+}
+
+// A file from which a text goes on keeps what it had of the text's earlier lengths: a text that leaves it there goes on
+// from as far as it did before.
+func TestFilesKeepPoints(t *testing.T) {
+	for _, x := range []struct {
+		name string
+		m    *engine.Model
+		of   int   // tokens of the first text
+		more int   // those with which it goes on
+		ends []int // where other texts leave it
+		want []int // from where these go on
+	}{
+		{"windows", windows(t), 1300, 100, []int{1000, 1280}, []int{960, 1280}},
+		{"qwen35", open(t, randommodel.Recipes()["qwen35"].File(t)), 458, 20, []int{400, 450, 458}, []int{384, 448, 458}},
+	} {
+		name, m := x.name, x.m
+		text := randommodel.Tokens(x.of+2*x.more, m.Config().Vocab, 3)
+		l := Lineage{Model: "m", Before: -1}
+		path := filepath.Join(t.TempDir(), "prompt.cache")
+		commit := func(s *engine.Session) {
+			f, err := OpenFile(path)
+			if err == nil && s == nil {
+				var had *Loaded
+				if had, err = Load(t.Context(), f, l, m.NewSession, engine.SessionOptions{}, text, 1); err == nil {
+					s = had.Session
+					defer s.Close()
+					_, err = s.Eval(t.Context(), text[s.Len():s.Len()+x.more], nil, engine.None)
+				}
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			save(t, f, l, s)
+			if _, err := f.Commit(Contents{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		leaves := func() (from []int) {
+			f, err := OpenFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			for _, at := range x.ends {
+				other := append(slices.Clone(text[:at]), randommodel.Tokens(20, m.Config().Vocab, 9)...)
+				from = append(from, goesOn(t, name, f, l, m, other))
+			}
+			return from
+		}
+		s := computed(t, m, engine.SessionOptions{}, text[:x.of-10])
+		for _, part := range [][]int32{text[x.of-10 : x.of-5], text[x.of-5 : x.of]} {
+			if _, err := s.Eval(t.Context(), part, nil, engine.None); err != nil {
+				t.Fatal(err)
+			}
+		}
+		commit(s)
+		for run := range 3 {
+			if got := leaves(); !slices.Equal(got, x.want) {
+				t.Errorf("%s, run %d: other texts go on from %d, want %d", name, run, got, x.want)
+			}
+			if run < 2 {
+				commit(nil)
+			}
+		}
+	}
+}
+
+// readStore counts what is read of a store, by size.
+type readStore struct {
+	Store
+	reads map[int]int
+}
+
+func (s readStore) Get(ctx context.Context, key Key) ([]byte, error) {
+	data, err := s.Store.Get(ctx, key)
+	s.reads[len(data)]++
+	return data, err
+}
+
+// Of the states after fewer tokens those are read that the session keeps, the last ones that are not damaged.
+func TestStatesAreReadThatAreKept(t *testing.T) {
+	m := open(t, randommodel.Recipes()["qwen35"].File(t))
+	text := randommodel.Tokens(458, m.Config().Vocab, 3)
+	l := Lineage{Model: "m", Before: -1}
+	store := newMemory()
+	s := computed(t, m, engine.SessionOptions{}, text[:448])
+	for _, part := range [][]int32{text[448:453], text[453:]} {
+		if _, err := s.Eval(t.Context(), part, nil, engine.None); err != nil {
+			t.Fatal(err)
+		}
+	}
+	save(t, store, l, s)
+	all := s.StatesSaved()
+	state, err := s.SaveState(nil, len(text))
+	if err != nil || len(all) < 3 {
+		t.Fatalf("states after %d tokens: %v", all, err)
+	}
+	x := s.SavedCaches()
+	lengths := l.text(x, text)
+	for _, damaged := range []bool{false, true} {
+		last := all[len(all)-2:]
+		if damaged { // the one before the end
+			store.entries[lengths.key(last[0]).of(kindState, 0)] = nil
+			last = []int{all[len(all)-3], len(text)}
+		}
+		reads := map[int]int{}
+		got, err := LoadPoints(t.Context(), damagedStore{readStore{store, reads}}, l, m.NewSession,
+			engine.SessionOptions{StateBytes: int64(7 * len(state))}, text, 1) // room for one
+		if err != nil || got == nil {
+			t.Fatal(got, err)
+		}
+		if has := got.Session.StatesSaved(); !slices.Equal(has, last) || reads[len(state)] != 2 {
+			t.Errorf("states after %d tokens of %d, %d were read", has, all, reads[len(state)])
+		}
+		got.Session.Close()
+	}
+}
+
+// damagedStore takes empty entries as damaged.
+type damagedStore struct{ Store }
+
+func (s damagedStore) Get(ctx context.Context, key Key) ([]byte, error) {
+	data, err := s.Store.Get(ctx, key)
+	if err == nil && len(data) == 0 {
+		err = ErrMissing
+	}
+	return data, err
 }
 
 // TestFileAfterItsEnd: a file that was committed or closed takes nothing any more, and says so.

@@ -151,7 +151,7 @@ func Save(ctx context.Context, store Store, l Lineage, s *engine.Session, unread
 		return nil
 	}
 	ends := s.StatesSaved()
-	recurrent := s.Model().Describe().Recurrent.Layers > 0
+	recurrent := s.SavedStates().Bytes > 0
 	// restorable counts to tokens, of which all is saved, where the windows of what follows do not reach back further.
 	restorable := func(to int) {
 		if !slices.ContainsFunc(caches, func(c engine.SavedCache) bool { return c.Position > 0 && c.First > c.From(to) }) {
@@ -291,7 +291,7 @@ type loading struct {
 	ctx    context.Context
 	store  Store
 	caches []engine.SavedCache
-	state  bool // there are recurrent layers
+	states engine.SavedStates
 	points bool // to go back to are loaded too
 	text
 	bad  map[Key]bool // that could not be read
@@ -322,7 +322,7 @@ func (x *loading) load(l Lineage, open func(engine.SessionOptions) (*engine.Sess
 		return nil, err
 	}
 	caches := s.SavedCaches()
-	x.caches, x.state, x.bad = caches, s.Model().Describe().Recurrent.Layers > 0, map[Key]bool{}
+	x.caches, x.states, x.bad = caches, s.SavedStates(), map[Key]bool{}
 	x.text = l.text(caches, tokens[:min(len(tokens), s.Context())])
 	for {
 		n := x.longest(max(least, 1))
@@ -339,7 +339,10 @@ func (x *loading) load(l Lineage, open func(engine.SessionOptions) (*engine.Sess
 		if err == nil {
 			loaded := &Loaded{Session: s, Bytes: x.read}
 			if key := x.key(n).of(kindUnread, 0); l.Read && x.has(key) {
-				loaded.Unread = unreadOf(x.get(key))
+				u, h := unreadOf(x.get(key)), s.Model().Head()
+				if h != nil && len(u.States) == len(u.Tokens)*h.TargetStates() {
+					loaded.Unread = u
+				}
 			}
 			if key := x.keys[n/Step].of(kindMarks, 0); n%Step > 0 && !slices.Contains(x.used, key) {
 				x.used = append(x.used, key) // by which n was found
@@ -361,9 +364,12 @@ func (x *loading) load(l Lineage, open func(engine.SessionOptions) (*engine.Sess
 func (x *loading) has(key Key) bool { return !x.bad[key] && x.store.Has(x.ctx, key) }
 
 // get reads an entry; nil: it is damaged, or gone.
-func (x *loading) get(key Key) []byte {
+func (x *loading) get(key Key) []byte { return x.sized(key, -1) }
+
+// sized reads an entry of so many bytes, of another one nothing; negative: of any number.
+func (x *loading) sized(key Key, bytes int64) []byte {
 	data, err := x.store.Get(x.ctx, key)
-	if err != nil {
+	if err != nil || bytes >= 0 && int64(len(data)) != bytes {
 		x.bad[key] = true
 		return nil
 	}
@@ -416,33 +422,62 @@ func (x *loading) marks(n int) uint64 {
 	return marksOf(x.get(key), nil) & (1<<Step - 2)
 }
 
-// earlier are the states that the store has after fewer than n tokens.
+// state reads the states of the recurrent layers after the tokens of a key.
+func (x *loading) state(key Key) []byte { return x.sized(key.of(kindState, 0), int64(x.states.Bytes)) }
+
+// earlier are the last states that the store has after fewer than n tokens, as many as a session keeps. Without points
+// they are of use and not read.
 func (x *loading) earlier(n int) (list []engine.SavedState) {
-	add := func(at int) {
-		if at >= n || at < 1 || !x.has(x.key(at).of(kindState, 0)) {
-			return
-		}
-		if data := x.get(x.key(at).of(kindState, 0)); data != nil {
-			list = append(list, engine.SavedState{Tokens: at, Bytes: data})
+	for from := (n - 1) / Step * Step; from >= 0 && len(list) < x.states.Most; from -= Step {
+		for marks := x.marks(from) | 1; marks != 0 && len(list) < x.states.Most; {
+			i := bits.Len64(marks) - 1
+			marks &^= 1 << i
+			state := engine.SavedState{Tokens: from + i}
+			if state.Tokens >= n || state.Tokens < 1 {
+				continue
+			}
+			key := x.key(state.Tokens)
+			switch s := key.of(kindState, 0); {
+			case !x.has(s):
+				continue
+			case !x.points:
+				x.keep(s)
+			default:
+				if state.Bytes = x.state(key); state.Bytes == nil {
+					continue
+				}
+			}
+			for c := range x.caches { // of what ends within a step
+				x.keep(key.of(kindCache, c))
+			}
+			list = append(list, state)
 		}
 	}
-	for from := 0; from < n; from += Step {
-		add(from)
-		for marks := x.marks(from); marks != 0; marks &= marks - 1 {
-			add(from + bits.TrailingZeros64(marks))
-		}
-	}
+	slices.Reverse(list)
 	return list
 }
 
+// keep has what the store has of a key be of use.
+func (x *loading) keep(key Key) {
+	if !slices.Contains(x.used, key) && x.has(key) {
+		x.used = append(x.used, key)
+	}
+}
+
 // first is for each cache with a window the position from which on the store has what a sequence of n tokens keeps.
+// Without points that is of use and not read.
 func (x *loading) first(n int) []int {
 	list := make([]int, len(x.caches))
 	for i, c := range x.caches {
 		from := c.From(n)
 		for at := from; c.Position > 0 && c.Window > 0 && at > 0; {
-			if at -= Step; !x.has(x.key(min(n, at+Step)).of(kindCache, i)) {
+			at -= Step
+			key := x.key(min(n, at+Step)).of(kindCache, i)
+			if !x.has(key) {
 				break
+			}
+			if !x.points {
+				x.used = append(x.used, key)
 			}
 			if at%engine.KVPage == 0 {
 				from = at
@@ -455,7 +490,7 @@ func (x *loading) first(n int) []int {
 
 // complete reports whether the store has what a sequence of n tokens needs beside the caches without a window.
 func (x *loading) complete(n int) bool {
-	if x.state && !x.has(x.key(n).of(kindState, 0)) {
+	if x.states.Bytes > 0 && !x.has(x.key(n).of(kindState, 0)) {
 		return false
 	}
 	for i, c := range x.caches {
@@ -477,13 +512,8 @@ func (x *loading) restore(s *engine.Session, n int, read bool) error {
 		if err := x.ctx.Err(); err != nil {
 			return nil, err
 		}
-		key := x.key(to).of(kindCache, cache)
-		data := x.get(key)
+		data := x.sized(x.key(to).of(kindCache, cache), int64(to-from)*x.caches[cache].Position)
 		if data == nil {
-			return nil, ErrMissing
-		}
-		if int64(len(data)) != int64(to-from)*x.caches[cache].Position {
-			x.bad[key] = true
 			return nil, ErrMissing
 		}
 		return data, nil
@@ -491,16 +521,19 @@ func (x *loading) restore(s *engine.Session, n int, read bool) error {
 	if read {
 		r.Fed = n
 	}
-	if x.state {
-		if r.State = x.get(x.key(n).of(kindState, 0)); r.State == nil {
+	if x.states.Bytes > 0 {
+		if r.State = x.state(x.key(n)); r.State == nil {
 			return ErrMissing
 		}
 	}
 	if x.points {
 		r.First = x.first(n)
-		if x.state {
-			r.Earlier = x.earlier(n)
-		}
+		r.Earlier = x.earlier(n)
 	}
-	return s.Restore(r)
+	err := s.Restore(r)
+	if err == nil && !x.points { // a File drops what is of no use, and other texts may leave this one earlier
+		x.first(n)
+		x.earlier(n)
+	}
+	return err
 }

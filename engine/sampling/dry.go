@@ -10,7 +10,7 @@ import (
 // longest repetition counts for each token.
 type DRY struct {
 	Multiplier    float32 `json:"multiplier"`               // 0 is off
-	Base          float32 `json:"base,omitempty"`           // 0 is 1.75
+	Base          float32 `json:"base,omitempty"`           // at least 1; 0 is 1.75
 	AllowedLength int     `json:"allowed_length,omitempty"` // 0 is 2
 	LastN         int     `json:"last_n,omitempty"`         // how many tokens are searched; 0 and -1 are the whole sequence
 
@@ -26,6 +26,9 @@ func (d *DRY) SetLastN(n int) {
 		d.LastN = 1 // in which nothing repeats
 	}
 }
+
+// Shrinks reports whether longer repetitions would lose less, for which DRY is not.
+func (d *DRY) Shrinks() bool { return d.Multiplier > 0 && d.Base > 0 && d.Base < 1 }
 
 // llama.cpp's defaults.
 const (

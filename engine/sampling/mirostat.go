@@ -12,7 +12,8 @@ import (
 // token of the text moves it by Eta times what its surprise is below Tau. Version 2 keeps the tokens whose surprise is
 // at most mu; version 1 estimates from the most probable tokens how many these are.
 //
-// It replaces top-n-sigma, top-k, typical-p, top-p, min-p and XTC, as in llama.cpp.
+// It replaces top-n-sigma, top-k, typical-p, top-p, min-p and XTC, as in llama.cpp. Of an [Options].Order only the
+// penalties count then, where it lists them; the temperature comes behind them in any case.
 type Mirostat struct {
 	Version int     `json:"version"`       // 0 is off; 1, 2
 	Tau     float32 `json:"tau,omitempty"` // surprise to hold, in bits; 0 is 5

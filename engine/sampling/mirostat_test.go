@@ -83,6 +83,30 @@ func TestMirostat(t *testing.T) {
 	}
 }
 
+// Of an order only the penalties count, where it lists them; the temperature is taken in any case.
+func TestMirostatOrder(t *testing.T) {
+	const vocab = 20
+	x, history := rows(2, 1, vocab)[0], []int32{1, 2, 3, 1, 2}
+	plain := Options{Temperature: 0.5, TopK: 1, Mirostat: Mirostat{Version: 2, Tau: 3}, ConstraintFrom: len(history)}
+	all := plain
+	all.RepeatPenalty, all.DRY.Multiplier = 3, 5
+	without := func(o Options) Options { o.RepeatPenalty = 0; return o }
+	for _, c := range []struct {
+		order []Step
+		same  Options
+	}{
+		{[]Step{}, plain}, {[]Step{StepTopK, StepTemperature}, plain}, {[]Step{StepMinP, StepTopK}, plain},
+		{[]Step{StepTopK, StepDRY}, without(all)}, {[]Step{StepPenalties, StepDRY}, all}, {DefaultOrder(), all},
+	} {
+		o := all
+		o.Order = c.order
+		got := newSampler(t, vocab, o).Distribution(x, history)
+		if want := newSampler(t, vocab, c.same).Distribution(x, history); !slices.Equal(got, want) {
+			t.Errorf("%v: %v, expected %v", c.order, got, want)
+		}
+	}
+}
+
 // The bound of a path is that of its own tokens: a draft tree's branches, asked for in the order of a search, have
 // what a sampler says that sees one of them alone; and a path that is cut back goes on as if it had not been longer.
 func TestMirostatOnATree(t *testing.T) {

@@ -130,6 +130,8 @@ func (o *Options) check(vocab int) error {
 	switch {
 	case o.Mirostat.Version < 0 || o.Mirostat.Version > 2:
 		return fmt.Errorf("%w: mirostat %d; there are 1 and 2", ErrSampling, o.Mirostat.Version)
+	case o.DRY.Shrinks():
+		return fmt.Errorf("%w: dry base %v, less than 1", ErrSampling, o.DRY.Base)
 	case o.DRY.AllowedLength < 0:
 		return fmt.Errorf("%w: dry allowed length %d", ErrSampling, o.DRY.AllowedLength)
 	case o.DRY.LastN < -1:

@@ -74,7 +74,9 @@ func (o Options) Normalized() Options {
 	o.DRY.AllowedLength = cmp.Or(o.DRY.AllowedLength, defaultDRYAllowed)
 	o.XTC.Threshold, o.Dynatemp.Exponent = cmp.Or(o.XTC.Threshold, defaultXTC), cmp.Or(o.Dynatemp.Exponent, 1)
 	if o.Mirostat.Version > 0 {
-		o.Order = []Step{StepPenalties, StepDRY, StepTemperature}
+		o.Order = append(slices.DeleteFunc(slices.Clone(o.order()), func(step Step) bool {
+			return step != StepPenalties && step != StepDRY
+		}), StepTemperature)
 	}
 	for _, step := range Steps() {
 		if !slices.Contains(o.order(), step) || step == StepPenalties && o.PenaltyLastN == NoTokens {

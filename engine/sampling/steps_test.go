@@ -304,7 +304,8 @@ func TestStepsRefused(t *testing.T) {
 		{TypicalP: 1.1}, {TypicalP: nan}, {TopNSigma: -1}, {XTC: XTC{Probability: 2}}, {XTC: XTC{Threshold: -1}},
 		{Dynatemp: Dynatemp{Range: -1}}, {Dynatemp: Dynatemp{Exponent: nan}}, {Mirostat: Mirostat{Version: 3}},
 		{Mirostat: Mirostat{Version: -1}}, {Mirostat: Mirostat{Tau: -1}}, {Mirostat: Mirostat{Eta: nan}},
-		{DRY: DRY{Multiplier: -1}}, {DRY: DRY{Base: -1}}, {DRY: DRY{AllowedLength: -1}}, {DRY: DRY{LastN: -2}},
+		{DRY: DRY{Multiplier: -1}}, {DRY: DRY{Base: -1}},
+		{DRY: DRY{Multiplier: 1, Base: 0.5}}, {DRY: DRY{AllowedLength: -1}}, {DRY: DRY{LastN: -2}},
 		{DRY: DRY{Breakers: [][]int32{{}}}}, {Order: []Step{"x"}}, {TopK: 2, Order: []Step{StepTopK, StepTopK}},
 		{Order: []Step{StepInfill}}, {Order: []Step{StepInfill}, Infill: Infill{Ends: []int32{1}}},
 	} {
@@ -314,6 +315,9 @@ func TestStepsRefused(t *testing.T) {
 	}
 	if _, err := New(4, Options{Infill: Infill{Ends: []int32{4}}}); !errors.Is(err, ErrVocabulary) {
 		t.Errorf("an end outside of the vocabulary: %v", err)
+	}
+	if _, err := New(4, Options{DRY: DRY{Base: 0.5}}); err != nil {
+		t.Errorf("the base of what is off: %v", err)
 	}
 	if _, err := New(4, Options{Order: []Step{StepTopK, StepTopK}, TypicalP: 1}); err != nil {
 		t.Errorf("twice what is off: %v", err)

@@ -132,11 +132,9 @@ func (c *Scheduler) takeInput(s *Session) bool {
 		}
 		return false
 	}
-	if s.session == nil {
-		session.Meter(&c.used)
-		c.planned -= min(fixed, c.planned) // it is in use now
-		s.session = session
-	}
+	c.planned -= min(fixed, c.planned) // fill counts it
+	s.session = session
+	c.fill(s)
 	if len(s.tokens) > 0 {
 		c.stats.Recomputed += int64(len(s.input))
 	}

@@ -63,7 +63,7 @@ func TestSchedulerIdentityOfHybrids(t *testing.T) {
 			sched := New(m, c.o)
 			var most int64
 			sched.prepare = func(engine.Batch) time.Duration {
-				most = max(most, sched.used.Load())
+				most = max(most, sched.used.Load()+sched.planned)
 				return 0
 			}
 			if c.panics > 0 {

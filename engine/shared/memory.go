@@ -11,8 +11,9 @@ import (
 // ledger says how much memory keys, values and recurrent states take, those of kept sequences too.
 type ledger struct {
 	budget  int64        // bytes; 0: any amount
-	used    atomic.Int64 // by pages and states that there are
-	planned int64        // that the next pass will allocate
+	used    atomic.Int64 // by pages and states that there are, but for those in planned
+	planned int64        // of the sessions of the next pass that allocate: what they have, and what the pass may add
+	filled  atomic.Int64 // of that, what there is
 	empty   int64        // of a session with one token
 	lent    int          // sessions whose memory is lent, and passes of those that exit early
 
@@ -46,7 +47,11 @@ func (c *Scheduler) memory(s *Session, n int) bool {
 			need = s.session.Need(n, s.back(n))
 		}
 		if !c.exceeds(s, n, need) {
-			return c.reserve(s, need)
+			ok := c.reserve(s, need)
+			if ok && need > 0 {
+				c.fill(s)
+			}
+			return ok
 		}
 		s.anew = true
 		s.drop()
@@ -61,10 +66,31 @@ func (c *Scheduler) memory(s *Session, n int) bool {
 		session.Close()
 		return false
 	}
-	session.Meter(&c.used)
-	c.planned -= min(fixed, c.planned) // it is in use now
+	c.planned -= min(fixed, c.planned) // fill counts it
 	s.session = session
+	c.fill(s)
 	return true
+}
+
+// fill counts what a session has in planned while the pass runs, so that what the pass allocates counts once.
+func (c *Scheduler) fill(s *Session) {
+	had := c.filled.Load()
+	s.session.Meter(&c.filled)
+	c.planned += c.filled.Load() - had
+	s.fills = true
+}
+
+// allocated ends that: the pass has allocated what it needed.
+func (c *Scheduler) allocated() {
+	for _, s := range c.sessions {
+		if s.fills {
+			s.fills = false
+			if s.session != nil {
+				s.session.Meter(&c.used)
+			}
+		}
+	}
+	c.planned = 0
 }
 
 // exceeds reports whether s has so much that it would not fit by itself, though it goes back no further than it must,

@@ -20,6 +20,7 @@ func (c *Scheduler) pass() {
 		clear(c.batch)
 		clear(c.taken)
 		c.batch, c.taken, c.encoding = c.batch[:0], c.taken[:0], nil
+		c.allocated()
 	}
 	if len(c.batch) > 0 || c.encoding != nil {
 		c.mu.Unlock()
@@ -32,6 +33,7 @@ func (c *Scheduler) pass() {
 			c.announce(done)
 		}
 		c.mu.Lock()
+		c.allocated()
 		if err := c.guard(c.steps.settle); err != nil {
 			for _, s := range c.sessions {
 				if s.state == taken {
@@ -44,7 +46,7 @@ func (c *Scheduler) pass() {
 		clear(c.taken)
 		c.batch, c.taken = c.batch[:0], c.taken[:0]
 	}
-	c.running, c.planned = false, 0
+	c.running = false
 	c.readers()
 	c.ended.Broadcast()
 	c.admit()

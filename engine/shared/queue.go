@@ -36,6 +36,7 @@ type submission struct {
 	states    int       // likewise hidden states: if more than rows, they are gathered from chunks
 	gathered  []float32 // so far
 	chunk     bool      // what the pass that runs has of it is part of a prompt
+	fills     bool      // its memory is in planned while the pass runs
 	waits     bool      // for an older session, which computes the same tokens
 	abandoned bool      // nobody waits for the result
 	prompted  bool      // the last one was part of a prompt: no logits were wanted

@@ -382,6 +382,58 @@ func TestLoadsCountOnce(t *testing.T) {
 	}
 }
 
+// What a pass has allocated is what was reserved for it: a sequence is saved meanwhile where there is room for both,
+// and nothing that is kept goes for it.
+func TestPassesCountOnce(t *testing.T) {
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
+	for name, m := range map[string]*engine.Model{"llama": SmallModel(t, rt, 3), "qwen35": openRecipe(t, rt, "qwen35")} {
+		c := New(m, Options{CacheBytes: 1 << 30})
+		vocab := m.Config().Vocab
+		text := randomTokens(300, vocab, 1)
+		for _, ids := range [][]int32{text, randomTokens(200, vocab, 2)} {
+			s := sharedSession(t, c)
+			if _, err := s.Eval(t.Context(), ids, nil, engine.None); err != nil {
+				t.Fatal(err)
+			}
+			s.Close()
+		}
+		s := sharedSession(t, c)
+		if _, err := s.Eval(t.Context(), randomTokens(100, vocab, 3), nil, engine.None); err != nil {
+			t.Fatal(err)
+		}
+		var begun, most, told int64
+		from, save := c.prefixes.longest(s.lineage, text)
+		c.prepare = func(engine.Batch) time.Duration {
+			begun = c.used.Load() + c.planned
+			c.budget = begun + from.session.SaveBytes(save)
+			return 0
+		}
+		inFile(t, filepath.Join(t.TempDir(), "text"), false, func(f *promptcache.File) {
+			c.ctx = looking{c.ctx, func() {
+				told = max(told, c.Stats().KVBytes)
+				c.mu.Lock()
+				most = max(most, c.used.Load()+c.planned+c.reserved)
+				c.mu.Unlock()
+				if saved, err := c.SaveKept(t.Context(), f, SessionOptions{}, text); err != nil || saved.Tokens != len(text) {
+					t.Errorf("%s: %d tokens are saved: %v", name, saved.Tokens, err)
+				}
+			}}
+			if _, err := s.Eval(t.Context(), randomTokens(engine.PassRows, vocab, 4), nil, engine.None); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if st := c.Stats(); most != begun || told == 0 || told > st.KVBytes || st.Evictions+st.Evicted > 0 {
+			t.Errorf("%s: %d bytes were counted in a pass, %d before it; %d told, %d after it; %d sequences gone", name, most,
+				begun, told, st.KVBytes, st.Evictions)
+		}
+		s.Close()
+		c.Close()
+		if n := c.Stats().KVBytes; n != 0 {
+			t.Errorf("%s: %d bytes are left", name, n)
+		}
+	}
+}
+
 // Memory that a sequence will take which is being read belongs to it: another one for which there is no room beside it
 // is refused, and a text that is computed waits, also where it is the only one, and has the memory afterwards.
 func TestLoadsReserveTheirMemory(t *testing.T) {

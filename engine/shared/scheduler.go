@@ -296,7 +296,7 @@ func (c *Scheduler) Stats() Stats {
 	s.Panics = c.panics.Load()
 	s.Evictions, s.Evicted = c.prefixes.evicted.sequences, c.prefixes.evicted.tokens
 	s.CacheBytes, s.CacheBudget = c.prefixes.bytes.Load(), max(c.o.CacheBytes, 0)
-	s.KVBytes, s.KVBudget = c.used.Load(), c.budget
+	s.KVBytes, s.KVBudget = c.used.Load()+c.filled.Load(), c.budget
 	for _, e := range c.exits {
 		s.KVBytes += e.filled.Load()
 	}

@@ -80,14 +80,14 @@ func (c *checker) errorf(format string, args ...any) error {
 func (c *checker) token() (json.Token, error) {
 	from := c.tokens.InputOffset()
 	t, err := c.tokens.Token()
-	if _, ok := t.(string); ok && halfPair(c.data[from:c.tokens.InputOffset()]) {
+	if _, ok := t.(string); ok && HalfPair(c.data[from:c.tokens.InputOffset()]) {
 		return nil, c.errorf("half of a surrogate pair")
 	}
 	return t, err
 }
 
-// halfPair reports whether valid JSON has an escape that is no character by itself.
-func halfPair(data []byte) bool {
+// HalfPair reports whether valid JSON has an escape that is no character by itself: encoding/json reads it as U+FFFD.
+func HalfPair(data []byte) bool {
 	for i := 0; i < len(data); i++ {
 		if data[i] != '\\' {
 			continue
