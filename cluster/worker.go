@@ -353,6 +353,9 @@ func (w *Worker) handle(ctx context.Context, from *source, msg jetstream.Msg, as
 		return err
 	})
 	switch {
+	case errors.Is(err, errUnreadable):
+		w.giveUp(ctx, msg, key, tries, err.Error())
+		return
 	case err != nil:
 		w.nak(msg, time.Second)
 		return
