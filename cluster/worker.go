@@ -19,6 +19,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/specgo/spec"
+	"github.com/specgo/spec/internal/batch"
 	"github.com/specgo/spec/internal/strictjson"
 )
 
@@ -386,7 +387,7 @@ func (w *Worker) handle(ctx context.Context, from *source, msg jetstream.Msg, as
 		w.counts.returned.Add(1)
 		w.nak(msg, 0)
 		return
-	case slices.Contains(notNow, status):
+	case batch.Transient(status):
 		w.o.Log.Warn("no answer", "key", key, "try", tries, "status", status, "reason", string(body))
 		w.back(ctx, msg, key, tries, fmt.Sprintf("status %d: %s", status, body))
 		return
@@ -425,12 +426,6 @@ func (w *Worker) handle(ctx context.Context, from *source, msg jetstream.Msg, as
 func (w *Worker) answer(ctx context.Context, r Request) (status int, body []byte) {
 	defer w.places.end()
 	return w.o.Do(ctx, r)
-}
-
-// notNow are the statuses that are no answers.
-var notNow = []int{
-	http.StatusTooManyRequests, 499, http.StatusInternalServerError, http.StatusServiceUnavailable,
-	http.StatusGatewayTimeout,
 }
 
 // read reads a request, and refuses one that is not for this worker's identity or was changed on the way.
