@@ -649,3 +649,33 @@ func TestTransientFailuresAreAskedAgain(t *testing.T) {
 		}
 	}
 }
+
+// What a run leaves that was killed while it dropped answers, a copy of all others, is deleted by the next that drops
+// some; other files stay.
+func TestCopiesOfKilledRunsAreDeleted(t *testing.T) {
+	o := files(t, requests(5))
+	if r, err := Run(t.Context(), o); err != nil || r.Failed != 1 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	o.Again = func(status int) bool { return status == 400 }
+	dir := filepath.Dir(o.Output)
+	for _, name := range []string{".out.jsonl-12.part", ".out.jsonl-2-12.part", ".out.jsonl-notes.part"} {
+		write(t, filepath.Join(dir, name), "x")
+		old := time.Now().Add(-time.Hour)
+		if err := os.Chtimes(filepath.Join(dir, name), old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := Run(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	list, err := os.ReadDir(dir)
+	for _, e := range list {
+		names = append(names, e.Name())
+	}
+	if want := ".out.jsonl-2-12.part .out.jsonl-notes.part in.jsonl out.jsonl"; err != nil ||
+		strings.Join(names, " ") != want {
+		t.Errorf("%v, %v", names, err)
+	}
+}
