@@ -16,9 +16,13 @@ import (
 )
 
 // Where the servers have lost the queue, submitters that wait and workers end with an error that says so: while it is
-// not there, and where somebody has made it anew, which knows nothing of either.
+// not there, also a part alone, and where somebody has made it anew, which knows nothing of either.
 func TestLostQueueEndsWhoeverWaits(t *testing.T) {
-	for what, anew := range map[string]bool{"gone": false, "another one": true} {
+	all := []string{"spec_work", "spec_answers", "KV_spec_known", "OBJ_spec_large"}
+	for what, c := range map[string]struct {
+		lost []string
+		anew bool
+	}{"gone": {all, false}, "another one": {all, true}, "long answers": {all[3:], false}} {
 		q := queue(t, QueueOptions{}, 0)
 		begun := make(chan bool, 1)
 		w, err := NewWorker(t.Context(), WorkerOptions{Queue: q, Identity: identity("a"), Parallel: 2,
@@ -51,12 +55,12 @@ func TestLostQueueEndsWhoeverWaits(t *testing.T) {
 			got <- result{status, answer}
 		}()
 		<-begun
-		for _, name := range []string{"spec_work", "spec_answers", "KV_spec_known", "OBJ_spec_large"} {
+		for _, name := range c.lost {
 			if err := q.js.DeleteStream(t.Context(), name); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if anew {
+		if c.anew {
 			if _, err := OpenQueue(t.Context(), q.nc, QueueOptions{}); err != nil {
 				t.Fatal(err)
 			}
@@ -212,13 +216,16 @@ func TestStrangeKeysAreGivenUp(t *testing.T) {
 	s := submitter(t, q, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
+	mine, other := s.lane.identity, strings.Repeat("i", 64)
 	for i, c := range []struct {
-		key  string
-		size int
-	}{{strings.Repeat("k", 5000), 1}, {"a.b > c", 1}, {"", 8<<10 - 200}} {
+		key      string
+		identity string
+		size     int
+	}{{strings.Repeat("k", 5000), mine, 1}, {"a.b > c", mine, 1}, {"", mine, 8<<10 - 200},
+		{strings.Repeat("k", 300), other, 8<<10 - headerRoom}} {
 		m := nats.NewMsg(q.workSubject(s.lane, strings.Repeat("x", i+1)))
 		m.Data = []byte(strings.Repeat("x", c.size))
-		m.Header.Set(headerIdentity, s.lane.identity)
+		m.Header.Set(headerIdentity, c.identity)
 		m.Header.Set(headerKey, c.key)
 		if _, err := q.js.PublishMsg(ctx, m); err != nil {
 			t.Fatal(err)
@@ -229,7 +236,7 @@ func TestStrangeKeysAreGivenUp(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if info.State.Subjects[q.deadSubject("none")] == 3 {
+		if info.State.Subjects[q.deadSubject("none")] == 4 {
 			break
 		}
 		time.Sleep(time.Millisecond)

@@ -107,13 +107,14 @@ func OpenQueue(ctx context.Context, nc *nats.Conn, o QueueOptions) (*Queue, erro
 	q.large, err = js.ObjectStore(ctx, o.Name+"_large")
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		q.large, err = js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{
-			Bucket: o.Name + "_large", TTL: o.Keep, Replicas: o.Replicas})
+			Bucket: o.Name + "_large", TTL: o.Keep + longestStore, Replicas: o.Replicas})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("bucket %s_large: %w", o.Name, err)
 	}
 	q.made = map[string]time.Time{}
-	for _, name := range []string{o.Name + "_work", o.Name + "_answers", bucketStream + o.Name + "_known"} {
+	for _, name := range []string{o.Name + "_work", o.Name + "_answers", bucketStream + o.Name + "_known",
+		objectStream + o.Name + "_large"} {
 		s, err := js.Stream(ctx, name)
 		if err != nil {
 			return nil, fmt.Errorf("stream %s: %w", name, err)
@@ -127,6 +128,9 @@ func OpenQueue(ctx context.Context, nc *nats.Conn, o QueueOptions) (*Queue, erro
 const (
 	callTime  = 30 * time.Second
 	leastRate = 64 << 10 // bytes per second
+
+	// longestStore is how long an object may be there before its answer, which must not be there longer.
+	longestStore = callTime + mostAnswer/leastRate*time.Second
 )
 
 // bounded bounds a call to the servers that moves so many bytes at most.
@@ -181,7 +185,8 @@ func (q *Queue) forget(ctx context.Context, key string) error {
 	return nil
 }
 
-const bucketStream = "KV_" // begins the names of streams of buckets of keys
+// What begins the names of streams of buckets of keys, and of objects.
+const bucketStream, objectStream = "KV_", "OBJ_"
 
 func defaults(o *QueueOptions) {
 	if o.Replicas == 0 {
@@ -403,7 +408,7 @@ func (q *Queue) object(ctx context.Context, name string) (body []byte, err error
 func (q *Queue) whole(ctx context.Context, name string) (size uint64, err error) {
 	ctx, cancel := q.bounded(ctx, 0)
 	defer cancel()
-	s, err := q.leading(ctx, "OBJ_"+q.o.Name+"_large")
+	s, err := q.leading(ctx, objectStream+q.o.Name+"_large")
 	if err != nil {
 		return 0, err
 	}
@@ -482,6 +487,10 @@ func (q *Queue) Clock(ctx context.Context, sum string, now time.Time) (time.Time
 		if err != nil {
 			return now, err
 		}
-		return time.Parse(time.RFC3339, string(e.Value()))
+		t, err := time.Parse(time.RFC3339, string(e.Value()))
+		if err != nil {
+			return now, fmt.Errorf("bucket %s: %s: %w", q.known.Bucket(), name, err)
+		}
+		return t, nil
 	}
 }

@@ -460,12 +460,12 @@ func (w *Worker) giveUp(ctx context.Context, msg jetstream.Msg, key string, trie
 	if !keyForm.MatchString(key) { // whoever may publish says what it is, and a server refuses a long subject
 		m.Subject = w.q.deadSubject("none")
 	}
-	if m.Data = msg.Data(); int64(len(m.Data))+headerRoom > w.q.nc.MaxPayload() {
-		m.Data = nil // it came with fewer headers
-	}
 	m.Header.Set(headerKey, oneLine(key))
 	m.Header.Set(headerReason, oneLine(reason))
 	m.Header.Set(headerTries, fmt.Sprint(tries))
+	if m.Data = msg.Data(); int64(m.Size()) > w.q.nc.MaxPayload() {
+		m.Data = nil // it came with fewer headers
+	}
 	if err := w.insist(ctx, key, func(ctx context.Context) error { return w.q.publish(ctx, m) }); err != nil {
 		w.nak(msg, time.Second)
 		return
