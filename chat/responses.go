@@ -89,9 +89,14 @@ func (t *Template) turnValues(all []Message, textArguments, typedContent bool) (
 // responses are the results of calls. One that is JSON is the value.
 func responses(calls []ToolCall, results []Message) *jinja.List {
 	list := &jinja.List{}
+	place := make(map[string]int, len(calls))
+	for i, c := range slices.Backward(calls) { // of two with an id the first
+		place[c.ID] = i
+	}
+	delete(place, "")
 	for i, m := range results {
-		of := slices.IndexFunc(calls, func(c ToolCall) bool { return c.ID == m.ToolCallID && c.ID != "" })
-		if of < 0 {
+		of, ok := place[m.ToolCallID]
+		if !ok {
 			of = i
 		}
 		if m.Name == "" && of < len(calls) {

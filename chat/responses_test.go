@@ -1,9 +1,12 @@
 package chat
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/specgo/spec/chat/internal/jinja"
 )
 
 // Gemma 4's first template has the results of calls in their turn, with what the assistant says behind them. What it
@@ -54,5 +57,22 @@ func TestResultsBesideCalls(t *testing.T) {
 	}
 	if mustNew(t, templateSource(t, "Qwen-Qwen3-0.6B"), Options{}).responses {
 		t.Error("a template with the role tool has results beside calls")
+	}
+}
+
+// The results of one turn find their calls at once: what looks through all calls for each would not end.
+func TestResultsOfManyCalls(t *testing.T) {
+	const n = 1 << 18
+	calls, results := make([]ToolCall, n), make([]Message, n)
+	for i := range n {
+		calls[i] = ToolCall{ID: fmt.Sprintf("call%06d", i), Name: "f"}
+		results[n-1-i] = Message{Role: "tool", ToolCallID: calls[i].ID}
+	}
+	calls[0].Name, calls[7].Name, calls[n-1].ID, results[0].ToolCallID = "first", "g", "call000007", ""
+	list := responses(calls, results)
+	for at, want := range map[int]string{n - 1: "first", n - 8: "g", 0: "first", 1: "f"} {
+		if got, _ := list.Items[at].(*jinja.Dict).Get("name"); fmt.Sprint(got) != want {
+			t.Errorf("result %d is of %v, not of %s", at, got, want)
+		}
 	}
 }

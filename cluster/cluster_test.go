@@ -546,6 +546,10 @@ func TestLargeAnswersAndRequests(t *testing.T) {
 		!strings.Contains(string(answer), "max_payload of the NATS server is 8192") {
 		t.Errorf("%d %s", status, answer)
 	}
+	objects, err := q.large.Status(t.Context())
+	if answers := q.answers.CachedInfo().Config.MaxAge; err != nil || objects.TTL() <= answers {
+		t.Errorf("answers are kept for %v, their objects for %v: %v", answers, objects.TTL(), err)
+	}
 }
 
 // A batch has the clock of its first submission.
@@ -559,6 +563,13 @@ func TestClockOfABatchStays(t *testing.T) {
 	}
 	if got, err := q.Clock(t.Context(), "abd", first.Add(time.Hour)); err != nil || got.Equal(first) {
 		t.Errorf("another batch: %v, %v", got, err)
+	}
+	if _, err := q.known.PutString(t.Context(), "clock.bad", "soon"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := q.Clock(t.Context(), "bad", first)
+	if err == nil || !strings.Contains(err.Error(), "spec_known: clock.bad: ") {
+		t.Errorf("a clock that is none: %v", err)
 	}
 }
 

@@ -16,9 +16,13 @@ import (
 )
 
 // Where the servers have lost the queue, submitters that wait and workers end with an error that says so: while it is
-// not there, and where somebody has made it anew, which knows nothing of either.
+// not there, also a part alone, and where somebody has made it anew, which knows nothing of either.
 func TestLostQueueEndsWhoeverWaits(t *testing.T) {
-	for what, anew := range map[string]bool{"gone": false, "another one": true} {
+	all := []string{"spec_work", "spec_answers", "KV_spec_known", "OBJ_spec_large"}
+	for what, c := range map[string]struct {
+		lost []string
+		anew bool
+	}{"gone": {all, false}, "another one": {all, true}, "long answers": {all[3:], false}} {
 		q := queue(t, QueueOptions{}, 0)
 		begun := make(chan bool, 1)
 		w, err := NewWorker(t.Context(), WorkerOptions{Queue: q, Identity: identity("a"), Parallel: 2,
@@ -51,12 +55,12 @@ func TestLostQueueEndsWhoeverWaits(t *testing.T) {
 			got <- result{status, answer}
 		}()
 		<-begun
-		for _, name := range []string{"spec_work", "spec_answers", "KV_spec_known", "OBJ_spec_large"} {
+		for _, name := range c.lost {
 			if err := q.js.DeleteStream(t.Context(), name); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if anew {
+		if c.anew {
 			if _, err := OpenQueue(t.Context(), q.nc, QueueOptions{}); err != nil {
 				t.Fatal(err)
 			}
@@ -212,13 +216,16 @@ func TestStrangeKeysAreGivenUp(t *testing.T) {
 	s := submitter(t, q, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
+	mine, other := s.lane.identity, strings.Repeat("i", 64)
 	for i, c := range []struct {
-		key  string
-		size int
-	}{{strings.Repeat("k", 5000), 1}, {"a.b > c", 1}, {"", 8<<10 - 200}} {
+		key      string
+		identity string
+		size     int
+	}{{strings.Repeat("k", 5000), mine, 1}, {"a.b > c", mine, 1}, {"", mine, 8<<10 - 200},
+		{strings.Repeat("k", 300), other, 8<<10 - headerRoom}} {
 		m := nats.NewMsg(q.workSubject(s.lane, strings.Repeat("x", i+1)))
 		m.Data = []byte(strings.Repeat("x", c.size))
-		m.Header.Set(headerIdentity, s.lane.identity)
+		m.Header.Set(headerIdentity, c.identity)
 		m.Header.Set(headerKey, c.key)
 		if _, err := q.js.PublishMsg(ctx, m); err != nil {
 			t.Fatal(err)
@@ -229,7 +236,7 @@ func TestStrangeKeysAreGivenUp(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if info.State.Subjects[q.deadSubject("none")] == 3 {
+		if info.State.Subjects[q.deadSubject("none")] == 4 {
 			break
 		}
 		time.Sleep(time.Millisecond)
@@ -261,4 +268,71 @@ func TestLanesAreBounded(t *testing.T) {
 	if info, err := q.work.Info(t.Context()); err != nil || info.State.Consumers != 2 {
 		t.Errorf("%+v, %v", info, err)
 	}
+}
+
+// A stored answer that is damaged is told at once, with the name of its message, also where a worker finds it. Tried
+// again it is computed anew.
+func TestDamagedAnswersAreTold(t *testing.T) {
+	const large = "$O.spec_large."
+	for name, damage := range map[string]func(q *Queue, answer string, objects jetstream.Stream) error{
+		"no JSON": func(q *Queue, answer string, _ jetstream.Stream) error {
+			return q.nc.Publish(answer, []byte(`{"status_code":2`))
+		},
+		"no answer": func(q *Queue, answer string, _ jetstream.Stream) error { return q.nc.Publish(answer, []byte(`{}`)) },
+		"no object": func(_ *Queue, _ string, o jetstream.Stream) error { return o.Purge(t.Context()) },
+		"no parts":  func(_ *Queue, _ string, o jetstream.Stream) error { return purge(t, o, large+"C.*", 0) },
+		"one part":  func(_ *Queue, _ string, o jetstream.Stream) error { return purge(t, o, large+"C.*", 1) },
+		"another object": func(q *Queue, _ string, o jetstream.Stream) error {
+			m, err := o.GetLastMsgForSubject(t.Context(), large+"M.*")
+			if err != nil {
+				return err
+			}
+			data := strings.Replace(string(m.Data), `"SHA-256=`, `"SHA-256=AAAA`, 1)
+			return q.nc.Publish(m.Subject, []byte(data))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := queue(t, QueueOptions{}, 8<<10)
+			r, err := Complete(request(1), time.Unix(1e9, 0))
+			if err != nil {
+				t.Fatal(err)
+			}
+			key := Key(sumOf(t, "a"), r)
+			long := `{"text":"` + strings.Repeat("x", 20<<10) + `"}`
+			if won, err := q.store(t.Context(), key, &Answer{Status: 200, Body: json.RawMessage(long)}); !won || err != nil {
+				t.Fatal(won, err)
+			}
+			objects, err := q.js.Stream(t.Context(), "OBJ_spec_large")
+			if err == nil {
+				err = damage(q, q.answerSubject(key), objects)
+			}
+			if err = errors.Join(err, q.nc.Flush()); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			status, answer := submitter(t, q, nil).Do(ctx, r)
+			if status != 500 || !strings.Contains(string(answer), q.answerSubject(key)) {
+				t.Errorf("%d %s", status, answer)
+			}
+			put(t, q, submitter(t, q, nil).lane, r)
+			w, _ := work(t, WorkerOptions{Queue: q})
+			waitEmpty(t, q)
+			if n, dead := w.counts.failed.Load(), w.counts.dead.Load(); n != 1 || dead != 1 {
+				t.Errorf("%d failures, %d given up", n, dead)
+			}
+			status, answer = submitter(t, q, func(o *SubmitOptions) { o.Retry = true }).Do(ctx, r)
+			if status != 200 {
+				t.Errorf("tried again: %d %s", status, answer)
+			}
+		})
+	}
+}
+
+// purge removes messages, the oldest first, but keep of them.
+func purge(t *testing.T, s jetstream.Stream, subject string, keep uint64) error {
+	if keep == 0 {
+		return s.Purge(t.Context(), jetstream.WithPurgeSubject(subject))
+	}
+	return s.Purge(t.Context(), jetstream.WithPurgeSubject(subject), jetstream.WithPurgeKeep(keep))
 }

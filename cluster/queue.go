@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -93,7 +94,7 @@ func OpenQueue(ctx context.Context, nc *nats.Conn, o QueueOptions) (*Queue, erro
 	}); err != nil {
 		return nil, err
 	}
-	if q.leader, err = q.leading(ctx); err != nil {
+	if q.leader, err = q.leading(ctx, o.Name+"_answers"); err != nil {
 		return nil, err
 	}
 	q.known, err = js.KeyValue(ctx, o.Name+"_known")
@@ -106,13 +107,14 @@ func OpenQueue(ctx context.Context, nc *nats.Conn, o QueueOptions) (*Queue, erro
 	q.large, err = js.ObjectStore(ctx, o.Name+"_large")
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		q.large, err = js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{
-			Bucket: o.Name + "_large", TTL: o.Keep, Replicas: o.Replicas})
+			Bucket: o.Name + "_large", TTL: o.Keep + longestStore, Replicas: o.Replicas})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("bucket %s_large: %w", o.Name, err)
 	}
 	q.made = map[string]time.Time{}
-	for _, name := range []string{o.Name + "_work", o.Name + "_answers", bucketStream + o.Name + "_known"} {
+	for _, name := range []string{o.Name + "_work", o.Name + "_answers", bucketStream + o.Name + "_known",
+		objectStream + o.Name + "_large"} {
 		s, err := js.Stream(ctx, name)
 		if err != nil {
 			return nil, fmt.Errorf("stream %s: %w", name, err)
@@ -126,6 +128,9 @@ func OpenQueue(ctx context.Context, nc *nats.Conn, o QueueOptions) (*Queue, erro
 const (
 	callTime  = 30 * time.Second
 	leastRate = 64 << 10 // bytes per second
+
+	// longestStore is how long an object may be there before its answer, which must not be there longer.
+	longestStore = callTime + mostAnswer/leastRate*time.Second
 )
 
 // bounded bounds a call to the servers that moves so many bytes at most.
@@ -151,28 +156,37 @@ func (q *Queue) last(ctx context.Context, subject string) (*jetstream.RawStreamM
 	return q.leader.GetLastMsgForSubject(ctx, subject)
 }
 
-// leading is the answers as their leader has them. Direct reads, which the library prefers, are answered by any
-// replica, and it may lag: what it does not have may be there, and what it has may have been removed.
-func (q *Queue) leading(ctx context.Context) (jetstream.Stream, error) {
-	if q.answers.CachedInfo().Config.Replicas <= 1 {
-		return q.answers, nil
-	}
-	s, err := q.js.Stream(ctx, q.o.Name+"_answers")
+// leading is a stream as its leader has it. Direct reads, which the library prefers, are answered by any replica, and
+// it may lag: what it does not have may be there, and what it has may have been removed.
+func (q *Queue) leading(ctx context.Context, name string) (jetstream.Stream, error) {
+	s, err := q.js.Stream(ctx, name)
 	if err != nil {
-		return nil, fmt.Errorf("stream %s_answers: %w", q.o.Name, err)
+		return nil, fmt.Errorf("stream %s: %w", name, err)
 	}
-	s.CachedInfo().Config.AllowDirect = false // by which the library knows
+	if config := &s.CachedInfo().Config; config.Replicas > 1 {
+		config.AllowDirect = false // by which the library knows
+	}
 	return s, nil
 }
 
-// forget removes what has been told of a request that was given up.
+// forget removes what has been told of a request that was given up, and its answer if that cannot be read.
 func (q *Queue) forget(ctx context.Context, key string) error {
+	told := []string{q.deadSubject(key)}
+	if _, err := q.answer(ctx, key); errors.Is(err, errUnreadable) {
+		told = append(told, q.answerSubject(key))
+	}
 	ctx, cancel := q.bounded(ctx, 0)
 	defer cancel()
-	return q.answers.Purge(ctx, jetstream.WithPurgeSubject(q.deadSubject(key)))
+	for _, subject := range told {
+		if err := q.answers.Purge(ctx, jetstream.WithPurgeSubject(subject)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-const bucketStream = "KV_" // begins the names of streams of buckets of keys
+// What begins the names of streams of buckets of keys, and of objects.
+const bucketStream, objectStream = "KV_", "OBJ_"
 
 func defaults(o *QueueOptions) {
 	if o.Replicas == 0 {
@@ -319,7 +333,7 @@ const codeTooLarge = 10054 // of the server's error for a message that is larger
 
 var (
 	errUnstorable = errors.New("the queue cannot store such an answer")
-	errUnreadable = errors.New("the stored answer is none")
+	errUnreadable = errors.New("the stored answer cannot be read")
 )
 
 // unstorable reports whether storing failed by what was to be stored.
@@ -331,7 +345,8 @@ func isCode(err error, code jetstream.ErrorCode) bool {
 	return errors.As(err, &api) && api.ErrorCode == code
 }
 
-// answer is the stored answer to a request; nil: none.
+// answer is the stored answer to a request; nil: none. The error of one that is damaged wraps errUnreadable and names
+// the message.
 func (q *Queue) answer(ctx context.Context, key string) (*Answer, error) {
 	m, err := q.last(ctx, q.answerSubject(key))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
@@ -341,12 +356,15 @@ func (q *Queue) answer(ctx context.Context, key string) (*Answer, error) {
 		return nil, err
 	}
 	a := new(Answer)
-	if err := strictjson.Unmarshal(m.Data, a); err != nil {
+	if err = strictjson.Unmarshal(m.Data, a); err == nil && a.Status == 0 {
+		err = errors.New("no status")
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w: %w", m.Subject, errUnreadable, err)
 	}
 	if a.Object != "" {
 		if a.Body, err = q.object(ctx, a.Object); err != nil {
-			return nil, fmt.Errorf("object %.100q: %w", a.Object, err)
+			return nil, fmt.Errorf("%s: object %.100q of bucket %s_large: %w", m.Subject, a.Object, q.o.Name, err)
 		}
 	}
 	return a, nil
@@ -359,23 +377,22 @@ const mostAnswer = 1 << 30
 // comes is counted.
 func (q *Queue) object(ctx context.Context, name string) (body []byte, err error) {
 	most := cmp.Or(q.longest, mostAnswer)
-	first, cancel := q.bounded(ctx, 0)
-	defer cancel()
-	info, err := q.large.GetInfo(first, name)
-	if errors.Is(err, jetstream.ErrObjectNotFound) {
-		return nil, fmt.Errorf("%w: %w", errUnreadable, err)
-	}
+	size, err := q.whole(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel = q.bounded(ctx, int64(min(info.Size, uint64(most))))
+	ctx, cancel := q.bounded(ctx, int64(min(size, uint64(most))))
 	defer cancel()
 	r, err := q.large.Get(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	if body, err = io.ReadAll(io.LimitReader(r, most+1)); err != nil {
+	body, err = io.ReadAll(io.LimitReader(r, most+1))
+	if errors.Is(err, jetstream.ErrDigestMismatch) || errors.Is(err, jetstream.ErrInvalidDigestFormat) {
+		err = fmt.Errorf("%w: %w", errUnreadable, err)
+	}
+	if err != nil {
 		return nil, err
 	}
 	switch {
@@ -385,6 +402,37 @@ func (q *Queue) object(ctx context.Context, name string) (body []byte, err error
 		return nil, fmt.Errorf("%w: not JSON", errUnreadable)
 	}
 	return body, nil
+}
+
+// whole is the size of an object of which all parts are there: of one that lacks some the library waits for them.
+func (q *Queue) whole(ctx context.Context, name string) (size uint64, err error) {
+	ctx, cancel := q.bounded(ctx, 0)
+	defer cancel()
+	s, err := q.leading(ctx, objectStream+q.o.Name+"_large")
+	if err != nil {
+		return 0, err
+	}
+	subject := "$O." + q.o.Name + "_large."
+	m, err := s.GetLastMsgForSubject(ctx, subject+"M."+base64.URLEncoding.EncodeToString([]byte(name)))
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return 0, fmt.Errorf("%w: %w", errUnreadable, jetstream.ErrObjectNotFound)
+	}
+	if err != nil {
+		return 0, err
+	}
+	var info jetstream.ObjectInfo
+	if err := json.Unmarshal(m.Data, &info); err != nil {
+		return 0, fmt.Errorf("%w: %w", errUnreadable, err)
+	}
+	subject += "C." + info.NUID
+	parts, err := s.Info(ctx, jetstream.WithSubjectFilter(subject))
+	if err != nil {
+		return 0, err
+	}
+	if n := parts.State.Subjects[subject]; n == 0 || n != uint64(info.Chunks) {
+		return 0, fmt.Errorf("%w: %d of its %d parts are there", errUnreadable, n, info.Chunks)
+	}
+	return info.Size, nil
 }
 
 // Identities are those of the workers that have been seen, by their sums.
@@ -439,6 +487,10 @@ func (q *Queue) Clock(ctx context.Context, sum string, now time.Time) (time.Time
 		if err != nil {
 			return now, err
 		}
-		return time.Parse(time.RFC3339, string(e.Value()))
+		t, err := time.Parse(time.RFC3339, string(e.Value()))
+		if err != nil {
+			return now, fmt.Errorf("bucket %s: %s: %w", q.known.Bucket(), name, err)
+		}
+		return t, nil
 	}
 }

@@ -100,10 +100,10 @@ func (s *Submitter) wait(key string) chan struct{} {
 // again is how often an answer is looked for though nothing told of it.
 const again = time.Minute
 
-// Do has the queue answer a request. What is stored is taken; what waits already is waited
-// for. A request that was given up has status 500 and the reason. It waits for servers and workers that are not there
-// until ctx ends. Where the servers are there and say that the queue is not, or is another one, as they do that have
-// lost their disk, the status is 503: no worker would see the request.
+// Do has the queue answer a request. What is stored is taken; what waits already is waited for. A request that was
+// given up, or whose stored answer cannot be read, has status 500 and the reason. It waits for servers and workers that
+// are not there until ctx ends. Where the servers are there and say that the queue is not, or is another one, as they
+// do that have lost their disk, the status is 503: no worker would see the request.
 func (s *Submitter) Do(ctx context.Context, r Request) (status int, answer []byte) {
 	r, err := Complete(r, s.o.Clock)
 	if err != nil {
@@ -175,9 +175,12 @@ func (s *Submitter) failed(id string, err error) {
 	}
 }
 
-// result is a stored answer, or why the request was given up.
+// result is a stored answer, or why the request was given up or has none that can be read.
 func (s *Submitter) result(ctx context.Context, key string) (a *Answer, reason string, err error) {
-	if a, err = s.q.answer(ctx, key); a != nil || err != nil {
+	if a, err = s.q.answer(ctx, key); errors.Is(err, errUnreadable) {
+		return nil, err.Error(), nil
+	}
+	if a != nil || err != nil {
 		return a, "", err
 	}
 	m, err := s.q.last(ctx, s.q.deadSubject(key))

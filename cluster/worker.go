@@ -19,6 +19,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/specgo/spec"
+	"github.com/specgo/spec/internal/batch"
 	"github.com/specgo/spec/internal/strictjson"
 )
 
@@ -353,6 +354,9 @@ func (w *Worker) handle(ctx context.Context, from *source, msg jetstream.Msg, as
 		return err
 	})
 	switch {
+	case errors.Is(err, errUnreadable):
+		w.giveUp(ctx, msg, key, tries, err.Error())
+		return
 	case err != nil:
 		w.nak(msg, time.Second)
 		return
@@ -383,7 +387,7 @@ func (w *Worker) handle(ctx context.Context, from *source, msg jetstream.Msg, as
 		w.counts.returned.Add(1)
 		w.nak(msg, 0)
 		return
-	case slices.Contains(notNow, status):
+	case batch.Transient(status):
 		w.o.Log.Warn("no answer", "key", key, "try", tries, "status", status, "reason", string(body))
 		w.back(ctx, msg, key, tries, fmt.Sprintf("status %d: %s", status, body))
 		return
@@ -424,12 +428,6 @@ func (w *Worker) answer(ctx context.Context, r Request) (status int, body []byte
 	return w.o.Do(ctx, r)
 }
 
-// notNow are the statuses that are no answers.
-var notNow = []int{
-	http.StatusTooManyRequests, 499, http.StatusInternalServerError, http.StatusServiceUnavailable,
-	http.StatusGatewayTimeout,
-}
-
 // read reads a request, and refuses one that is not for this worker's identity or was changed on the way.
 func (w *Worker) read(msg jetstream.Msg) (r Request, err error) {
 	if id := msg.Headers().Get(headerIdentity); id != w.identity {
@@ -462,12 +460,12 @@ func (w *Worker) giveUp(ctx context.Context, msg jetstream.Msg, key string, trie
 	if !keyForm.MatchString(key) { // whoever may publish says what it is, and a server refuses a long subject
 		m.Subject = w.q.deadSubject("none")
 	}
-	if m.Data = msg.Data(); int64(len(m.Data))+headerRoom > w.q.nc.MaxPayload() {
-		m.Data = nil // it came with fewer headers
-	}
 	m.Header.Set(headerKey, oneLine(key))
 	m.Header.Set(headerReason, oneLine(reason))
 	m.Header.Set(headerTries, fmt.Sprint(tries))
+	if m.Data = msg.Data(); int64(m.Size()) > w.q.nc.MaxPayload() {
+		m.Data = nil // it came with fewer headers
+	}
 	if err := w.insist(ctx, key, func(ctx context.Context) error { return w.q.publish(ctx, m) }); err != nil {
 		w.nak(msg, time.Second)
 		return

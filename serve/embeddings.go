@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/specgo/spec"
@@ -52,13 +51,16 @@ func (s *Server) embed(ctx context.Context, r *request, bounded bool, log *recor
 	if err != nil {
 		return nil, err
 	}
-	out := &embedded{model: m.name}
+	out, vectors := &embedded{model: m.name}, len(texts)
 	for _, ids := range texts {
 		out.tokens += len(ids)
 		out.counts = append(out.counts, 1)
 		if pooling == spec.PoolNone {
 			out.counts[len(out.counts)-1] = len(ids)
 		}
+	}
+	if pooling == spec.PoolNone {
+		vectors = out.tokens
 	}
 	if size := m.VectorSize(); pooling == spec.PoolNone && out.tokens > maxNumbers/size {
 		return nil, badField(r.texts, "%d tokens in all: with pooling none at most %d, of which each has a vector of %d "+
@@ -74,8 +76,8 @@ func (s *Server) embed(ctx context.Context, r *request, bounded bool, log *recor
 	}
 	defer leave()
 	log.queued = waited
-	if pooling == spec.PoolNone { // the vectors are there until the client has read them
-		if full := log.visit.hold(4 * int64(out.tokens) * int64(m.VectorSize())); full != nil {
+	if bounded { // the vectors are there until the client has read them; they become text one by one
+		if full := log.visit.hold(4 * int64(vectors) * int64(m.VectorSize())); full != nil {
 			return nil, full
 		}
 	}
@@ -89,8 +91,7 @@ func (s *Server) embed(ctx context.Context, r *request, bounded bool, log *recor
 	return out, nil
 }
 
-// maxNumbers is the most numbers that the vectors of single tokens have in one answer: they are in memory together, and
-// as text, which takes about three times as much.
+// maxNumbers is the most numbers that the vectors of single tokens have in one answer: they are in memory together.
 const maxNumbers = 1 << 25
 
 // embedShare is the part of all places that one request for embeddings takes at most: 1 of so many. Its texts share
@@ -117,13 +118,8 @@ func (s *Server) embeddings(ctx context.Context, form forms, body []byte, bounde
 		Prompt int `json:"prompt_tokens"`
 		Total  int `json:"total_tokens"`
 	}
-	answer := struct {
-		Object string `json:"object"`
-		Data   []item `json:"data"`
-		Model  string `json:"model"`
-		Usage  usage  `json:"usage"`
-	}{"list", nil, out.model, usage{out.tokens, out.tokens}}
-	for i, v := range out.vectors {
+	data := arrayText(len(out.vectors), func(i int) any {
+		v := out.vectors[i]
 		one := item{"embedding", i, v}
 		if r.base64 {
 			raw := make([]byte, 0, 4*len(v))
@@ -132,9 +128,9 @@ func (s *Server) embeddings(ctx context.Context, form forms, body []byte, bounde
 			}
 			one.Embedding = base64.StdEncoding.EncodeToString(raw)
 		}
-		answer.Data = append(answer.Data, one)
-	}
-	return answer, nil
+		return one
+	})
+	return objectText("object", "list", "data", data, "model", out.model, "usage", usage{out.tokens, out.tokens}), nil
 }
 
 // teiEmbeddings answers /embed, in the form of text-embeddings-inference (TEI): the vectors and nothing else.
@@ -150,7 +146,12 @@ func (s *Server) teiEmbeddings(ctx context.Context, body []byte, log *record) (a
 	if err != nil {
 		return nil, err
 	}
-	return out.vectors, nil
+	return out.list(), nil
+}
+
+// list is the vectors as an array.
+func (e *embedded) list() pieces {
+	return arrayText(len(e.vectors), func(i int) any { return e.vectors[i] })
 }
 
 // llamaEmbeddings answers /embedding as llama.cpp does: of each text a list of vectors, one, or without pooling one of
@@ -165,13 +166,9 @@ func (s *Server) llamaEmbeddings(ctx context.Context, body []byte, log *record) 
 	if err != nil {
 		return nil, err
 	}
-	type item struct {
-		Index   int         `json:"index"`
-		Vectors [][]float32 `json:"embedding"`
-	}
-	answer := make([]item, len(out.vectors))
-	for i, v := range out.vectors {
-		answer[i] = item{i, slices.Collect(slices.Chunk(v, len(v)/out.counts[i]))}
-	}
-	return answer, nil
+	return arrayText(len(out.vectors), func(i int) any {
+		all, n := out.vectors[i], out.counts[i]
+		size := len(all) / n
+		return objectText("index", i, "embedding", arrayText(n, func(k int) any { return all[k*size:][:size] }))
+	}), nil
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -175,3 +177,51 @@ func TestVectorsOfTokensAreBounded(t *testing.T) {
 		t.Errorf("%.200s, want %s", got, want)
 	}
 }
+
+// Vectors become text one by one, as the client takes them: all of it is several times as long as they are.
+func TestVectorsAreWrittenOneByOne(t *testing.T) {
+	s := newTester(t, nil)
+	visit, _ := s.inside.enter(s.anyone, false)
+	defer visit.end()
+	log := &record{client: s.anyone, visit: visit}
+	texts := strings.TrimSuffix(strings.Repeat("[5],", 600), ",")
+	for name, answer := range map[string]func() (any, error){
+		"openai": func() (any, error) {
+			return s.embeddings(t.Context(), formEmbeddings, []byte(`{"input":[`+texts+`]}`), true, log)
+		},
+		"base64": func() (any, error) {
+			return s.embeddings(t.Context(), formEmbeddings,
+				[]byte(`{"encoding_format":"base64","input":[`+texts+`]}`), true, log)
+		},
+		"tei":   func() (any, error) { return s.teiEmbeddings(t.Context(), []byte(`{"inputs":[`+texts+`]}`), log) },
+		"llama": func() (any, error) { return s.llamaEmbeddings(t.Context(), []byte(`{"content":[`+texts+`]}`), log) },
+		"tokens": func() (any, error) {
+			return s.llamaEmbeddings(t.Context(),
+				[]byte(`{"pooling":"none","content":[5`+strings.Repeat(",5", 199)+`]}`), log)
+		},
+	} {
+		v, err := answer()
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		var whole any
+		text := encode(v)
+		if err := json.Unmarshal(text, &whole); err != nil || len(text) < 4*writePiece {
+			t.Fatalf("%s: %d bytes, %v", name, len(text), err)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		writeJSON(deafClient{}, 200, v)
+		runtime.ReadMemStats(&after)
+		if took := after.TotalAlloc - before.TotalAlloc; took > uint64(len(text)) {
+			t.Errorf("%s: %d bytes were allocated for a client that has left, of %d", name, took, len(text))
+		}
+	}
+}
+
+// deafClient is a client that takes nothing.
+type deafClient struct{}
+
+func (deafClient) Header() http.Header       { return http.Header{} }
+func (deafClient) WriteHeader(int)           {}
+func (deafClient) Write([]byte) (int, error) { return 0, errLeft }

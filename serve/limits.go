@@ -23,8 +23,8 @@ type Limits struct {
 	IdleTime    time.Duration // between two requests of a connection; 0 is 2 min
 	BodyTime    time.Duration // for a body to arrive; 0 is 30 s
 	BodyBytes   int64         // of one body; 0 is 16 MiB
-	// of all bodies that are inside, with the texts that a reranker's queries and documents make, and the vectors of
-	// single tokens; 0 is 256 MiB. A client below its share of it may pass it
+	// of all bodies that are inside, with the texts that a reranker's queries and documents make, and the vectors that
+	// clients have not read; 0 is 256 MiB. A client below its share of it may pass it
 	BodiesBytes int64
 	WriteTime   time.Duration // for a client to take 64 KiB of an answer; 0 is 30 s
 }

@@ -214,13 +214,8 @@ func (s *Server) ollamaRoutes(mux *http.ServeMux) {
 			if one {
 				return map[string]any{"embedding": out.vectors[0]}, nil
 			}
-			return struct {
-				Model   string      `json:"model"`
-				Vectors [][]float32 `json:"embeddings"`
-				Total   int64       `json:"total_duration"`
-				Load    int64       `json:"load_duration"`
-				Prompt  int         `json:"prompt_eval_count"`
-			}{out.model, out.vectors, s.now().Sub(begun).Nanoseconds(), 0, out.tokens}, nil
+			return objectText("model", out.model, "embeddings", out.list(), "total_duration", s.now().Sub(begun).Nanoseconds(),
+				"load_duration", 0, "prompt_eval_count", out.tokens), nil
 		}
 	}
 	post("/api/embed", embed(formOllamaEmbed, false))

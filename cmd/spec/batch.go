@@ -20,6 +20,8 @@ var batchCommand = command{
 
 The whole input is checked first. If the output exists, its answers are kept and the others added: work that was interrupted, by Ctrl-C, kill -9 or a power failure, goes on where it was when the same command is given again.
 
+A request that fails for another reason than itself (status 429, 500 or 504) is tried again when all others are answered, three times in all. If that does not help, the failure is its answer, and the same command tries it again.
+
 --shard I/N answers every Nth request from the Ith on (the first is 0), so that N machines share the work, each with an output of its own.
 
 A report follows at the end, on standard output.`,
@@ -33,6 +35,9 @@ type batching struct {
 	shard, shards int
 	json          bool
 }
+
+// batchTries is how often a request is tried that fails for another reason than itself.
+const batchTries = 3
 
 // batchParallel is how many requests are answered at once: they share passes over the weights.
 const batchParallel = 8
@@ -120,6 +125,7 @@ func (b *batching) run(ctx context.Context, p *program) error {
 	defer bar.Clear()
 	r, err := batch.Run(ctx, batch.Options{
 		Input: b.input, Output: b.output, Shard: b.shard, Shards: b.shards, Parallel: b.parallel,
+		Tries: batchTries, Again: batch.Transient,
 		Do: func(ctx context.Context, r batch.Request) (int, []byte) { return server.Do(ctx, r.Path, r.Body) },
 		Progress: func(r batch.Report) {
 			bar.Set(int64(r.Done), int64(r.Requests-r.Before),

@@ -148,3 +148,19 @@ func TestBatchTellsWhatTheServersLogHas(t *testing.T) {
 		t.Errorf("exit %d, %s", code, errs)
 	}
 }
+
+// A failure of an earlier run is no answer: the same command tries its request again, and keeps what is answered.
+func TestBatchTriesFailuresAgain(t *testing.T) {
+	in, out := filepath.Join(t.TempDir(), "in.jsonl"), filepath.Join(t.TempDir(), "out.jsonl")
+	line := `{"custom_id":"%d","url":"/v1/completions","body":{"prompt":"func","max_tokens":2}}` + "\n"
+	write(t, in, fmt.Sprintf(line+line+line, 400, 500, 504))
+	answer := `{"id":"x","custom_id":"%[1]d",` +
+		`"response":{"status_code":%[1]d,"request_id":"x","body":{}},"error":null}` + "\n"
+	write(t, out, fmt.Sprintf(answer, 400)+fmt.Sprintf(answer, 500)+fmt.Sprintf(answer, 504))
+	report := done(t, "", "batch", "-i", in, "-o", out, "-t", "1")
+	text, err := os.ReadFile(out)
+	if err != nil || !strings.Contains(report, "1 answered before, 2 now") ||
+		strings.Count(string(text), `"status_code":200`) != 2 || strings.Count(string(text), "\n") != 3 {
+		t.Errorf("%s%s, %v", report, text, err)
+	}
+}

@@ -391,6 +391,24 @@ func (b *benchmark) prepare(ctx context.Context, p *program, rt *engine.Runtime,
 	return origin, reader.Close, err
 }
 
+// needs is what the passes take at most: the contexts are there at once, or the sequences of a batch, and a pass has
+// logits of every token that it verifies or that a batch samples.
+func (b *benchmark) needs() engine.Sessions {
+	s := engine.Sessions{Count: 1, KV: cmp.Or(b.o.KV, engine.DefaultKV), Heads: true, DraftVocab: b.o.DraftVocab,
+		DraftText: speculative.DraftText}
+	for _, n := range b.o.Contexts {
+		s.Tokens += n + b.o.Decode
+	}
+	s.Tokens = max(s.Tokens, slices.Max(append([]int{1}, b.o.Prefill...)))
+	batch, each := slices.Max(append([]int{1}, b.o.Batches...)), bench.BatchPrompt+b.o.Sampled
+	rows := max(batch, slices.Max(append([]int{1}, b.o.Verify...)))
+	if int64(batch)*int64(each) > int64(s.Tokens) {
+		s.Count, s.Tokens = batch, each
+	}
+	s.Rows = (rows + s.Count - 1) / s.Count
+	return s
+}
+
 // load makes or reads the model. The file is for its header only.
 func (b *benchmark) load(ctx context.Context, p *program, rt *engine.Runtime) (*engine.Model, *gguf.File, error) {
 	if b.shape == "" {
@@ -402,6 +420,9 @@ func (b *benchmark) load(ctx context.Context, p *program, rt *engine.Runtime) (*
 			return nil, nil, err
 		}
 		defer f.Close()
+		if b.beside = b.draftFiles(); kindOf(f) != engine.KindEncoder {
+			b.sessions = b.needs()
+		}
 		m, err := b.target(ctx, p, rt)
 		return m, f, err
 	}

@@ -236,6 +236,39 @@ func TestMemory(t *testing.T) {
 	}
 }
 
+// What measures and checks is planned for as many rows of logits as its passes have, and for its texts.
+func TestRowsOfMeasuringAndChecking(t *testing.T) {
+	const file = "../../testdata/go-target.q8_0.gguf"
+	f, err := openGGUF(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	bench := []string{"bench", "-m", file, "-p", "16", "-n", "4", "-d", "0,50", "--sample", "20"}
+	check := []string{"selftest", "-m", file}
+	for _, c := range []struct {
+		args []string
+		more []string
+		s    engine.Sessions
+	}{
+		{bench, []string{"--verify", "200", "--batch", "1"}, engine.Sessions{Count: 1, Tokens: 58, Rows: 200}},
+		{bench, []string{"--verify", "2", "--batch", "64"}, engine.Sessions{Count: 64, Tokens: 28, Rows: 1}},
+		{bench, []string{"--verify", "65", "--batch", "64"}, engine.Sessions{Count: 64, Tokens: 28, Rows: 2}},
+		{check, []string{"-n", "300", "-p", "xy"}, engine.Sessions{Count: 1, Tokens: 304, Rows: 608}},
+		{check, []string{"-n", "8", "-p", "xy"}, engine.Sessions{Count: 1, Tokens: 12, Rows: 256}},
+	} {
+		c.s.KV, c.s.Heads = engine.DefaultKV, true
+		plan, err := engine.PlanMemory(f, engine.Options{}, c.s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		code, _, stderr := runWith(t, t.TempDir(), append(append(c.args, c.more...), "--memory=1M")...)
+		if want := "the least is " + size(plan.Least+1<<20); code != exitFailed || !strings.Contains(stderr, want) {
+			t.Errorf("%v: exit %d, %s, not %q", c.more, code, stderr, want)
+		}
+	}
+}
+
 // More than is stated is written to the cache directory only where a flag or a command asks for it: without a
 // terminal the error says how.
 func TestLargeCopiesAreAskedFor(t *testing.T) {

@@ -83,6 +83,11 @@ func (x *selfTest) run(ctx context.Context, p *program) (err error) {
 	default:
 		from = results.TextFile("built-in", []byte(strings.Join(c.Texts(), "\x00")))
 	}
+	tokens, rows := c.Needs()
+	x.sessions = engine.Sessions{Tokens: tokens, Rows: max(rows, treeRows), Heads: true}
+	if x.draft != "" {
+		x.beside = []string{x.draft}
+	}
 	c.Runtime = func(simd string, threads int) (*engine.Runtime, error) {
 		if simd == "" && threads == 0 {
 			return x.runtime(p)

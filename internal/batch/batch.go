@@ -27,11 +27,26 @@ type Options struct {
 	// it is dropped.
 	Do func(ctx context.Context, r Request) (status int, answer []byte)
 
+	// Tries is how often a request is asked, of which the answers' statuses are [Transient], before such an answer is
+	// written: again when all others have been asked. 0 is 1.
+	Tries int
+
 	// Again says by its status which answer of an earlier run counts as none: its line is dropped. nil: none.
 	Again func(status int) bool
 
 	Progress func(Report)     // called after each answer, by one goroutine at a time; nil: none
 	Now      func() time.Time // nil: time.Now
+}
+
+// Transient reports whether a status is of a program that cannot answer now, or has failed: another try may have an
+// answer.
+func Transient(status int) bool {
+	switch status {
+	case http.StatusTooManyRequests, 499, http.StatusInternalServerError, http.StatusServiceUnavailable,
+		http.StatusGatewayTimeout:
+		return true
+	}
+	return false
 }
 
 // Request is a line of the input.
@@ -136,62 +151,84 @@ func Run(ctx context.Context, o Options) (r Report, err error) {
 
 	work, cancel := context.WithCancel(ctx)
 	defer cancel()
-	places := make(chan int)
 	var (
-		wait  sync.WaitGroup
 		mu    sync.Mutex // of r, the output and the first error
 		first error
 	)
-	for range min(max(o.Parallel, 1), len(open)) {
-		wait.Go(func() {
-			for i := range places {
-				if work.Err() != nil { // it was handed out as the work ended
-					return
-				}
-				asked, err := in.read(i)
-				var status int
-				var answer []byte
-				if err == nil {
-					status, answer = o.Do(work, asked)
-				}
-				mu.Lock()
-				switch {
-				case first != nil || work.Err() != nil: // this answer may not be one
-				case err != nil:
-					first = err
-				case status == http.StatusServiceUnavailable:
-					first = fmt.Errorf("request %q: %s", in.requests[i].id, answer)
-				default:
-					if first = out.write(in.requests[i].id, status, answer); first == nil {
-						r.count(status, answer)
-						r.Seconds = o.Now().Sub(begin).Seconds()
-						if o.Progress != nil {
-							o.Progress(r)
-						}
-					}
-				}
-				if first != nil {
-					cancel()
-				}
-				mu.Unlock()
-			}
-		})
-	}
-feed:
-	for _, i := range open {
-		select {
-		case places <- i:
-		case <-work.Done():
-			break feed
+	// ask has a request answered, and reports whether it is to be asked again. last: it is not.
+	ask := func(i int, last bool) (again bool) {
+		asked, err := in.read(i)
+		var status int
+		var answer []byte
+		if err == nil {
+			status, answer = o.Do(work, asked)
 		}
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case first != nil || work.Err() != nil: // this answer may not be one
+		case err != nil:
+			first = err
+		case status == http.StatusServiceUnavailable:
+			first = fmt.Errorf("request %q: %s", in.requests[i].id, answer)
+		case Transient(status) && !last:
+			return true
+		default:
+			if first = out.write(in.requests[i].id, status, answer); first == nil {
+				r.count(status, answer)
+				r.Seconds = o.Now().Sub(begin).Seconds()
+				if o.Progress != nil {
+					o.Progress(r)
+				}
+			}
+		}
+		if first != nil {
+			cancel()
+		}
+		return false
 	}
-	close(places)
-	wait.Wait()
+	for try := 1; len(open) > 0 && work.Err() == nil; try++ {
+		open = chosen(work, open, o.Parallel, func(i int) bool { return ask(i, try >= o.Tries) })
+	}
 	r.Seconds = o.Now().Sub(begin).Seconds()
 	if first == nil {
 		first = ctx.Err()
 	}
 	return r, first
+}
+
+// chosen calls f of each item, of parallel ones at once, until ctx ends, and returns those of which it reports true.
+func chosen(ctx context.Context, items []int, parallel int, f func(int) bool) (list []int) {
+	var (
+		wait   sync.WaitGroup
+		mu     sync.Mutex // of list
+		places = make(chan int)
+	)
+	for range min(max(parallel, 1), len(items)) {
+		wait.Go(func() {
+			for i := range places {
+				if ctx.Err() != nil { // it was handed out as the work ended
+					return
+				}
+				if f(i) {
+					mu.Lock()
+					list = append(list, i)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+feed:
+	for _, i := range items {
+		select {
+		case places <- i:
+		case <-ctx.Done():
+			break feed
+		}
+	}
+	close(places)
+	wait.Wait()
+	return list
 }
 
 // cached is what an answer says of its prompt's tokens.

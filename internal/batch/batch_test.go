@@ -619,3 +619,63 @@ func TestAgain(t *testing.T) {
 		t.Errorf("%v, %v", list, err)
 	}
 }
+
+// A request that fails for the moment is asked again when all others have been asked, so often and no more; then its
+// failure is its answer, until a later run asks again. What is wrong is asked once.
+func TestTransientFailuresAreAskedAgain(t *testing.T) {
+	o := files(t, requests(6))
+	o.Parallel, o.Tries, o.Again = 1, 3, Transient
+	var asked []string
+	failing := map[string][]int{"id-1": {500, 429}, "id-2": {504, 499, 504, 504}}
+	o.Do = func(ctx context.Context, r Request) (int, []byte) {
+		asked = append(asked, r.ID)
+		if list := failing[r.ID]; len(list) > 0 {
+			failing[r.ID] = list[1:]
+			return list[0], []byte(`{"error":{"message":"not now"}}`)
+		}
+		return echo(ctx, r)
+	}
+	for i, c := range []struct {
+		asked        string
+		failed, lost int
+	}{{"id-0 id-1 id-2 id-3 id-4 id-5 id-1 id-2 id-1 id-2", 2, 1}, {"id-2 id-2", 0, 0}, {"", 0, 0}} {
+		asked = nil
+		r, err := Run(t.Context(), o)
+		if err != nil || strings.Join(asked, " ") != c.asked || r.Before+r.Done != 6 || r.Failed != c.failed {
+			t.Errorf("run %d: %+v, %v, asked %v", i, r, err, asked)
+		}
+		if text := read(t, o.Output); strings.Count(text, "\n") != 6 || strings.Count(text, `"status_code":504`) != c.lost {
+			t.Errorf("run %d: %s", i, text)
+		}
+	}
+}
+
+// What a run leaves that was killed while it dropped answers, a copy of all others, is deleted by the next that drops
+// some; other files stay.
+func TestCopiesOfKilledRunsAreDeleted(t *testing.T) {
+	o := files(t, requests(5))
+	if r, err := Run(t.Context(), o); err != nil || r.Failed != 1 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	o.Again = func(status int) bool { return status == 400 }
+	dir := filepath.Dir(o.Output)
+	for _, name := range []string{".out.jsonl-12.part", ".out.jsonl-2-12.part", ".out.jsonl-notes.part"} {
+		write(t, filepath.Join(dir, name), "x")
+		old := time.Now().Add(-time.Hour)
+		if err := os.Chtimes(filepath.Join(dir, name), old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := Run(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	list, err := os.ReadDir(dir)
+	for _, e := range list {
+		names = append(names, e.Name())
+	}
+	if want := ".out.jsonl-2-12.part .out.jsonl-notes.part in.jsonl out.jsonl"; err != nil ||
+		strings.Join(names, " ") != want {
+		t.Errorf("%v, %v", names, err)
+	}
+}

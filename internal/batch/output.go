@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/specgo/spec/internal/filelock"
 	"github.com/specgo/spec/internal/strictjson"
@@ -95,10 +96,17 @@ func (out *output) without(ids map[string]bool, input string) (*output, error) {
 	if err != nil {
 		return out, err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	dir, begin, end := filepath.Dir(path), "."+filepath.Base(path)+"-", ".part"
+	filelock.Sweep(dir, func(name string) bool { // what a program that was killed here has left
+		name, begins := strings.CutPrefix(name, begin)
+		name, ends := strings.CutSuffix(name, end)
+		return begins && ends && strings.Trim(name, "0123456789") == ""
+	})
+	f, err := os.CreateTemp(dir, begin+"*"+end)
 	if err != nil {
 		return out, err
 	}
+	_, _ = filelock.Lock(f) // until it is closed; where it cannot be marked, others tell by its age
 	name := out.name
 	if err = errors.Join(out.copy(f, ids), f.Sync(), f.Close()); err == nil {
 		err, out = out.close(), nil // on some systems a file that is open keeps its name

@@ -93,6 +93,30 @@ func (c *Config) Texts() []string {
 	return builtIn
 }
 
+// mostPrompt is the most tokens of a prompt that count.
+const mostPrompt = 256
+
+// tokens are generated after each prompt.
+func (c *Config) tokens() int {
+	switch {
+	case c.Tokens > 0:
+		return c.Tokens
+	case c.Quick:
+		return 24
+	}
+	return 48
+}
+
+// Needs is the most tokens of a text, and the most rows of logits that are there at once: confirmation has those of a
+// whole text, and a copy of them.
+func (c *Config) Needs() (tokens, rows int) {
+	for _, text := range c.Texts() {
+		tokens = max(tokens, min(len(text)+2, mostPrompt)) // a token has a byte at least, but for those around a text
+	}
+	tokens += c.tokens()
+	return tokens, 2 * tokens
+}
+
 // kernels are all names of kernel sets; those that the machine lacks are skipped.
 var kernels = asm.Names()
 
@@ -100,9 +124,7 @@ var kernels = asm.Names()
 func Run(ctx context.Context, c Config) (Result, error) {
 	begin := time.Now()
 	t := &test{Config: c, result: Result{Schema: 1, Checks: []Check{}}}
-	if t.Tokens <= 0 {
-		t.Tokens = map[bool]int{false: 48, true: 24}[c.Quick]
-	}
+	t.Tokens = c.tokens()
 	if t.Draws <= 0 {
 		t.Draws = map[bool]int{false: 20000, true: 4000}[c.Quick]
 	}
@@ -192,7 +214,7 @@ func (t *test) read() error {
 		if len(ids) == 0 {
 			return fmt.Errorf("prompt %d is empty", i+1)
 		}
-		t.prompts = append(t.prompts, ids[:min(len(ids), room, 256)])
+		t.prompts = append(t.prompts, ids[:min(len(ids), room, mostPrompt)])
 	}
 	return nil
 }
