@@ -3,6 +3,7 @@ package grammar
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -90,6 +91,9 @@ func parseJSON(b *Budget, source []byte) (any, error) {
 	v, err := jsonValue(b, d, &place{part: "#"}, 0)
 	if b.err != nil {
 		return nil, b.err
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) || err == io.EOF {
+		err = errors.New("it ends early")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: JSON: %w", ErrGrammar, err)

@@ -57,7 +57,7 @@ func newConverse() *converse {
 
 func (c *converse) operand(name string) error {
 	if c.word != "" {
-		return errors.New("a second model")
+		return errors.New("a second model; -p TEXT is the first message, and with -st the only one")
 	}
 	c.word = name
 	return nil

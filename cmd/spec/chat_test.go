@@ -313,7 +313,7 @@ func TestChatMistakes(t *testing.T) {
 		{"", "exclude each other", exitUsage, []string{"chat", "--chat-template", "plain", "--chat-template-file", template}},
 		{"", "--json", exitUsage, []string{"generate", "-cnv", "--json"}},
 		{"", "unknown flag --json", exitUsage, []string{"chat", "--json"}},
-		{"", "a second model", exitUsage, []string{"run", "a", "b"}},
+		{"", "a second model; -p TEXT is the first message", exitUsage, []string{"run", "a", "b"}},
 		{"", "a second model", exitUsage, []string{"run", "a", "-m", "b"}},
 		{"", "a second model", exitUsage, []string{"run", "-hf", "a/b", "c"}},
 		{"", "one file at a time", exitUsage, []string{"inspect", "a", "-m", "b"}},

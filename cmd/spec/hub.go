@@ -102,8 +102,12 @@ func noDownload(name string) error {
 	return fmt.Errorf("HF_HUB_OFFLINE is set: %s is not downloaded", shown(name))
 }
 
-// unreached adds to the error of a Hub to which there is no connection what to do instead.
+// unreached adds to the error of a Hub to which there is no connection, or may be none, why that is and what to do
+// instead.
 func unreached(err error) error {
+	if errors.Is(err, hub.ErrNotCached) { // a client of hubClient downloads unless the variable forbids it
+		return fmt.Errorf("%w, and HF_HUB_OFFLINE is set", err)
+	}
 	if e := (*net.OpError)(nil); errors.As(err, &e) {
 		return fmt.Errorf("%w; spec list shows the models that are here, HF_ENDPOINT and HTTPS_PROXY name another way", err)
 	}

@@ -254,7 +254,7 @@ func lookupFile(ctx context.Context, p *program, dir string, tok *bpe.Tokenizer,
 	sum := lookup.Vocabulary(tok)
 	what, _ := json.Marshal(sources)
 	key := sha256.Sum256(append(sum[:], what...))
-	file := filepath.Join(dir, filepath.Base(whole)+"-"+hex.EncodeToString(key[:8])+lookupEnd)
+	file := filepath.Join(dir, lookupBeginning(whole)+hex.EncodeToString(key[:8])+lookupEnd)
 	if x, err := lookup.Open(file); err == nil {
 		err = x.Fits(sum)
 		x.Close()
@@ -273,6 +273,17 @@ func lookupFile(ctx context.Context, p *program, dir string, tok *bpe.Tokenizer,
 	return file, nil
 }
 
+// lookupBeginning is how the names of indexes of a path begin: with its own name, cut where little room would be left
+// for the rest of theirs.
+func lookupBeginning(path string) string {
+	const most = 128 // bytes, of the 255 that a name may have
+	name := filepath.Base(path)
+	if len(name) > most {
+		name = strings.ToValidUTF8(name[:most], "")
+	}
+	return name + "-"
+}
+
 // removeOutdated deletes the indexes in whose place a new one is: of the same path and vocabulary, of texts that have
 // changed since.
 func removeOutdated(file, path string, vocabulary [sha256.Size]byte) {
@@ -280,7 +291,7 @@ func removeOutdated(file, path string, vocabulary [sha256.Size]byte) {
 	list, _ := os.ReadDir(dir) // what cannot be read stays
 	for _, e := range list {
 		name := filepath.Join(dir, e.Name())
-		if name == file || !strings.HasPrefix(e.Name(), filepath.Base(path)+"-") ||
+		if name == file || !strings.HasPrefix(e.Name(), lookupBeginning(path)) ||
 			!strings.HasSuffix(e.Name(), lookupEnd) {
 			continue
 		}

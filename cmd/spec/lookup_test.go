@@ -10,6 +10,24 @@ import (
 	"time"
 )
 
+// A file whose name is as long as names may be has an index too, which a newer one replaces; its own name is cut.
+func TestLookupOfALongName(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("SPEC_CACHE", dir)
+	file := filepath.Join(dir, strings.Repeat("é", 120)+".txt")
+	for i, text := range []string{"some text", "another text"} {
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Skip(err)
+		}
+		if _, stderr, code := spec(t, "", "lookup", "build", file); code != exitDone {
+			t.Fatalf("%d: exit %d, %s", i, code, stderr)
+		}
+	}
+	if made := filesLike(filepath.Join(dir, "lookup"), "*"); len(made) != 1 {
+		t.Errorf("%q", made)
+	}
+}
+
 // --lookup drafts from other texts and leaves the text as it is; an index is made once, found again, made anew when its
 // files change, and refused for another vocabulary; what is damaged is named.
 func TestLookup(t *testing.T) {

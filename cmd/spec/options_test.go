@@ -108,6 +108,7 @@ func TestGenerateOptions(t *testing.T) {
 		"--trace file":                        func(g *generate) { g.trace, g.traceFile = true, "file" },
 		"--color":                             func(g *generate) { g.color = "on" },
 		"--color -n 3":                        func(g *generate) { g.color, g.predict = "on", 3 },
+		"-co off":                             func(g *generate) { g.color = "off" },
 		"--color OFF":                         func(g *generate) { g.color = "off" },
 		"--color always":                      func(g *generate) { g.color = "on" },
 		"--color=auto":                        func(g *generate) {},
@@ -358,15 +359,25 @@ func TestIgnoredFlags(t *testing.T) {
 		strings.Count(rest, "\n") != 1 {
 		t.Errorf("exit %d, %q", code, errs)
 	}
+	// So are those of llama.cpp's programs for one text.
+	for _, args := range [][]string{
+		{"generate", "-p", ring, "-n", "1", "-v", "--verbose-prompt", "--no-context-shift", "--keep", "-1"},
+		{"tokenize", "-p", "x", "--no-parse-special", "--log-disable"}, {"tokenize", "--stdin"},
+		{"quantize", "--allow-requantize", "../../testdata/go-target.q8_0.gguf", filepath.Join(t.TempDir(), "x"), "q4_0"},
+	} {
+		if _, errs, code := spec(t, "", args...); code != exitDone || !strings.Contains(errs, "without effect here: -") {
+			t.Errorf("%q: exit %d, %q", args, code, errs)
+		}
+	}
 }
 
 func TestSuggest(t *testing.T) {
 	for given, want := range map[string]string{
 		"--tepm": "--temp", "-temp": "--temp", "--tmep": "--temp", "--top_k": "--top-k", "--TOP-K": "--top-k", "--zzz": "",
-		"--draft-maxx": "--draft-max", "-x": "",
-		strings.Repeat("a", 10000): "",
+		"--draft-maxx": "--draft-max", "-x": "", strings.Repeat("a", 10000): "", // and of one letter nothing is near,
+		"-i": "", "-tt": "-t", "--no-metrics": "", "--webui": "", "--no-weui": "--no-webui", // nor is the opposite
 	} {
-		got := suggest(given, []string{"--temp", "--top-k", "--top-p", "--draft-max"})
+		got := suggest(given, []string{"--temp", "--top-k", "--top-p", "--draft-max", "-t", "--metrics", "--no-webui"})
 		if want != "" {
 			want = ", did you mean " + want + "?"
 		}

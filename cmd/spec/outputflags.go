@@ -61,7 +61,7 @@ func (g *generate) receiptRow() flag {
 
 // colorRow is llama.cpp's --color: alone it means on.
 func colorRow(p *string) flag {
-	return flag{names: names("--color"), arg: "on|off|auto", values: []string{"on", "off", "auto"}, optional: true,
+	return flag{names: names("--color, -co"), arg: "on|off|auto", values: []string{"on", "off", "auto"}, optional: true,
 		help: "show accepted drafts in another color",
 		set: func(v string) (err error) {
 			switch strings.ToLower(v) {

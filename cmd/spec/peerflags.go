@@ -62,7 +62,10 @@ var refusedFlags = func() map[string]string {
 		"this sampler is not implemented": {"adaptive-target", "adaptive-decay"},
 		"--rope-scaling yarn reads texts that are longer than the model's context": {"grp-attn-n", "gan", "grp-attn-w",
 			"gaw"},
-		"a chat template writes what stands around messages": {"in-prefix", "in-suffix", "in-prefix-bos"},
+		"a chat template writes what stands around messages":        {"in-prefix", "in-suffix", "in-prefix-bos"},
+		"spec chat, or -cnv of spec generate, holds a conversation": {"interactive", "i", "interactive-first", "if"},
+		"spec list shows the models that are here":                  {"cache-list", "cl"},
+		"models run on the CPU, whose kernels spec version names":   {"list-devices"},
 		"spec perplexity computes the perplexity alone": {"hellaswag", "winogrande", "multiple-choice", "kl-divergence",
 			"kl-divergence-base", "save-all-logits"},
 	} {
@@ -77,8 +80,12 @@ var refusedFlags = func() map[string]string {
 	return all
 }()
 
-// ignoredModes are flags of llama.cpp that choose how a terminal is used.
-func ignoredModes() []flag { return ignored("", "-no-cnv, --no-conversation", "--simple-io") }
+// ignoredModes are flags of llama.cpp's programs for one text that choose how a terminal is used and what is told
+// beside the text, and what is always so here: nothing is cut from a text that fills the context.
+func ignoredModes() []flag {
+	return append(ignored("", "-no-cnv, --no-conversation", "--simple-io", "-v, --verbose, --log-verbose",
+		"--verbose-prompt", "--show-timings", "--no-show-timings", "--no-context-shift"), ignored("N", "--keep")...)
+}
 
 // ignoredByServers are flags of llama.cpp's server that choose what is always so here, or how it finds and keeps
 // prompts; of its connections, those that other commands do not have.

@@ -12,6 +12,7 @@ import (
 
 	library "github.com/specgo/spec"
 	"github.com/specgo/spec/bpe"
+	"github.com/specgo/spec/cmd/spec/internal/output"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/engine/promptcache"
 	"github.com/specgo/spec/internal/terminal"
@@ -242,6 +243,13 @@ func (c *promptCache) open(parts *library.Parts, o *library.Options) (*promptFil
 	if err != nil {
 		return nil, fmt.Errorf("--prompt-cache: %w", err)
 	}
+	if !c.readOnly { // what cannot be written is told before a prompt is computed
+		probe, err := output.Create(context.Background(), c.file, nil)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("--prompt-cache: %w", err), f.Close())
+		}
+		probe.Abort()
+	}
 	x := &promptFile{File: f, name: c.file, readOnly: c.readOnly}
 	x.contents.Lineage = promptcache.LineageOf(parts.Target.Identity(),
 		engine.SessionOptions{KV: o.KV, Layers: parts.Target.Config().Layers, Adapters: set}, "")
@@ -255,7 +263,9 @@ func (c *promptCache) open(parts *library.Parts, o *library.Options) (*promptFil
 	}
 	o.Parallel, o.Memory.Cache = 0, keptTexts(parts, o)
 	o.Stored = &library.Stored{Store: store, PromptsOnly: !c.all, Failed: func(err error) {
-		x.failed = errors.Join(x.failed, err)
+		if x.failed == nil { // what follows is the same
+			x.failed = err
+		}
 	}}
 	return x, nil
 }

@@ -93,6 +93,23 @@ func TestPromptCacheFiles(t *testing.T) {
 			t.Errorf("%q: %d, %s", args[5:], code, stderr)
 		}
 	}
+	// A file that cannot be written is told before a text is, also of a prompt that is too short to be kept.
+	for _, prompt := range []string{prompt, "x"} {
+		code, out, stderr := runWith(t, cache, "generate", "-n", "1", "-p", prompt, "--prompt-cache",
+			filepath.Join(dir, "no", "x"))
+		if code != exitFailed || out != "" || !strings.Contains(stderr, "--prompt-cache") {
+			t.Errorf("a file in no folder: %d, %q, %s", code, out, stderr)
+		}
+	}
+	list, err := os.ReadDir(dir)
+	for _, e := range list {
+		if name := e.Name(); name != "prompt" && name != "cache" && name != "junk" {
+			t.Errorf("%s is left", name)
+		}
+	}
+	if err != nil {
+		t.Error(err)
+	}
 }
 
 // What a conversation has been, before /clear or before its first messages were dropped, takes memory within a bound.

@@ -59,7 +59,7 @@ func (q *quantize) flags() []group {
 			"(ffn_down=q5_k, blk\\.(0|1)\\.=q8_0); may be repeated, the first that matches counts", q.chooseTensors),
 		choiceFlag("--output-tensor-type", &q.output, writtenTypes(), "type of the output matrix"),
 		choiceFlag("--token-embedding-type", &q.embedding, writtenTypes(), "type of the token embeddings"),
-	}}}
+	}}, withoutEffect(ignored("", "--allow-requantize"))}
 }
 
 // writtenTypes are the names of the types that can be written.

@@ -74,9 +74,14 @@ func samplingRows(s *engine.Sampling) []flag {
 // samplerOrder reads an order of steps: names with sep between them, or letters where there is none.
 func samplerOrder(s *engine.Sampling, sep string) func(string) error {
 	return func(v string) (err error) {
-		names := []string{v}
-		if sep != "" {
-			names = strings.Split(v, sep)
+		names := strings.Split(v, sep)
+		for _, letter := range names { // an error names the one that is wrong
+			if _, err := sampling.ParseOrder(letter); sep == "" && err != nil {
+				return err
+			}
+		}
+		if sep == "" {
+			names = []string{v}
 		}
 		s.Order, err = sampling.ParseOrder(names...)
 		return err

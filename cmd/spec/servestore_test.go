@@ -138,6 +138,10 @@ func TestNothingIsDownloadedOffline(t *testing.T) {
 		!strings.Contains(e.Message, "HF_HUB_OFFLINE") {
 		t.Errorf("%v", err)
 	}
+	if _, err := localPath(t.Context(), p, "hf://owner/name"); err == nil ||
+		!strings.Contains(err.Error(), "HF_HUB_OFFLINE") {
+		t.Errorf("-hf owner/name: %v", err)
+	}
 	if err := newConverse().pick(t.Context(), p); err == nil || !strings.Contains(err.Error(), "HF_HUB_OFFLINE") {
 		t.Errorf("%v", err)
 	}

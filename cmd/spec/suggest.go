@@ -3,19 +3,24 @@ package main
 import "strings"
 
 // suggest returns `, did you mean X?` for the known name that is nearest to the given one, "" if none is
-// near.
+// near: a name shares more than its length with it, and does not say the opposite (no-X and X).
 func suggest(given string, known []string) string {
 	bare := strings.ToLower(strings.TrimLeft(given, "-"))
 	if len(bare) > longestKnown {
 		return ""
 	}
-	best, least := "", len(bare)+1
+	best := ""
+	least := len(bare) // of one letter and another nothing is alike
 	for _, name := range known {
-		if d := distance(bare, strings.ToLower(strings.TrimLeft(name, "-"))); d < least {
+		other := strings.ToLower(strings.TrimLeft(name, "-"))
+		if "no-"+bare == other || bare == "no-"+other {
+			continue
+		}
+		if d := distance(bare, other); d < least {
 			best, least = name, d
 		}
 	}
-	if least > max(1, len(bare)/3) {
+	if best == "" || least > max(1, len(bare)/3) {
 		return ""
 	}
 	return ", did you mean " + best + "?"

@@ -32,7 +32,8 @@ func (t *tokenize) flags() []group {
 			switchFlag("--no-special, --no-bos", &t.noSpecial, true, "add no special tokens"),
 			switchFlag("--parse-special", &t.parse, true, "read special tokens that are spelled out in the text as such"),
 			switchFlag("--ids", &t.ids, true, "write ids only, on one line"),
-			jsonRow(&t.json)}}}
+			jsonRow(&t.json)}},
+		withoutEffect(ignored("", "--stdin", "--no-parse-special", "--log-disable"))} // of llama-tokenize: always so here
 }
 
 func (t *tokenize) check() error { return t.text.check() }

@@ -15,6 +15,7 @@ import (
 	"sync"
 
 	"github.com/specgo/spec/internal/filelock"
+	"github.com/specgo/spec/internal/wholefile"
 )
 
 // Contents says what a file of one sequence is.
@@ -59,9 +60,7 @@ var ErrNotCache = errors.New("not a prompt cache of spec")
 // OpenFile opens a file that Commit wrote; one that is not there, or is empty, is a store without entries. Of a
 // damaged file those entries are there that can be read.
 func OpenFile(path string) (*File, error) {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
-	}
+	path = wholefile.Resolve(path)
 	f := &File{path: path, index: map[Key]place{}, kept: map[Key]bool{}, added: map[Key]place{},
 		short: map[Key][]byte{}}
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() { // opening a pipe waits for its writer

@@ -1116,3 +1116,27 @@ func TestFileAfterItsEnd(t *testing.T) {
 		t.Errorf("%v, %v", list, err)
 	}
 }
+
+// A link to a file that is not there yet stays a link: the file is written where it points.
+func TestLinkToNoFile(t *testing.T) {
+	link, path := filepath.Join(t.TempDir(), "link"), filepath.Join(t.TempDir(), "prompt.cache")
+	if err := os.Symlink(path, link); err != nil {
+		t.Skip(err)
+	}
+	f, err := OpenFile(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Put(t.Context(), Key{1}, []byte("data")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Commit(Contents{}); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Size() == 0 {
+		t.Errorf("%v, %v", info, err)
+	}
+}

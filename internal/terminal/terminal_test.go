@@ -86,6 +86,12 @@ Six.
 	if got := Columns("  a  ", "b", 5, 20); got != "  a  b\n" {
 		t.Errorf("%q", got)
 	}
+	if got := Columns("  name", "more than half of it", 14, 20); got != "  name\n    more than half\n    of it\n" {
+		t.Errorf("a narrow terminal: %q", got)
+	}
+	if got := Columns("kind", "model", 16, 20); got != "kind\n    model\n" {
+		t.Errorf("a narrow terminal: %q", got)
+	}
 	if got := Columns("世", "世界 世界 世界", 4, 13); got != "世  世界 世界\n    世界\n" {
 		t.Errorf("%q", got)
 	}

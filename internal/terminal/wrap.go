@@ -49,11 +49,17 @@ func splitColumns(l string) (left, right string) {
 }
 
 // Columns writes left and, from the given column on, text wrapped to width. A left that reaches into the
-// column gets a line of its own.
+// column gets a line of its own. Where fewer than 8 cells are left behind the column, any left gets one, and the text
+// is indented by 4.
 func Columns(left, text string, column, width int) string {
+	const least, indent = 8, 4
+	narrow := width-column < least
+	if narrow {
+		column = min(column, indent)
+	}
 	var b strings.Builder
 	line := left
-	if n := cellwidth.Of(left); n > column {
+	if n := cellwidth.Of(left); n > column || narrow && n > 0 {
 		b.WriteString(strings.TrimRight(left, " ") + "\n")
 		line = strings.Repeat(" ", column)
 	} else {

@@ -18,6 +18,8 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+
+	"github.com/specgo/spec/internal/wholefile"
 )
 
 // Options configure [Build].
@@ -55,9 +57,7 @@ func buildIndex(ctx context.Context, path string, paths []string, o Options) (b 
 	if err != nil {
 		return nil, err
 	}
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real // so that a link stays one
-	}
+	path = wholefile.Resolve(path) // so that a link stays one
 	f, err := createTemp(path)
 	if err != nil {
 		return nil, err

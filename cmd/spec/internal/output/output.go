@@ -3,12 +3,15 @@ package output
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/specgo/spec/internal/filelock"
+	"github.com/specgo/spec/internal/wholefile"
 )
 
 // File is an output under way. Where the destination is a regular file or does not exist, the bytes go
@@ -31,13 +34,13 @@ func Create(ctx context.Context, path string, stdout *os.File) (*File, error) {
 		}
 		return &File{file: stdout}, nil
 	}
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real // so that the link stays a link
-	}
+	path = wholefile.Resolve(path) // so that a link stays a link
 	perm := os.FileMode(0o666)
 	info, err := os.Stat(path)
 	exists := err == nil
 	switch {
+	case !exists && !errors.Is(err, fs.ErrNotExist): // as of links in a circle
+		return nil, err
 	case exists && info.IsDir():
 		return nil, fmt.Errorf("%s is a folder", path)
 	case exists && !info.Mode().IsRegular():
@@ -57,7 +60,7 @@ func Create(ctx context.Context, path string, stdout *os.File) (*File, error) {
 	sweep(path)
 	file, err := createTemp(path, perm)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: no file can be made in its folder: %w", path, reason(err))
 	}
 	// Until it is closed it is marked; where it cannot be, others tell by its age.
 	_, _ = filelock.Lock(file)
@@ -119,9 +122,7 @@ func place(path string) string {
 	if whole, err := filepath.Abs(path); err == nil {
 		path = whole
 	}
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		return real
-	}
+	path = wholefile.Resolve(path)
 	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
 		return filepath.Join(dir, filepath.Base(path))
 	}
@@ -182,7 +183,29 @@ func createTemp(path string, perm os.FileMode) (*os.File, error) {
 }
 
 // Write writes to the output.
-func (f *File) Write(b []byte) (int, error) { return f.file.Write(b) }
+func (f *File) Write(b []byte) (int, error) {
+	n, err := f.file.Write(b)
+	return n, f.named(err)
+}
+
+// named is an error that names the output, not the temporary file.
+func (f *File) named(err error) error {
+	if err == nil || f.path == "" {
+		return err
+	}
+	return fmt.Errorf("%s: %w", f.path, reason(err))
+}
+
+// reason is an error without the name of the file that it is about.
+func reason(err error) error {
+	switch e := err.(type) {
+	case *fs.PathError:
+		return e.Err
+	case *os.LinkError:
+		return e.Err
+	}
+	return err
+}
 
 // Commit makes the output final: its bytes are on disk before its name is there.
 func (f *File) Commit() (err error) {
@@ -191,7 +214,7 @@ func (f *File) Commit() (err error) {
 	}
 	if f.path != "" {
 		if err := f.file.Sync(); err != nil {
-			return err
+			return f.named(err)
 		}
 	}
 	f.done = true
@@ -206,7 +229,7 @@ func (f *File) Commit() (err error) {
 	}
 	if err != nil {
 		os.Remove(f.file.Name())
-		return err
+		return f.named(err)
 	}
 	if dir, err := os.Open(filepath.Dir(f.path)); err == nil { // makes the new name durable, where folders can be synced
 		dir.Sync()

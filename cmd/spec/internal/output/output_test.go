@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -116,8 +117,19 @@ func TestRefused(t *testing.T) {
 	if _, err := Create(t.Context(), dir, nil); err == nil {
 		t.Error("a folder was taken")
 	}
-	if _, err := Create(t.Context(), filepath.Join(dir, "no", "x"), nil); !errors.Is(err, os.ErrNotExist) {
+	none := filepath.Join(dir, "no", "x")
+	if _, err := Create(t.Context(), none, nil); !errors.Is(err, os.ErrNotExist) ||
+		!strings.HasPrefix(err.Error(), none+": ") || strings.Contains(err.Error(), partSuffix) {
 		t.Errorf("in no folder: %v", err)
+	}
+	if f, err := Create(t.Context(), filepath.Join(dir, "x"), nil); err != nil {
+		t.Error(err)
+	} else {
+		f.file.Close()
+		_, err := f.Write([]byte("x")) // fails as on a full disk
+		if f.Abort(); err == nil || !strings.HasPrefix(err.Error(), filepath.Join(dir, "x")+": ") {
+			t.Errorf("writing failed: %v", err)
+		}
 	}
 	if _, err := Create(t.Context(), "-", nil); err == nil {
 		t.Error("no standard output was taken")
@@ -186,6 +198,36 @@ func TestNotReplaced(t *testing.T) {
 		t.Errorf("the link is %v now", info.Mode())
 	}
 	alone(t, dir, "stdout", "link")
+
+	// Nor is a link to a file that is not there yet, by way of another link.
+	elsewhere := t.TempDir()
+	target := filepath.Join(elsewhere, "new")
+	err = errors.Join(os.Remove(link), os.Symlink("second", link), os.Symlink(target, filepath.Join(dir, "second")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if Apart(Named{"-a", link}, Named{"-b", target}) == nil {
+		t.Error("a file and a link to where it will be count as two")
+	}
+	if f, err = Create(t.Context(), link, nil); err != nil {
+		t.Fatal(err)
+	}
+	f.Write([]byte("new"))
+	if err := f.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if info, _ := os.Lstat(link); info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link to nothing is %v now", info.Mode())
+	} else if got := contents(t, target); got != "new" {
+		t.Errorf("%q at the link's end", got)
+	}
+	alone(t, elsewhere, "new")
+	if err := os.Symlink("round", filepath.Join(dir, "round")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Create(t.Context(), filepath.Join(dir, "round"), nil); err == nil {
+		t.Error("a link to itself was taken")
+	}
 }
 
 func TestCancelled(t *testing.T) {
