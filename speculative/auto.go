@@ -121,7 +121,7 @@ func (a *auto) Length(n int) int {
 		return a.groupLength(n)
 	}
 	for lane := range a.lanes {
-		if a.starts(lane, a.forced) {
+		if a.starts(lane, a.forced) || a.untried(lane) {
 			return a.requested
 		}
 	}
@@ -161,7 +161,7 @@ func (a *auto) Begin(lane, tokens int) bool {
 	if a.trial >= 0 {
 		return a.trial == lane
 	}
-	if a.starts(lane, tokens+a.forced) {
+	if a.starts(lane, tokens+a.forced) || a.untried(lane) {
 		return true
 	}
 	if (a.group == nil || !a.priced) && a.affordable(lane) {
@@ -201,6 +201,13 @@ func (a *auto) starts(lane, tokens int) bool {
 	l := &a.acceptance.lanes[lane]
 	return a.worth(lane, tokens, float64(l.first()*math.Pow(a.forcedChance(), float64(a.forced))),
 		a.steps.first(lane)+a.entry(lane))
+}
+
+// untried reports whether a drafter drafted once, well, and seemed too expensive: that draft may have met cold memory
+// or an interruption, so it drafts a second time.
+func (a *auto) untried(lane int) bool {
+	lead := &a.acceptance.lanes[lane].lead
+	return a.group == nil && a.steps.lead[lane].n == 1 && lead.trials > 0 && lead.hits == lead.trials
 }
 
 // worth reports whether, after k drafted tokens, some number of further ones is worth its time. The next one is reached

@@ -357,28 +357,32 @@ func TestAutoOnMachines(t *testing.T) {
 	}
 }
 
-// A drafter whose very first step takes long, as that of a model in fewer bits whose weights nobody has read yet: auto
-// drafts as much as if it had not, from the first text on.
+// A drafter whose very first step takes long, as that of a model in fewer bits whose weights nobody has read yet, or
+// whose first two steps do, in which something else happened: auto drafts as much as if they had not, from the first
+// text on.
 func TestAutoColdFirstStep(t *testing.T) {
 	const tokens, step, cold = 128, 0.5, 2.0 // steps in passes of a token, as measured for Q8_0 that drafts in Q4_0
 	sim := &simulation{vocab: 4096, curve: &costCurves[0], texts: [][]int32{random32(1, 8+tokens, 4096)}, prompt: []int{8}}
 	for _, known := range []PassCosts{{}, costCurves[0].costs()} {
-		write := func(first float64) float64 {
+		write := func(slow int) float64 {
 			drafter := &chanceDrafter{sequence: sim.texts[0], seed: 1, blind: true, chance: func(int) float64 { return 0.95 }}
 			drafter.spend = func() {
-				sim.spend(first * sim.curve.one)
-				first = step
+				if slow--; slow >= 0 {
+					sim.spend(cold * sim.curve.one)
+				} else {
+					sim.spend(step * sim.curve.one)
+				}
 			}
 			return sim.run(t, func(int) Drafter { return drafter },
 				func() Schedule { return Auto(AutoOptions{Costs: known}) }, false)
 		}
 		plain := sim.run(t, func(int) Drafter { return &chanceDrafter{} },
 			func() Schedule { return Constant(ConstantOptions{Length: -1}) }, false)
-		if warm, late := plain/write(step), plain/write(cold); warm < 1.15 || late < 0.95*warm {
-			t.Errorf("%d known costs: %.2f times plain decoding's speed, %.2f where the first step takes %v passes",
-				len(known.Tokens), warm, late, cold)
-		} else {
-			t.Logf("%d known costs: %.2f times plain decoding's speed, %.2f", len(known.Tokens), warm, late)
+		warm, late, twice := plain/write(0), plain/write(1), plain/write(2)
+		t.Logf("%d known costs: %.2f times plain decoding's speed; %.2f where the first step takes %v passes, %.2f where "+
+			"the first two do", len(known.Tokens), warm, late, cold, twice)
+		if warm < 1.15 || late < 0.95*warm || twice < 0.92*warm {
+			t.Error("too little")
 		}
 	}
 }
