@@ -31,13 +31,12 @@ type laneAcceptance struct {
 	lead   rate // a draft's first token is accepted
 	follow rate // a further token of a chain is accepted
 	// in a ranked tree: a token's probability of being reached, of that before it
-	ratio              rate
-	all                rate                          // every token that the text came to
-	promised           rate                          // what the confidence of these tokens promised
-	bins               [chanceBins]rate              // by confidence
-	deepBins           [depthGroups][chanceBins]rate // by confidence and depth
-	calibrated, ranked bool
-	likely             float64 // before anything is known, as the drafter says; 0: it does not
+	ratio    rate
+	all      rate                          // every token that the text came to
+	promised rate                          // what the confidence of these tokens promised
+	bins     [chanceBins]rate              // by confidence
+	deepBins [depthGroups][chanceBins]rate // by confidence and depth
+	claims
 
 	common *laneAcceptance // what others' texts have shown; nil: nothing
 }
@@ -62,9 +61,10 @@ func (l *laneAcceptance) first() float64 {
 	return l.lead.weighted(priorAcceptance, firstWeight)
 }
 
-// says takes over what the draft says of its tokens.
-func (l *laneAcceptance) says(d *Draft) {
-	l.ranked, l.calibrated, l.likely = d.Ranked, d.Calibrated, d.Likely
+// claims is what a drafter says of its tokens, by its draft's fields of these names.
+type claims struct {
+	ranked, calibrated bool
+	likely             float64
 }
 
 // next is the probability that the text reaches one more token, of that it reaches the last one, before the token is

@@ -246,7 +246,7 @@ func (a *auto) Stop(d *Draft) bool {
 	if added > 0 {
 		a.stepped(lane, len(a.reach) == 0, took/float64(added))
 	}
-	l.says(d)
+	l.claims = claims{d.Ranked, d.Calibrated, d.Likely}
 	for i := len(a.reach); i < n; i++ {
 		p := a.forcedChance()
 		if !d.isForced(i) {

@@ -477,7 +477,7 @@ func (a *auto) accepted(lane int, d *Draft, i int, lead, accepted bool) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		l := &g.acceptance.lanes[lane]
-		l.says(d)
+		l.claims = a.acceptance.lanes[lane].claims // d is the draft of all drafters
 		l.learn(d, i, lead, accepted)
 	}
 }
