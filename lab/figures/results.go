@@ -24,11 +24,10 @@ import (
 // written is dropped.
 const schema = 1
 
-// A results file is of one of two kinds, by which its name begins. All files of a kind are of one commit; those of the
-// other kind may be of another, as each takes an hour or two.
+// A results file is of one of two kinds, by which its name begins.
 const (
-	ofModes = "results" // of -quick and -full
-	ofSweep = "sweep"   // of -sweep
+	ofModes = "results" // of -quick and -full: all files are of one commit
+	ofSweep = "sweep"   // of -sweep: each may be of its own, as a machine comes by when it does, and a sweep takes an hour
 )
 
 // errOther is the error of a results file from another commit or machine.

@@ -87,6 +87,13 @@ func TestOtherCommit(t *testing.T) {
 	if _, _, err := readAll(dir, ofModes, ""); !errors.Is(err, errOther) {
 		t.Errorf("another commit beside the first: %v", err)
 	}
+	made(t, filepath.Join(dir, "sweep-a.jsonl"), testHeader, sweepMode)
+	made(t, filepath.Join(dir, "sweep-c.jsonl"), h, sweepMode)
+	for _, commit := range []string{"", h.Commit} {
+		if list, others, err := readAll(dir, ofSweep, commit); err != nil || len(list) != 2 || others != nil {
+			t.Errorf("sweeps: %d files, left out %q, %v", len(list), others, err)
+		}
+	}
 	// what is measured now is rendered, beside a clone's older file
 	for commit, files := range map[string]int{testHeader.Commit: 2, h.Commit: 1} {
 		if list, others, err := readAll(dir, ofModes, commit); err != nil || len(list) != files || list[0].Commit != commit ||

@@ -48,7 +48,8 @@ func kernelName(simd string) string {
 }
 
 // readAll reads the results files of a kind in a folder that are of a commit, and returns the names of those that are
-// of others. With no commit all must be of one. There may be none.
+// of others. With no commit all must be of one. Of a sweep all are read: its table names each machine's commit. There
+// may be none.
 func readAll(folder, kind, commit string) (list []*results, others []string, err error) {
 	names, err := fs.Glob(os.DirFS(folder), kind+"-*.jsonl") // the folder's own name is no pattern
 	if err != nil {
@@ -63,6 +64,7 @@ func readAll(folder, kind, commit string) (list []*results, others []string, err
 			return nil, nil, err
 		case r.whole == 0:
 			continue
+		case kind == ofSweep:
 		case commit != "" && r.Commit != commit:
 			others = append(others, fmt.Sprintf("%s (commit %s)", name, r.Commit))
 			continue
@@ -237,8 +239,7 @@ func settingName(drafter, schedule, verify string, length int) string {
 }
 
 // renderAll writes charts to the folder figures of out, and tables to its documents, from the results in the folder:
-// of the kind that was measured those of the commit, of the other kind, and of both with no commit, all, which must be
-// of one.
+// of the modes those of the commit if they are what was measured, else all, which must be of one; of the sweep all.
 func renderAll(out, folder, measured, commit string, log io.Writer) error {
 	reports := map[string]*report{}
 	for _, kind := range []string{ofModes, ofSweep} {
