@@ -141,26 +141,27 @@ func (l *lookingUp) build(ctx context.Context, p *program, dir string) error {
 	return nil
 }
 
-// checkAll reads indexes: files, or names of the list.
+// checkAll reads indexes: files, or names of the list. Its error is of all that are damaged.
 func (l *lookingUp) checkAll(p *program, dir string) error {
+	var damaged []error
 	for _, name := range l.list {
 		if _, err := os.Stat(name); err != nil && filepath.Base(name) == name {
 			name = filepath.Join(dir, name)
 		}
 		x, err := lookup.Open(name)
-		if err != nil {
-			return err
+		if err == nil {
+			err = x.Check()
+			x.Close()
 		}
-		err = x.Check()
-		x.Close()
 		if err != nil {
-			return err
+			damaged = append(damaged, err)
+			continue
 		}
 		if _, err := fmt.Fprintf(p.stdout, "%s: intact\n", terminal.Line(name, 0)); err != nil {
 			return err
 		}
 	}
-	return nil
+	return errors.Join(damaged...)
 }
 
 // printLookup describes an index.
@@ -180,7 +181,7 @@ func printLookup(p *program, file string) error {
 	return err
 }
 
-// print lists the indexes of the cache directory.
+// print lists the indexes of the cache directory. Its error is of all that are damaged.
 func (l *lookingUp) print(p *program, dir string) error {
 	files := filesLike(dir, "*"+lookupEnd)
 	type entry struct {
@@ -192,16 +193,18 @@ func (l *lookingUp) print(p *program, dir string) error {
 		Sources []lookup.Source `json:"sources"`
 	}
 	list := []entry{}
+	var failed []error // each names its file
 	for _, file := range files {
 		if !l.json {
-			if err := printLookup(p, file); err != nil { // which names the file
-				return err
+			if err := printLookup(p, file); err != nil {
+				failed = append(failed, err)
 			}
 			continue
 		}
 		x, err := lookup.Open(file)
 		if err != nil {
-			return err
+			failed = append(failed, err)
+			continue
 		}
 		a := x.About()
 		x.Close()
@@ -209,16 +212,16 @@ func (l *lookingUp) print(p *program, dir string) error {
 	}
 	switch {
 	case l.json:
-		return printJSON(p.stdout, struct {
+		failed = append(failed, printJSON(p.stdout, struct {
 			Schema int     `json:"schema"`
 			Dir    string  `json:"dir"`
 			Files  []entry `json:"files"`
-		}{1, dir, list})
+		}{1, dir, list}))
 	case len(files) == 0:
 		_, err := fmt.Fprintf(p.stdout, "no indexes in %s\n", terminal.Line(dir, 0))
-		return err
+		failed = append(failed, err)
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 // filesLike are the files of a folder whose names match a pattern, which is no user's; of one that cannot be read there

@@ -148,6 +148,20 @@ func TestLookup(t *testing.T) {
 			t.Errorf("%v: exit %d, %s", x.args, code, stderr)
 		}
 	}
+	bad := filepath.Join(dir, "lookup", "a"+lookupEnd) // the first of the list
+	if err := os.WriteFile(bad, []byte("no index"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	good := list.Files[0].File
+	for _, x := range [][]string{{"lookup"}, {"lookup", "list", "--json"}, {"lookup", "check", bad, good}} {
+		if stdout, stderr, code := spec(t, "", x...); code != exitFailed || !strings.Contains(stdout, good) ||
+			!strings.Contains(stderr, bad) || strings.Contains(stderr, good) {
+			t.Errorf("%v beside a damaged index: exit %d, %s, %s", x, code, stdout, stderr)
+		}
+	}
+	if _, stderr, code := spec(t, "", "lookup", "rm", filepath.Base(bad)); code != 0 {
+		t.Errorf("rm of a damaged index: exit %d, %s", code, stderr)
+	}
 	table, stderr, code := spec(t, "", "compare", "--drafter", "lookup", "--schedule", "constant", "--lookup", folder,
 		"--max-prompts", "1", "-n", "16", "-r", "1", "--json")
 	if code != 0 || !strings.Contains(table, `"lookup"`) {

@@ -25,6 +25,7 @@ type meaning struct {
 var meanings = []meaning{
 	{"--temp|1.3", `"temperature":1.3`, func(r *library.Request) { r.Sampling.Temperature = 1.3 }},
 	{"--top-k|2", `"top_k":2`, func(r *library.Request) { r.Sampling.TopK = 2 }},
+	{"--top-k|-1|--temp|1.3", `"top_k":-1,"temperature":1.3`, func(r *library.Request) { r.Sampling.Temperature = 1.3 }},
 	{"--top-p|0.3", `"top_p":0.3`, func(r *library.Request) { r.Sampling.TopP = 0.3 }},
 	{"--min-p|0.7", `"min_p":0.7`, func(r *library.Request) { r.Sampling.MinP = 0.7 }},
 	{"--typical|0.2", `"typical_p":0.2`, func(r *library.Request) { r.Sampling.TypicalP = 0.2 }},

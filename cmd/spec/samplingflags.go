@@ -93,8 +93,11 @@ func temperatureRow(p *float32, standard string) flag {
 }
 
 func topKRow(p *int, standard string) flag {
-	return intFlag("--top-k", p, 0, math.MaxInt32, "keep the N most likely tokens; 0 is off").or(standard).
-		env("LLAMA_ARG_TOP_K")
+	return valueFlag("--top-k", "N", "keep the N most likely tokens; 0 and -1 are off", func(v string) error {
+		n, err := wholeNumber(v, -1, math.MaxInt32)
+		*p = max(n, 0)
+		return err
+	}).or(standard).env("LLAMA_ARG_TOP_K")
 }
 
 func topPRow(p *float32, standard string) flag {
