@@ -47,6 +47,7 @@ const (
 	formOllamaCopy
 	formOllamaCreate
 	formSlots         // of llama.cpp's /slots/ID
+	formRoute         // of llama.cpp's /models/load and /models/unload
 	formOllamaOptions // the object "options" of Ollama's bodies
 
 	formOpenAI = formChat | formCompletion | formResponses
@@ -62,7 +63,7 @@ var formNames = []string{"/v1/chat/completions", "/v1/completions", "/v1/respons
 	"/v1/embeddings", "/v1/rerank", "/embed", "/embedding", "/tokenize", "/detokenize",
 	"/apply-template", "/completion", "/infill", "/api/chat", "/api/generate", "/api/embed",
 	"/api/embeddings", "/api/show",
-	"/api/pull", "/api/delete", "/api/copy", "/api/create", "/slots/ID",
+	"/api/pull", "/api/delete", "/api/copy", "/api/create", "/slots/ID", "/models/load",
 	"options of /api/…"}
 
 func (f forms) String() string {

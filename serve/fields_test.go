@@ -274,6 +274,9 @@ func TestFields(t *testing.T) {
 		if form&(formManage|formOllamaCopy) != 0 {
 			continue // there is no store: TestManageFields has theirs
 		}
+		if form == formRoute {
+			continue // the model is required: TestRouter has that
+		}
 		if form == formSlots {
 			continue // there are no files: TestSlotFilesAreRefused has theirs
 		}

@@ -434,7 +434,7 @@ func (s *Server) logged(r *http.Request, log *record, begun time.Time) {
 	switch {
 	case probes[path]:
 		level = slog.LevelDebug
-	case log.status >= http.StatusInternalServerError:
+	case log.status >= http.StatusInternalServerError && log.status != http.StatusNotImplemented:
 		level = slog.LevelError
 	}
 	if !s.o.Log.Enabled(r.Context(), level) {

@@ -275,6 +275,9 @@ type modelObject struct {
 
 	Context int `json:"context_length,omitempty"` // in tokens, as far as it is known before the model is loaded
 	Most    int `json:"max_model_len,omitempty"`  // the same, as vLLM calls it
+
+	Status modelStatus `json:"status"`
+	Meta   *modelMeta  `json:"meta,omitempty"`
 }
 
 func (s *Server) modelObject(e Entry) modelObject {
@@ -284,15 +287,14 @@ func (s *Server) modelObject(e Entry) modelObject {
 	if e.Aliases != nil {
 		o.Aliases = append([]string{e.Name}, e.Aliases...)
 	}
-	for _, m := range s.models.resident() {
-		if m.name == e.Name {
-			o.Context = m.Context()
-		}
+	m, status := s.models.statusOf(e.Name)
+	if m != nil {
+		o.Context = m.Context()
 	}
 	if o.Context == 0 && e.Context != nil {
 		o.Context = e.Context()
 	}
-	o.Most = o.Context
+	o.Most, o.Status, o.Meta = o.Context, status, metaOf(m, o.Context)
 	return o
 }
 

@@ -67,7 +67,7 @@ func (s *Server) manageRoutes(mux *http.ServeMux) {
 				return e
 			}
 			if q.model == "" || form&(formOllamaCopy|formOllamaCreate) != 0 && q.from == "" {
-				return badRequest("the name of a model is missing")
+				return errNoName
 			}
 			log.model = q.model
 			to := &statusLines{lines: s.newLines(w, false), log: log,

@@ -501,7 +501,7 @@ func TestLabelsOfPaths(t *testing.T) {
 		{"POST", "/v1/rerank", "/v1/rerank", 400, nil}, {"POST", "/rerank", "/rerank", 400, nil},
 		{"GET", "/slots", "/slots", 200, nil}, {"POST", "/slots/0?action=x", "/slots/{id}", 501, nil},
 		{"POST", "/slots/1?action=x", "/slots/{id}", 501, nil}, {"GET", "/lora-adapters", "/lora-adapters", 200, nil},
-		{"POST", "/lora-adapters", "/lora-adapters", 400, nil}, {"POST", "/models/load", "/models/load", 501, nil},
+		{"POST", "/lora-adapters", "/lora-adapters", 400, nil}, {"POST", "/models/load", "/models/load", 400, nil},
 		{"POST", "/api/pull", "/api/pull", 400, nil}, {"GET", "/v1/models/a", "/v1/models/{name...}", 404, nil},
 		{"GET", "/v1/models/b/c", "/v1/models/{name...}", 404, nil}, {"GET", "/", "/", 200, nil},
 		{"GET", "/app.js", "/app.js", 200, nil}, {"HEAD", "/health", "/health", 200, nil},

@@ -44,6 +44,8 @@ type slot struct {
 	Entry
 	model   *loaded
 	loading bool
+	begun   bool      // /models/load is loading it, or waits for memory
+	failed  bool      // the last load ended with an error
 	leaving bool      // it is unloaded when nobody uses it
 	gone    bool      // the model is no longer offered
 	wanted  int       // requests that wait for memory for it, and have not got it
@@ -342,7 +344,7 @@ func (p *pool) load(ctx context.Context, s *slot) error {
 	finish := func(r result) error {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		s.loading = false
+		s.loading, s.failed = false, r.err != nil
 		if r.err != nil {
 			p.used -= s.Bytes
 		} else if p.closed || s.gone {

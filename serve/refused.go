@@ -9,8 +9,6 @@ import (
 // does not have, with the reason.
 var refusedPaths = []struct{ method, path, reason string }{
 	{"POST", "/props", "the properties of a running server cannot be changed"},
-	{"POST", "/models/load", "models are loaded when a request names them"},
-	{"POST", "/models/unload", "models are unloaded when memory is needed"},
 	{"POST", "/v1/audio/transcriptions", "only text is supported"},
 	{"POST", "/v1/audio/speech", "only text is supported"},
 	{"POST", "/v1/images/generations", "only text is supported"},

@@ -175,6 +175,17 @@ func TestModelsThatComeByThemselves(t *testing.T) {
 	}
 }
 
+// An endpoint that this server does not have is no fault of the server: that it is refused is logged at info.
+func TestRefusedEndpointsAreLoggedAtInfo(t *testing.T) {
+	var log bytes.Buffer
+	s := newTester(t, func(o *Options) { o.Log = slog.New(slog.NewJSONHandler(&log, nil)) })
+	s.do("POST", "/v1/files", "{}")
+	s.web.Close()
+	if line := decode(t, log.String()); line["status"] != 501.0 || line["level"] != "INFO" {
+		t.Error(line)
+	}
+}
+
 // What machines ask again and again is logged at the level debug, also when it fails; other requests at info.
 func TestProbesAreLoggedAtDebug(t *testing.T) {
 	for level, want := range map[slog.Level][]string{

@@ -35,6 +35,8 @@ func (s *Server) routes() *http.ServeMux {
 	answer("/detokenize", formDetokenize, s.detokenize)
 	answer("/apply-template", formTemplate, s.applyTemplate)
 	answer("/v1/messages/count_tokens", formMessages, s.countTokens)
+	answer("/models/load", formRoute, s.beginLoad)
+	answer("/models/unload", formRoute, s.endLoad)
 	for _, ep := range endpoints {
 		if ep.form == formChat || ep.form == formResponses {
 			answer(
