@@ -80,7 +80,11 @@ func (q *quantize) chooseTensors(v string) error {
 	if err != nil {
 		return err
 	}
-	pattern, err := regexp.Compile(strings.ToLower(v[:at]))
+	text := v[:at]
+	if text != strings.ToLower(text) { // names are in small letters; \D in small letters would be its contrary
+		text = "(?i)" + text
+	}
+	pattern, err := regexp.Compile(text)
 	if err != nil {
 		return err
 	}
