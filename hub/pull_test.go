@@ -153,6 +153,21 @@ func TestResumeLater(t *testing.T) {
 	}
 }
 
+// A file is asked for by its own name, whatever characters that has.
+func TestNamesWithPercentSigns(t *testing.T) {
+	h, c := newHub(t)
+	h.files = map[string][]byte{"mA-Q8_0.gguf": content(1, 30), "m%41-Q8_0.gguf": content(2, 30),
+		"a b/100%-F16.gguf": content(3, 30), "c#+&~-Q6_K.gguf": content(4, 30)}
+	for name, want := range h.files {
+		paths, err := c.Pull(t.Context(), Reference{"owner", "name", name})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		check(t, c, paths, want)
+	}
+}
+
 // A server that does not know ranges starts from the beginning.
 func TestNoRanges(t *testing.T) {
 	h, c := newHub(t)
