@@ -594,7 +594,9 @@ func TestChoose(t *testing.T) {
 		}
 	}
 	for _, c := range [][2]string{{"m-F16.gguf,m-Q8_0.gguf", "m-Q8_0.gguf"}, {"b.gguf,a.gguf", "a.gguf"},
-		{"x-Q5_K_S.gguf,x-Q6_K.gguf", "x-Q5_K_S.gguf"}} {
+		{"x-Q5_K_S.gguf,x-Q6_K.gguf", "x-Q5_K_S.gguf"},
+		{"m-UD-IQ1_M.gguf,m-UD-Q2_K_XL.gguf,m-UD-Q4_K_XL.gguf", "m-UD-Q4_K_XL.gguf"},
+		{"m-IQ1_S.gguf,m-IQ3_XXS.gguf,m-IQ2_M.gguf", "m-IQ3_XXS.gguf"}, {"m-IQ1_S.gguf,m-BF16.gguf", "m-BF16.gguf"}} {
 		if got, err := choose(strings.Split(c[0], ","), ""); err != nil || got[0] != c[1] {
 			t.Errorf("of %s: %v, %v", c[0], got, err)
 		}
