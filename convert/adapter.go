@@ -17,7 +17,7 @@ const AdapterConfig = "adapter_config.json"
 
 // irrelevantToAdapters are members of adapter_config.json that say how an adapter was trained or where its base is.
 var irrelevantToAdapters = []string{"auto_mapping", "base_model_name_or_path", "revision", "inference_mode",
-	"lora_dropout", "init_lora_weights", "loftq_config", "task_type", "target_modules", "exclude_modules",
+	"lora_dropout", "loftq_config", "task_type", "target_modules", "exclude_modules",
 	"layers_pattern", "layers_to_transform", "megatron_core", "runtime_config", "fan_in_fan_out", "peft_version",
 	"eva_config", "corda_config", "qalora_group_size", "ensure_weight_tying", "parent_library"}
 
@@ -33,7 +33,7 @@ func OpenAdapter(dir, base string) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	alpha := adapterAlpha(c)
+	alpha, rank := adapterAlpha(c)
 	if *c.err != nil {
 		return nil, *c.err
 	}
@@ -49,15 +49,15 @@ func OpenAdapter(dir, base string) (*Model, error) {
 		{Key: "general.type", Value: "adapter"}, {Key: "general.architecture", Value: b.arch},
 		{Key: "general.name", Value: nameOf(dir)}, {Key: "adapter.type", Value: "lora"},
 		{Key: "adapter.lora.alpha", Value: float32(alpha)}}}
-	if m.targets, err = adapterTargets(w, b.targets); err != nil {
+	if m.targets, err = adapterTargets(w, b.targets, rank); err != nil {
 		w.close()
 		return nil, err
 	}
 	return m, nil
 }
 
-// adapterAlpha is GGUF's alpha, which is divided by the rank.
-func adapterAlpha(c *config) float64 {
+// adapterAlpha is GGUF's alpha, which is divided by the rank, and the rank.
+func adapterAlpha(c *config) (alpha float64, rank int) {
 	c.must("peft_type", "only LoRA is known", "LORA")
 	for _, key := range []string{"use_dora", "lora_bias", "use_qalora", "use_bdlora"} {
 		c.must(key, "not part of a plain LoRA adapter", false)
@@ -79,10 +79,13 @@ func adapterAlpha(c *config) float64 {
 			c.fail(key, "not supported")
 		}
 	}
+	// PiSSA, OLoRA, CorDA and LoftQ: training begins with other weights, of which the factors' first values are a part.
+	c.must("init_lora_weights", "the adapter is for other weights than the base model's (PEFT makes one for these: "+
+		"save_pretrained with path_initial_model_for_weight_conversion)", true, false, "gaussian", "eva", "orthogonal")
 	for _, key := range irrelevantToAdapters {
 		c.has(key)
 	}
-	rank, alpha := c.integer("r"), c.number("lora_alpha")
+	rank, alpha = c.integer("r"), c.number("lora_alpha")
 	if c.boolOr("use_rslora", false) { // alpha/sqrt(r) instead of alpha/r
 		alpha *= math.Sqrt(float64(rank))
 	}
@@ -90,7 +93,7 @@ func adapterAlpha(c *config) float64 {
 		c.fail("lora_alpha", "0: the adapter changes nothing")
 	}
 	c.rest()
-	return alpha
+	return alpha, rank
 }
 
 // baseOf is what a model's config.json says of its tensors.
@@ -106,8 +109,8 @@ func baseOf(dir string) (*builder, error) {
 	return b, *c.err
 }
 
-// adapterTargets are GGUF's tensors of an adapter's.
-func adapterTargets(w *weights, base []target) (list []target, err error) {
+// adapterTargets are GGUF's tensors of an adapter's, whose factors all have one rank.
+func adapterTargets(w *weights, base []target, rank int) (list []target, err error) {
 	const before, a, b = "base_model.model.", ".lora_A.weight", ".lora_B.weight"
 	found := map[string]bool{}
 	for _, t := range base {
@@ -124,11 +127,11 @@ func adapterTargets(w *weights, base []target) (list []target, err error) {
 		if t.name == "token_embd.weight" || t.sourceRows != 0 || t.add != 0 {
 			return nil, fmt.Errorf("%s: tensor %s: an adapter of %s is not supported", w.from, nameA, t.name)
 		}
-		rank, cols := one.rowsCols()
-		rows, r := two.rowsCols()
-		if rank != r || cols != t.cols || rows != t.rows {
-			return nil, fmt.Errorf("%s: tensor %s: shapes %v and %v, for %d x %d of %s", w.from, nameA, one.shape, two.shape,
-				t.rows, t.cols, t.from)
+		r, cols := one.rowsCols()
+		rows, r2 := two.rowsCols()
+		if r != rank || r2 != rank || cols != t.cols || rows != t.rows {
+			return nil, fmt.Errorf("%s: tensor %s: shapes %v and %v, for %d x %d of %s and rank %d", w.from, nameA, one.shape,
+				two.shape, t.rows, t.cols, t.from, rank)
 		}
 		found[nameA], found[nameB] = true, true
 		list = append(list, target{name: t.name + loraA, from: nameA, rows: rank, cols: cols},

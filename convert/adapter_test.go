@@ -160,6 +160,23 @@ func TestAdapterRefused(t *testing.T) {
 			t.Errorf("%s: %v", key, err)
 		}
 	}
+	// What factors begin with, and whether it is taken from the base model's weights.
+	for v, good := range map[any]bool{true: true, false: true, nil: true, "gaussian": true, "eva": true,
+		"orthogonal": true, "pissa": false, "pissa_niter_4": false, "olora": false, "corda": false, "loftq": false, 1: false} {
+		adapter, _ := peft(t, base, map[string]any{"peft_type": "LORA", "r": 2, "lora_alpha": 3, "init_lora_weights": v}, 1)
+		m, err := OpenAdapter(adapter.dir, base.dir)
+		if err == nil {
+			m.Close()
+		}
+		if good != (err == nil) || err != nil && !strings.Contains(err.Error(), "init_lora_weights") {
+			t.Errorf("init_lora_weights %v: %v", v, err)
+		}
+	}
+	// alpha is divided by the rank of config.json in PEFT, and by that of the factors in GGUF.
+	adapter, _ := peft(t, base, map[string]any{"peft_type": "LORA", "r": 4, "lora_alpha": 3}, 1)
+	if _, err := OpenAdapter(adapter.dir, base.dir); err == nil || !strings.Contains(err.Error(), "rank 4") {
+		t.Errorf("factors of another rank: %v", err)
+	}
 	for name, shape := range map[string][]int{"base_model.model.model.layers.0.self_attn.x_proj.lora_A.weight": {2, 8},
 		"base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight": {2, 9},
 		"base_model.model.model.embed_tokens.lora_A.weight":              {2, 260}} {

@@ -695,6 +695,24 @@ func TestSentencePiece(t *testing.T) {
 		!strings.Contains(err.Error(), "model_type 1") {
 		t.Errorf("unigram: %v", err)
 	}
+	// Fields of normalizer_spec (3) and trainer_spec (2): spaces that stay, a map of characters, spaces that are not
+	// marked, marks behind words.
+	spaces := append(sentencePieceFile(2, "a"), 3<<3|2, 2, 4<<3, 0)
+	for name, c := range map[string]struct {
+		more      []byte
+		note, err string
+	}{
+		"as Llama's": {nil, "", ""}, "runs of spaces": {[]byte{3<<3 | 2, 2, 4 << 3, 1}, "one of several spaces", ""},
+		"characters": {[]byte{3<<3 | 2, 3, 2<<3 | 2, 1, 'x'}, "maps characters", ""},
+		"spaces":     {[]byte{3<<3 | 2, 2, 5 << 3, 0}, "", "not marks in front of words"},
+		"suffixes":   {[]byte{2<<3 | 2, 3, 24<<3&0x7f | 0x80, 24 >> 4, 1}, "", "not marks in front of words"},
+	} {
+		w, err := parseSentencePiece(slices.Concat(spaces, c.more), false)
+		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) ||
+			err == nil && ((w.note == "") != (c.note == "") || !strings.Contains(w.note, c.note)) {
+			t.Errorf("%s: %+v, %v", name, w, err)
+		}
+	}
 	good := sentencePieceFile(2, "a", "b")
 	for n := range len(good) {
 		parseSentencePiece(good[:n], true) // no panic

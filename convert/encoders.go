@@ -180,11 +180,15 @@ func (b *builder) skipUnder(prefixes ...string) {
 
 // scores adds a classification head: a layer of the hidden size, and the outputs, of which it returns the number.
 func (b *builder) scores(hidden, output string, width int) (n int) {
+	cols := width
 	if n = 1; b.holds(output + ".weight") {
-		n, _ = b.weights.tensors[output+".weight"].rowsCols()
+		n, cols = b.weights.tensors[output+".weight"].rowsCols()
 	}
 	b.linear("cls", hidden, width, width, nil)
 	b.linear("cls.output", output, n, width, nil)
+	if cols != width { // refused by finish; of no columns there may be any number of rows
+		return n
+	}
 	b.size("pooling_type", rankPool)
 	if labels := b.labels(n); n > 1 {
 		b.set("classifier.output_labels", labels)

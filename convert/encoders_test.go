@@ -547,13 +547,19 @@ func TestEncodersRefused(t *testing.T) {
 		}, "the class makes scores", ""},
 		"lower of t5": {3, func(s *source) { s.file("sentence_bert_config.json", `{"do_lower_case": true}`) },
 			"do_lower_case", ""},
-		"no padding":      {3, set("config.json", "pad_token_id", nil), "pad_token_id", ""},
-		"no positions":    {3, set("config.json", "max_position_embeddings", 2), "max_position_embeddings", ""},
-		"gate":            {6, set("config.json", "activation_function", "gelu"), "activation_function", ""},
-		"scaled":          {6, set("config.json", "rotary_scaling_factor", 2.0), "rotary_scaling_factor", ""},
-		"biases":          {7, set("config.json", "attention_bias", true), "attention_bias", ""},
-		"pooled":          {8, set("config.json", "classifier_pooling", "cls"), "classifier_pooling", ""},
-		"layers":          {7, set("config.json", "layer_types", []string{"full_attention"}), "layer_types", ""},
+		"no padding":   {3, set("config.json", "pad_token_id", nil), "pad_token_id", ""},
+		"no positions": {3, set("config.json", "max_position_embeddings", 2), "max_position_embeddings", ""},
+		"gate":         {6, set("config.json", "activation_function", "gelu"), "activation_function", ""},
+		"scaled":       {6, set("config.json", "rotary_scaling_factor", 2.0), "rotary_scaling_factor", ""},
+		"biases":       {7, set("config.json", "attention_bias", true), "attention_bias", ""},
+		"pooled":       {8, set("config.json", "classifier_pooling", "cls"), "classifier_pooling", ""},
+		"layers":       {7, set("config.json", "layer_types", []string{"full_attention"}), "layer_types", ""},
+		"no columns": {0, func(s *source) {
+			classifier(3)(s)
+			s.tensors["classifier.weight"] = []int{1 << 20, 0} // of which no label is made
+			s.weights()
+			set("config.json", "id2label", map[string]any{"0": "no"})(s)
+		}, "tensor classifier.weight: shape [1048576 0], [1048576 64] expected", ""},
 		"one output":      {0, classifier(1), "type_vocab_size", ""},
 		"three outputs":   {0, classifier(3), "", "type 1 in training"},
 		"labels":          {4, set("config.json", "id2label", map[string]any{"0": "no", "1": "yes"}), "id2label", ""},

@@ -209,6 +209,9 @@ func (b *builder) window(o options) {
 // thetas are the bases of rotation of classes where config.json does not say, which else are 10000.
 var thetas = map[string]float64{"gemma3": 1e6, "gemma-embedding": 1e6, "smollm3": 2e6}
 
+// factored are the architectures of llamaLike that have rope_freqs.weight.
+var factored = []string{"llama", "granite"}
+
 // rotation writes the keys of RoPE. head is the size of a head.
 func (b *builder) rotation(head int) {
 	c := b.config
@@ -248,6 +251,10 @@ func (b *builder) rotation(head int) {
 		}
 		scaling.must("truncate", "the reference truncates", true)
 	case "llama3":
+		if !slices.Contains(factored, b.arch) {
+			scaling.fail(scaling.first("rope_type", "type"), "%q: GGUF's %s has no factors of frequencies", kind, b.arch)
+			return
+		}
 		b.values("rope_freqs.weight", llama3Factors(head, base, scaling.number("factor"), scaling.number("low_freq_factor"),
 			scaling.number("high_freq_factor"), scaling.number("original_max_position_embeddings")))
 	default:

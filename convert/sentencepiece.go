@@ -16,7 +16,8 @@ import (
 //	3 normalizer_spec  2 precompiled_charsmap, and, true by default, 3 add_dummy_prefix, 4 remove_extra_whitespaces,
 //	                   5 escape_whitespaces
 //
-// Of a BPE model only the prefix counts; a unigram model is read where unigram is set.
+// Of a BPE model's normalizer only the prefix counts, with a note where the file says more; a unigram model is read
+// where unigram is set.
 func readSentencePiece(file string, unigram bool) (*words, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -87,12 +88,16 @@ func parseSentencePiece(data []byte, unigram bool) (*words, error) {
 	case kind == 1 && unigram && (!prefix || !squeeze):
 		return nil, fmt.Errorf("normalizer_spec: add_dummy_prefix %v, remove_extra_whitespaces %v: GGUF's t5 writes "+
 			"spaces as this tokenizer does only if both are true", prefix, squeeze)
-	case kind == 1 && unigram && (!escape || suffix):
+	case !escape || suffix:
 		return nil, errors.New("normalizer_spec: spaces that are not marks in front of words are not supported")
 	case kind == 1 && unigram:
 		return w, w.makeUnigram()
 	case kind != 2:
 		return nil, fmt.Errorf("model_type %d is not supported (2, BPE, is)", kind)
+	}
+	if len(w.charsmap) > 0 || squeeze {
+		w.note = "tokenizer.model maps characters, or makes one of several spaces (normalizer_spec), which is left out: " +
+			"GGUF's llama takes a text as it is"
 	}
 	w.charsmap = nil
 	w.addPrefix = &prefix

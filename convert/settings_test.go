@@ -154,6 +154,10 @@ func TestAddedBesideSentencePiece(t *testing.T) {
 	s.file("tokenizer.model", string(sentencePieceFile(2, "▁", "<unk>", "<s>", "y", "x", "<0x41>")))
 	s.file("config.json", config)
 	s.weights()
+	s.refused("another vocabulary", []string{"tokenizer.json: model.vocab: 25", "others than in tokenizer.model"})
+	s.editTokenizer(func(m map[string]any) {
+		m["model"] = map[string]any{"vocab": map[string]int{"▁": 0, "<unk>": 1, "<s>": 2, "y": 3, "x": 4, "A": 5}}
+	})
 	f, _ := converted(t, s.dir, Options{Type: "f32"})
 	tokens, _ := f.Strings("tokenizer.ggml.tokens")
 	types, _ := f.Int32s("tokenizer.ggml.token_type")

@@ -83,7 +83,7 @@ func readTokenizer(dir string, b *builder) ([]gguf.KV, error) {
 		return nil, err
 	}
 	if w.model == "llama" {
-		if err := w.addJSON(filepath.Join(dir, "tokenizer.json")); err != nil {
+		if err := w.addJSON(filepath.Join(dir, "tokenizer.json"), file); err != nil {
 			return nil, err
 		}
 	}
@@ -308,7 +308,8 @@ func (w *words) cut(n int) (left []string) {
 }
 
 // marks is how many tokens of several characters may be the result of no merge, besides a hundredth of the merges:
-// vocab.json has marks such as </s> and OPT's madeupword0000 among its tokens.
+// vocab.json has marks such as </s> and OPT's madeupword0000 among its tokens. As many may differ where a vocabulary
+// stands in two files.
 const marks = 16
 
 // check refuses a vocabulary that a model could not be read with, and merges of which many are missing: a token of

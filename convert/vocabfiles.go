@@ -101,18 +101,29 @@ func (w *words) addFile(file string) error {
 	return nil
 }
 
-// addJSON adds the tokens of the tokenizer.json beside a SentencePiece vocabulary: newer versions of transformers list
-// them nowhere else.
-func (w *words) addJSON(file string) error {
+// addJSON adds the tokens of the tokenizer.json beside a SentencePiece vocabulary, read from the file pieces: newer
+// versions of transformers list them nowhere else. They read texts by tokenizer.json: where it has another vocabulary,
+// as that of a model whose tokenizer.model is its ancestor's, it is an error.
+func (w *words) addJSON(file, pieces string) error {
 	data, there, err := optionalFile(file)
 	if !there {
 		return err
 	}
 	var list struct {
 		Added []addedToken `json:"added_tokens"`
+		Model struct {
+			Vocab json.RawMessage `json:"vocab"`
+		} `json:"model"`
 	}
 	if err := json.Unmarshal(data, &list); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
+	}
+	var vocab map[string]int32
+	if json.Unmarshal(list.Model.Vocab, &vocab) == nil && vocab != nil { // of a kind that may be the same
+		if n, one := w.others(vocab); n > marks+len(w.tokens)/100 {
+			return fmt.Errorf("%s: model.vocab: %d tokens, %s for one, are others than in %s: delete the file that is not the "+
+				"model's", file, n, gguf.Printable(one, 40), filepath.Base(pieces))
+		}
 	}
 	for _, t := range list.Added {
 		if err := w.place(file, t.ID, t); err != nil {
@@ -120,4 +131,20 @@ func (w *words) addJSON(file string) error {
 		}
 	}
 	return nil
+}
+
+// others counts the tokens that are not the same in another vocabulary, of which one is returned; marks, bytes and
+// tokens that were added may be.
+func (w *words) others(vocab map[string]int32) (n int, one string) {
+	for id, text := range w.tokens {
+		if other, ok := vocab[text]; w.types[id] == typeNormal && (!ok || other != int32(id)) {
+			n, one = n+1, text
+		}
+	}
+	for text, id := range vocab {
+		if id < 0 || int(id) >= len(w.tokens) {
+			n, one = n+1, max(one, text) // of several the same one in each run
+		}
+	}
+	return n, one
 }

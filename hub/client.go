@@ -151,7 +151,7 @@ func origin(u *url.URL) string {
 	return u.Scheme + "://" + strings.ToLower(u.Hostname()) + ":" + port
 }
 
-// request makes a request to the endpoint, with the token.
+// request makes a request to the endpoint, with the token. parts are of the path, as they are called.
 func (c *Client) request(ctx context.Context, method string, parts ...string) (*http.Request, error) {
 	endpoint := c.Endpoint
 	if endpoint == "" {
@@ -160,6 +160,9 @@ func (c *Client) request(ctx context.Context, method string, parts ...string) (*
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
 		return nil, fmt.Errorf("endpoint %.100q: not an http or https address", endpoint)
+	}
+	for i, part := range parts { // a name is no escaped one: what is behind a % in it is its own
+		parts[i] = strings.ReplaceAll(part, "%", "%25")
 	}
 	req, err := http.NewRequestWithContext(ctx, method, u.JoinPath(parts...).String(), nil)
 	if err != nil {

@@ -153,6 +153,21 @@ func TestResumeLater(t *testing.T) {
 	}
 }
 
+// A file is asked for by its own name, whatever characters that has.
+func TestNamesWithPercentSigns(t *testing.T) {
+	h, c := newHub(t)
+	h.files = map[string][]byte{"mA-Q8_0.gguf": content(1, 30), "m%41-Q8_0.gguf": content(2, 30),
+		"a b/100%-F16.gguf": content(3, 30), "c#+&~-Q6_K.gguf": content(4, 30)}
+	for name, want := range h.files {
+		paths, err := c.Pull(t.Context(), Reference{"owner", "name", name})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		check(t, c, paths, want)
+	}
+}
+
 // A server that does not know ranges starts from the beginning.
 func TestNoRanges(t *testing.T) {
 	h, c := newHub(t)
@@ -579,7 +594,9 @@ func TestChoose(t *testing.T) {
 		}
 	}
 	for _, c := range [][2]string{{"m-F16.gguf,m-Q8_0.gguf", "m-Q8_0.gguf"}, {"b.gguf,a.gguf", "a.gguf"},
-		{"x-Q5_K_S.gguf,x-Q6_K.gguf", "x-Q5_K_S.gguf"}} {
+		{"x-Q5_K_S.gguf,x-Q6_K.gguf", "x-Q5_K_S.gguf"},
+		{"m-UD-IQ1_M.gguf,m-UD-Q2_K_XL.gguf,m-UD-Q4_K_XL.gguf", "m-UD-Q4_K_XL.gguf"},
+		{"m-IQ1_S.gguf,m-IQ3_XXS.gguf,m-IQ2_M.gguf", "m-IQ3_XXS.gguf"}, {"m-IQ1_S.gguf,m-BF16.gguf", "m-BF16.gguf"}} {
 		if got, err := choose(strings.Split(c[0], ","), ""); err != nil || got[0] != c[1] {
 			t.Errorf("of %s: %v, %v", c[0], got, err)
 		}

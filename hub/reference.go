@@ -153,8 +153,10 @@ func checkFile(name string) error {
 }
 
 // preferences are the quantizations by which a file is chosen where none is named, the best first.
-var preferences = []string{"Q4_K_M", "Q4_K_S", "Q4_K", "Q4_0", "Q5_K_M", "Q5_K_S", "Q5_K", "Q5_0", "IQ4_XS", "IQ4_NL",
-	"Q6_K", "Q8_0", "Q3_K_M", "Q3_K_L", "Q3_K_S", "Q2_K", "F16", "BF16", "F32"}
+var preferences = []string{"Q4_K_M", "Q4_K_S", "Q4_K", "Q4_0", "Q4_K_L", "Q4_K_XL", "Q5_K_M", "Q5_K_S", "Q5_K", "Q5_0",
+	"Q5_K_L", "Q5_K_XL", "IQ4_XS", "IQ4_NL", "MXFP4", "Q6_K", "Q6_K_L", "Q6_K_XL", "Q8_0", "Q8_K_XL", "Q3_K_M", "Q3_K_L",
+	"Q3_K_XL", "Q3_K_S", "IQ3_M", "IQ3_S", "IQ3_XS", "IQ3_XXS", "Q2_K", "Q2_K_L", "Q2_K_XL", "F16", "BF16", "F32",
+	"IQ2_M", "Q2_K_S", "IQ2_S", "IQ2_XS", "IQ2_XXS", "IQ1_M", "IQ1_S"}
 
 // choose returns the files of a model among those of a repository: one, or all parts of a split one.
 func choose(files []string, want string) ([]string, error) {

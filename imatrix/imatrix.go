@@ -236,7 +236,8 @@ func source(name string, x []float32, dims ...uint64) gguf.TensorSource {
 }
 
 // Add adds the sums and counts of another file, which must be of the same model. A file of the older format, which says
-// how many chunks there were instead of how many inputs, counts as many tokens to the chunk as the other has, or 1.
+// how many chunks there were instead of how many inputs, counts as many tokens to the chunk as the other has, or 1; its
+// count of a tensor is that of each of the tensor's matrices.
 func (f *File) Add(other *File) error {
 	scale := float32(1)
 	switch {
@@ -255,6 +256,12 @@ func (f *File) Add(other *File) error {
 		from, to := other.Tensors[name], f.Tensors[name]
 		if to.Sums == nil {
 			to = Tensor{make([]float32, len(from.Sums)), make([]float32, len(from.Counts))}
+		}
+		switch n, m := len(to.Counts), len(from.Counts); { // a file of the older format has one count for all matrices
+		case m == 1 && n > 1:
+			from.Counts = slices.Repeat(from.Counts, n)
+		case n == 1 && m > 1:
+			to.Counts = slices.Repeat(to.Counts, m)
 		}
 		if len(to.Sums) != len(from.Sums) || len(to.Counts) != len(from.Counts) {
 			return fmt.Errorf("tensor %q has %d numbers and %d counts, in another file %d and %d", name, len(from.Sums),

@@ -228,7 +228,24 @@ func TestAdd(t *testing.T) {
 			t.Errorf("%+v", all)
 		}
 	}
-	if old.Tensors["a"].Sums[0] != 1.5 || newer.Tensors["a"].Sums[0] != 1 {
+	// Of experts an older file has one count, which is that of each.
+	if old, err = read(older(1, "e", 3, 4, 1.5, 6.0, 3.0, 9.0, 3, "old")); err != nil {
+		t.Fatal(err)
+	}
+	experts := &File{ChunkSize: 10, Tensors: map[string]Tensor{"e": {[]float32{1, 2, 3, 4}, []float32{10, 0}}}}
+	for _, order := range [][]*File{{old, experts}, {experts, old}} {
+		var all File
+		for _, f := range order {
+			if err := all.Add(f); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := map[string]Tensor{"e": {[]float32{16, 62, 33, 94}, []float32{40, 30}}}
+		if !reflect.DeepEqual(all.Tensors, want) {
+			t.Errorf("%+v", all)
+		}
+	}
+	if old.Tensors["e"].Sums[0] != 1.5 || newer.Tensors["a"].Sums[0] != 1 {
 		t.Error("what was added has changed")
 	}
 	if err := sample().Add(&File{Tensors: map[string]Tensor{"blk.0.attn_q.weight": {[]float32{1}, []float32{1}}}}); err ==

@@ -23,7 +23,7 @@ var imatrixCommand = command{
 	usage: "-m FILE -f TEXT -o OUT [-c N] [--chunks N]",
 	about: `Reads a text with a model and writes its importance matrix: for every column of every matrix of the layers, and of every expert, the sum of the squares of what was multiplied with it, in llama.cpp's GGUF format. Quantizing weighs its errors by it.
 
-The text is cut into chunks of N tokens, which do not see each other, the rest dropped; the first token of each becomes the beginning-of-text token. Take the model in its most precise form, and a text of the kind that it is for; some 100,000 tokens suffice. A text has at most 64 MiB.
+The text is cut into chunks of N tokens, which do not see each other, the rest dropped; the first token of each becomes the beginning-of-text token, if the vocabulary asks for one. Take the model in its most precise form, and a text of the kind that it is for; some 100,000 tokens suffice. A text has at most 64 MiB.
 
 With --in-file instead of -f, files of either of llama.cpp's formats (GGUF or the older imatrix.dat) become one: their sums and counts are added.`,
 	new: func() job { return &importance{chunk: 512, chunks: -1} },

@@ -402,10 +402,14 @@ func closeIndexes(list []*lookup.Index) {
 // openTexts opens the indexes of --lookup for a target, to be closed with its parts, and lists its draft vocabulary.
 func (s *speculation) openTexts(ctx context.Context, p *program, to *library.Parts, o *library.Options) (err error) {
 	o.Own = s.own
-	if o.DraftVocab, err = s.vocab.of(ctx, to.Target.Tokenizer()); err != nil {
+	tok := to.Target.Tokenizer()
+	if tok == nil && len(s.texts) > 0 {
+		return fmt.Errorf("--lookup: %s: no tokenizer in the file", to.Target.Name())
+	}
+	if o.DraftVocab, err = s.vocab.of(ctx, tok); err != nil {
 		return err
 	}
-	if o.Texts, err = openIndexes(ctx, p, to.Target.Tokenizer(), s.texts); err != nil {
+	if o.Texts, err = openIndexes(ctx, p, tok, s.texts); err != nil {
 		return err
 	}
 	before, list := to.Close, o.Texts

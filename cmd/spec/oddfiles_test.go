@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/synth"
 	"github.com/specgo/spec/testdata"
 )
 
@@ -42,6 +43,34 @@ func TestControlCharactersInFiles(t *testing.T) {
 					t.Errorf("a line of %d bytes", len(line))
 				}
 			}
+		}
+	}
+}
+
+// A model without a tokenizer, as spec synth makes some, is refused by what makes tokens of texts.
+func TestModelsWithoutTokenizer(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	f, err := synth.Random(synth.Shape{Name: "tiny", Architecture: "llama", Context: 100, Vocab: 300, HiddenSize: 64,
+		Layers: 2, Heads: 2, KVHeads: 1, FeedForward: 128, Tied: true, RopeBase: 10000}, "q8_0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := make([]byte, f.Size())
+	if _, err := f.ReadAt(data, 0); err != nil {
+		t.Fatal(err)
+	}
+	write(t, in("m.gguf"), string(data))
+	write(t, in("text"), "some words")
+	write(t, in("cases"),
+		`{"name": "a", "url": "/v1/completions", "body": {"prompt": "x"}, "checks": [{"contains": "x"}]}`)
+	for _, args := range [][]string{{"cache", "prompt", "-f", in("text"), "--cache-dir", in("prompts")},
+		{"eval", "--lookup", in("text"), in("cases")}, {"eval", in("cases")}, {"generate", "-p", "x"},
+		{"lookup", "build", in("text")}, {"perplexity", "-f", in("text")}, {"tokenize", "-f", in("text")},
+		{"imatrix", "-f", in("text"), "-o", in("out")}} {
+		code, _, stderr := runWith(t, in("cache"), append(args, "-m", in("m.gguf"))...)
+		if code != exitFailed || !strings.Contains(stderr, ": no tokenizer in the file") {
+			t.Errorf("%q: exit %d, %s", args, code, stderr)
 		}
 	}
 }

@@ -16,7 +16,7 @@ var perplexityCommand = command{
 	name:  "perplexity",
 	does:  "how well a model predicts a text",
 	usage: "[-m FILE] -f TEXT [-c N] [--chunks N]",
-	about: `Prints exp of the mean negative log-likelihood over a text, as llama.cpp's tool of this name measures it: the text is cut into chunks of N tokens, the rest dropped; the first token of each becomes the beginning-of-text token; the second half of each chunk is scored. A text has at most 64 MiB.`,
+	about: `Prints exp of the mean negative log-likelihood over a text, as llama.cpp's tool of this name measures it: the text is cut into chunks of N tokens, the rest dropped; the first token of each becomes the beginning-of-text token, if the vocabulary asks for one; the second half of each chunk is scored. A text has at most 64 MiB.`,
 	new:   func() job { return &perplexity{chunk: 512, chunks: -1, results: asText} },
 }
 

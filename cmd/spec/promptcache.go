@@ -107,15 +107,19 @@ func (x *caching) keepPrompt(ctx context.Context, p *program) error {
 	if err := decoderOnly(m, x.name(), "of others no prompt is kept"); err != nil {
 		return err
 	}
+	tok := m.Tokenizer()
+	if tok == nil {
+		return fmt.Errorf("%s: no tokenizer in the file", x.name())
+	}
 	n, err := contextSize(x.context, m, x.name())
 	if err != nil {
 		return err
 	}
-	text, err := source.read(ctx, longestPrompt(m.Tokenizer(), n))
+	text, err := source.read(ctx, longestPrompt(tok, n))
 	if err != nil && !errors.Is(err, errTooLong) {
 		return err
 	}
-	tokens := m.Tokenizer().Encode(text, bpe.EncodeOptions{ParseSpecial: true, AddSpecial: true})
+	tokens := tok.Encode(text, bpe.EncodeOptions{ParseSpecial: true, AddSpecial: true})
 	if err != nil || len(tokens) > n {
 		return fmt.Errorf("the text is longer than a context of %d tokens (-c)", n)
 	}

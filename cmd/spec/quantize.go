@@ -22,7 +22,7 @@ var quantizeCommand = command{
 	name:  "quantize",
 	does:  "convert the weights of a GGUF file to another type",
 	usage: "IN OUT TYPE, or -m IN -o OUT --type TYPE",
-	about: `Writes IN again with its matrices in another type. TYPE is llama.cpp's name, in any case: most matrices get the type it is named after, the output matrix Q6_K or Q8_0, and with q4_k_m and q5_k_m also half of attn_v and ffn_down Q6_K; q3_k, q4_k and q5_k are those that end in _m. With --pure all get the type itself, and OUT is the model that --weights TYPE makes of IN while loading. Norms, biases, position embeddings, routers and other small tensors stay as they are, and a matrix that has its type already is copied byte for byte.
+	about: `Writes IN again with its matrices in another type. TYPE is llama.cpp's name, in any case: most matrices get the type it is named after, the output matrix Q6_K or Q8_0 (with iq2 types and iq3_xxs Q5_K), and with q4_k_m and q5_k_m also half of attn_v and ffn_down Q6_K; q3_k, q4_k and q5_k are those that end in _m. With --pure all get the type itself, and OUT is the model that --weights TYPE makes of IN while loading. Norms, biases, position embeddings, routers and other small tensors stay as they are, and a matrix that has its type already is copied byte for byte.
 
 Below 4 bits a weight, and best with every type, give --imatrix: what a text shows to matter is kept more exactly. --tensor-type, --output-tensor-type and --token-embedding-type choose the types of some matrices, as recipes with a type for every tensor do; a pattern that matches no matrix is an error.
 
@@ -80,7 +80,11 @@ func (q *quantize) chooseTensors(v string) error {
 	if err != nil {
 		return err
 	}
-	pattern, err := regexp.Compile(strings.ToLower(v[:at]))
+	text := v[:at]
+	if text != strings.ToLower(text) { // names are in small letters; \D in small letters would be its contrary
+		text = "(?i)" + text
+	}
+	pattern, err := regexp.Compile(text)
 	if err != nil {
 		return err
 	}

@@ -204,6 +204,25 @@ func recoded(t *testing.T, data []byte, part string, typ gguf.Type) []byte {
 	return randommodel.Bytes(t, kvs, list)
 }
 
+// A pattern of --tensor-type is a regular expression in letters of either case: its classes mean what they say.
+func TestPatternsOfTensors(t *testing.T) {
+	for text, want := range map[string]map[string]bool{
+		`blk\.1\D=q8_0`:   {"blk.1.ffn_up.weight": true, "blk.11.ffn_up.weight": false},
+		`blk\.1\d=q8_0`:   {"blk.1.ffn_up.weight": false, "blk.11.ffn_up.weight": true},
+		`FFN_Up|q.w=Q8_0`: {"blk.1.ffn_up.weight": true, "blk.1.attn_q.weight": true, "blk.1.ffn_down.weight": false},
+	} {
+		var q quantize
+		if err := q.chooseTensors(text); err != nil {
+			t.Fatal(err)
+		}
+		for name, matches := range want {
+			if c := q.tensors[0]; c.Pattern.MatchString(name) != matches || c.Type != "q8_0" {
+				t.Errorf("%s: %s, %t", text, name, !matches)
+			}
+		}
+	}
+}
+
 // A file keeps its permissions, and nothing is left beside it.
 func TestQuantizeKeepsMode(t *testing.T) {
 	dir := t.TempDir()
