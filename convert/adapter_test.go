@@ -162,7 +162,8 @@ func TestAdapterRefused(t *testing.T) {
 	}
 	// What factors begin with, and whether it is taken from the base model's weights.
 	for v, good := range map[any]bool{true: true, false: true, nil: true, "gaussian": true, "eva": true,
-		"orthogonal": true, "pissa": false, "pissa_niter_4": false, "olora": false, "corda": false, "loftq": false, 1: false} {
+		"orthogonal": true, "pissa": false, "pissa_niter_4": false, "olora": false, "corda": false, "loftq": false,
+		1: false} {
 		adapter, _ := peft(t, base, map[string]any{"peft_type": "LORA", "r": 2, "lora_alpha": 3, "init_lora_weights": v}, 1)
 		m, err := OpenAdapter(adapter.dir, base.dir)
 		if err == nil {
