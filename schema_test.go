@@ -85,6 +85,41 @@ func TestSchemaOfEveryKind(t *testing.T) {
 	}
 }
 
+// The fields of an embedded struct stand beside the others also where its tag has options and no name, as encoding/json
+// has it; those of one with a name do not.
+func TestSchemaOfEmbeddedStructs(t *testing.T) {
+	type inline struct {
+		base `json:",inline"`
+		Name string `json:"name"`
+	}
+	type Exported struct {
+		ID uint8 `json:"id"`
+	}
+	type pointer struct {
+		*Exported `json:",omitempty"`
+	}
+	type named struct {
+		Exported `json:"in"`
+	}
+	const object, end = `{"type":"object","properties":{`, `},"additionalProperties":false,"required":`
+	const id = `"id":{"type":"integer","minimum":0,"maximum":255}`
+	for want, f := range map[string]func() (json.RawMessage, error){
+		object + id + `,"note":{"description":"whatever \"it\" is"},"name":{"type":"string"}` + end +
+			`["id","name"]}`: SchemaFor[inline],
+		object + id + end + `["id"]}`: SchemaFor[pointer],
+		object + `"in":{"$ref":"#/$defs/Exported"}` + end + `["in"],"$defs":{"Exported":` + object + id + end +
+			`["id"]}}}`: SchemaFor[named],
+	} {
+		if got, err := f(); err != nil || string(got) != want {
+			t.Errorf("got %s, %v\nwant %s", got, err, want)
+		}
+	}
+	var got inline
+	if err := json.Unmarshal([]byte(`{"id":3,"name":"x"}`), &got); err != nil || got.ID != 3 {
+		t.Errorf("encoding/json reads %+v, %v", got, err)
+	}
+}
+
 // A type that contains itself refers to itself, and its answers are read.
 func TestSchemaOfARecursiveType(t *testing.T) {
 	got, err := SchemaFor[node]()
@@ -143,6 +178,10 @@ func TestSchemaRefusesWhatItCannotSay(t *testing.T) {
 		"twice": SchemaFor[struct {
 			A int
 			B int `json:"A"`
+		}],
+		"pointer that nothing sets": SchemaFor[struct{ *base }],
+		"name that is none": SchemaFor[struct {
+			A int `json:"it's"`
 		}],
 	} {
 		if _, err := f(); !errors.Is(err, ErrSchema) {
