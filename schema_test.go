@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/chat"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/grammar"
@@ -225,6 +226,23 @@ func TestAnswersHaveTheirType(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := Answer[func()](t.Context(), m, ask, Request{}); !errors.Is(err, ErrSchema) {
+		t.Error(err)
+	}
+	_, err := Answer[weather](t.Context(), m, ask, Request{Constraint: Constraint{Kind: AnyJSON, Field: "x"}})
+	if e := (*RequestError)(nil); !errors.As(err, &e) || e.Field != "x" {
+		t.Errorf("another constraint beside that of the type: %v", err)
+	}
+}
+
+// A call is no value of a type: the error says that it is one.
+func TestACallIsNoValue(t *testing.T) {
+	m := newModel(t, Options{})
+	call := m.tok.Encode("<", bpe.EncodeOptions{NoSpacePrefix: true})[0] // which no JSON begins with
+	none := json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`)
+	r := Request{OneCall: true, Tools: []Tool{{Name: "f", Parameters: none}}, MaxTokens: 200,
+		Sampling: engine.Sampling{LogitBias: map[int32]float32{call: 1000}}}
+	_, err := Answer[struct{ Days int8 }](t.Context(), m, []chat.Message{chat.User("func")}, r)
+	if err == nil || !strings.Contains(err.Error(), "it calls the tool f") {
 		t.Error(err)
 	}
 }
