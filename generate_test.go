@@ -129,6 +129,10 @@ func TestPanicIsAnError(t *testing.T) {
 	if _, err := m.Embed(t.Context(), []string{"func"}, EmbedOptions{}); !errors.Is(err, engine.ErrPanic) || told != 2 {
 		t.Errorf("embedding: %v, told %d times", err, told)
 	}
+	m.OnPanic(nil)
+	if _, err := Collect(task.Generate(t.Context(), Run{Buffer: 9})); !errors.Is(err, engine.ErrPanic) || told != 2 {
+		t.Errorf("%v, told %d times, the last to nobody", err, told)
+	}
 	bad.Store(false)
 	if _, err := Collect(task.Generate(t.Context(), Run{Buffer: 9999})); err != nil {
 		t.Error(err)

@@ -389,12 +389,12 @@ func (m *Model) setTemplate(o Options) {
 	m.template = t
 }
 
-// OnPanic sets what is told of each panic in a pass or in the goroutine of an answer. The panic is the error of those
-// whose pass or answer it was.
+// OnPanic sets what is told of each panic in a pass or in the goroutine of an answer; nil: nobody. The panic is the
+// error of those whose pass or answer it was.
 func (m *Model) OnPanic(f func(value any, stack []byte)) { m.panicked.Store(&f) }
 
 func (m *Model) tellPanic(v any, stack []byte) {
-	if f := m.panicked.Load(); f != nil {
+	if f := m.panicked.Load(); f != nil && *f != nil {
 		(*f)(v, stack)
 	}
 }
