@@ -150,10 +150,10 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 	}
 	for name, o := range map[string]Options{
 		"negative": {Memory: Memory{KV: -1}}, "an empty stop text": {Stops: []string{""}},
-		"drafter": {Speculation: speculative.Choice{Drafter: "x"}},
+		"drafter": {Speculation: speculative.Choice{Drafter: "x"}}, "storage of keys and values": {KV: "q3"},
 	} {
-		if _, err := New(p, o); err == nil {
-			t.Errorf("%s is no error", name)
+		if _, err := New(p, o); !errors.Is(err, ErrOptions) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 	m := newModel(t, Options{})
