@@ -152,8 +152,10 @@ func (m *Model) EmbedIDs(ctx context.Context, texts [][]int32, o EmbedOptions) (
 	case "":
 		o.Pooling = PoolMean
 	case PoolMean, PoolLast, PoolNone:
-	default:
+	case PoolCLS:
 		return nil, bad("pooling", "%q is of embedding models", o.Pooling)
+	default:
+		return nil, fmt.Errorf("%w: pooling %.20q", ErrOptions, o.Pooling)
 	}
 	if o.AtOnce <= 0 {
 		o.AtOnce = DefaultEmbedAtOnce
