@@ -65,7 +65,7 @@ type Request struct {
 	Written func(*speculative.Decoder) error
 
 	LogProbs bool // events have the log-probabilities of their tokens
-	Top      int  // and of so many alternatives
+	Top      int  // and of so many alternatives, of all tokens at most
 	Chosen   bool // after penalties, filters and temperature, instead of the model's own
 	Scored   bool // events have the log-probabilities of the prompt's tokens, behind the first; with LogProbs
 	Progress bool // events tell how far the prompt is computed
