@@ -41,7 +41,7 @@ type Options struct {
 
 	// Parallel is how many sequences there may be at once. 0 is any number: their passes are shared, and what prompts
 	// have in common is computed once. 1 is one sequence, which is kept from one request to the next; requests take
-	// turns.
+	// turns: one that is made in the loop over another's events waits until its context ends.
 	Parallel int
 	Memory   Memory
 	Stored   *Stored // where computed prompts are kept beyond the Model; nil: nowhere. Not with Parallel 1
