@@ -71,17 +71,24 @@ func (b *buffer) notify() {
 	}
 }
 
+// now moves the messages that are there to dst, and says whether there were too many, and how many answers still write.
+func (b *buffer) now(dst []message) (moved []message, full bool, open int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	moved = append(dst[:0], b.messages...)
+	clear(b.messages)
+	b.messages = b.messages[:0]
+	close(b.room)
+	b.room = make(chan struct{})
+	return moved, b.full, b.open
+}
+
 // take waits for messages and moves them to dst. It returns false when all answers have ended and everything was taken.
 func (b *buffer) take(ctx context.Context, dst []message) ([]message, bool, error) {
 	for {
-		b.mu.Lock()
-		dst = append(dst[:0], b.messages...)
-		clear(b.messages)
-		b.messages = b.messages[:0]
-		close(b.room)
-		b.room = make(chan struct{})
-		full, open := b.full, b.open
-		b.mu.Unlock()
+		var full bool
+		var open int
+		dst, full, open = b.now(dst)
 		switch {
 		case full:
 			return nil, false, ErrSlowReader

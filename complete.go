@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -44,16 +45,23 @@ func Text(events iter.Seq2[Event, error]) (string, error) {
 var ErrCutOff = errors.New("spec: the answer was cut off")
 
 // Answer is the next message of a conversation as a value of type T: the answer follows [SchemaFor] T. It is one
-// answer, whatever N says.
+// answer, whatever N says, and has no other Constraint: of that AnyOrder alone is looked at. A call of a tool is no
+// value, and an error.
 func Answer[T any](ctx context.Context, m *Model, messages []chat.Message, r Request) (value T, err error) {
 	schema, err := SchemaFor[T]()
 	if err != nil {
 		return value, err
 	}
-	r.Constraint, r.N = Schema(schema), 1
+	if c := r.Constraint; c.Kind != "" && (c.Kind != JSONSchema || !bytes.Equal(c.Source, schema)) {
+		return value, bad(r.Constraint.field(), "the answer follows the schema of %T", value)
+	}
+	r.Constraint, r.N = Constraint{Kind: JSONSchema, Source: schema, AnyOrder: r.Constraint.AnyOrder}, 1
 	list, err := Collect(m.Chat(ctx, messages, r))
 	if err != nil {
 		return value, err
+	}
+	if calls := list[0].Calls; len(calls) > 0 {
+		return value, fmt.Errorf("spec: the answer is no %T: it calls the tool %s", value, calls[0].Name)
 	}
 	if list[0].Finish == FinishLength && !whole(list[0].Text) {
 		return value, fmt.Errorf("%w after %d tokens", ErrCutOff, list[0].Stats.Generated)

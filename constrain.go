@@ -71,6 +71,15 @@ func (t *Task) checkConstraint() error {
 	if t.r.Sampling.Constraint != nil && (content.Kind != "" || calls.tools != nil) {
 		return bad(t.constraintField(&calls), "Sampling has a constraint too")
 	}
+	if content.Kind == "" && len(content.Source) > 0 {
+		return bad(content.field(), "a source of no kind")
+	}
+	switch choice := t.r.ToolChoice; {
+	case choice.Mode != CallAuto && choice.Mode != CallNone && choice.Mode != CallRequired:
+		return bad("tool_choice", "%.20q is neither auto (%q), none nor required", string(choice.Mode), string(CallAuto))
+	case choice.Mode != CallRequired && choice.Name != "":
+		return bad("tool_choice", "names the tool %.128q, and no call is required", choice.Name)
+	}
 	if t.r.Continue && (content.Kind != "" || calls.tools != nil) {
 		return bad(t.constraintField(&calls),
 			"constrains a whole answer, so that continue_final_message and it exclude each other")

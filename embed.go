@@ -57,8 +57,8 @@ func (m *Model) Embed(ctx context.Context, texts []string, o EmbedOptions) ([][]
 	return m.EmbedIDs(ctx, ids, o)
 }
 
-// EmbedTokens are the token ids of texts to embed. What is wrong with one is a *[RequestError]. ctx ends it between two
-// texts.
+// EmbedTokens are the token ids of texts to embed, in which what is spelled like a control token is text, whatever
+// [Prompt].Plain says. What is wrong with one is a *[RequestError]. ctx ends it between two texts.
 func (m *Model) EmbedTokens(ctx context.Context, prompts []Prompt) (list [][]int32, err error) {
 	if len(prompts) == 0 {
 		return nil, bad("input", "missing")
@@ -152,8 +152,10 @@ func (m *Model) EmbedIDs(ctx context.Context, texts [][]int32, o EmbedOptions) (
 	case "":
 		o.Pooling = PoolMean
 	case PoolMean, PoolLast, PoolNone:
-	default:
+	case PoolCLS:
 		return nil, bad("pooling", "%q is of embedding models", o.Pooling)
+	default:
+		return nil, fmt.Errorf("%w: pooling %.20q", ErrOptions, o.Pooling)
 	}
 	if o.AtOnce <= 0 {
 		o.AtOnce = DefaultEmbedAtOnce

@@ -65,6 +65,11 @@ func TestVectorsOfALongTextsTokens(t *testing.T) {
 			t.Errorf("the last of %d tokens has another vector", n)
 		}
 	}
+	for _, pooling := range []string{"median", "rank"} {
+		if _, err := m.EmbedIDs(t.Context(), [][]int32{ids}, EmbedOptions{Pooling: pooling}); !errors.Is(err, ErrOptions) {
+			t.Errorf("pooling %s: %v", pooling, err)
+		}
+	}
 	for j, x := range vector(PoolMean, ids) {
 		sum := 0.0
 		for i := range ids {

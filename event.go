@@ -12,7 +12,7 @@ import (
 )
 
 // Event is what a token, or the end, adds to an answer. Events depend on the tokens only, not on how they were
-// computed, but for Round, Stats and More.
+// computed, but for Round, Stats, Progress and More, and for Drafted and Source of Token.
 type Event struct {
 	Answer int // counts from 0, see [Request].N
 

@@ -86,11 +86,15 @@ func withoutTurns(messages []chat.Message, n int) (left []chat.Message) {
 
 // makeRoom shortens a prompt that is too long, where the request says so.
 func (t *Task) makeRoom(ctx context.Context) error {
-	if t.r.WhenFull == FullStop || t.start != nil || t.r.Infill != nil {
+	switch t.r.WhenFull {
+	case FullStop:
 		return nil
-	}
-	if t.r.WhenFull != FullDrop {
+	case FullDrop:
+	default:
 		return bad("when_full", "%.20q is neither stop nor drop", string(t.r.WhenFull))
+	}
+	if t.start != nil || t.r.Infill != nil {
+		return nil
 	}
 	if t.r.Messages == nil {
 		for i, ids := range t.prompts {

@@ -109,11 +109,16 @@ func (t *Task) together(ctx context.Context, o Run, yield func(Event, error) boo
 	for {
 		var more bool
 		var err error
-		if messages, more, err = b.take(ctx, messages); err != nil {
+		messages, more, err = b.take(ctx, messages)
+		if err != nil && err != ErrSlowReader { // ctx has ended: so do the answers, and say what they held back
+			running.Wait()
+			messages, _, _ = b.now(messages)
+		}
+		if err != nil && len(messages) == 0 {
 			yield(Event{Token: speculative.Token{ID: -1}}, err)
 			return
 		}
-		if !more {
+		if err == nil && !more {
 			return
 		}
 		for i := range messages {

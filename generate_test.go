@@ -129,9 +129,57 @@ func TestPanicIsAnError(t *testing.T) {
 	if _, err := m.Embed(t.Context(), []string{"func"}, EmbedOptions{}); !errors.Is(err, engine.ErrPanic) || told != 2 {
 		t.Errorf("embedding: %v, told %d times", err, told)
 	}
+	m.OnPanic(nil)
+	if _, err := Collect(task.Generate(t.Context(), Run{Buffer: 9})); !errors.Is(err, engine.ErrPanic) || told != 2 {
+		t.Errorf("%v, told %d times, the last to nobody", err, told)
+	}
 	bad.Store(false)
 	if _, err := Collect(task.Generate(t.Context(), Run{Buffer: 9999})); err != nil {
 		t.Error(err)
+	}
+}
+
+// stalling is a sequence whose passes take until their context ends.
+type stalling struct {
+	Sequence
+	begun chan<- struct{}
+}
+
+func (s stalling) Eval(ctx context.Context, _, _ []int32, _ engine.Rows) (engine.Logits, error) {
+	s.begun <- struct{}{}
+	<-ctx.Done()
+	return engine.Logits{}, ctx.Err()
+}
+
+func (s stalling) EvalSegment(ctx context.Context, _ engine.Segment) (engine.Result, error) {
+	s.begun <- struct{}{}
+	<-ctx.Done()
+	return engine.Result{}, ctx.Err()
+}
+
+// The error of a context that ends is that of an answer, with what is known of it, also where several are written.
+func TestCancelledAnswersEndWithTheirEvents(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		begun := make(chan struct{}, 9)
+		m := newModel(t, Options{Around: func(s Sequence) Sequence { return stalling{s, begun} }})
+		task, err := m.Prepare(t.Context(), Request{Prompts: []Prompt{{Text: "func"}}, N: n})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			<-begun
+			cancel()
+		}()
+		events := 0
+		for e, err := range task.Generate(ctx, Run{AtOnce: 1}) {
+			if events++; !errors.Is(err, context.Canceled) || e.Stats == nil || e.Stats.Prompt == 0 {
+				t.Errorf("%d answers: %+v, %v", n, e, err)
+			}
+		}
+		if task.Close(); events != 1 {
+			t.Errorf("%d answers: %d events", n, events)
+		}
 	}
 }
 

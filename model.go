@@ -21,6 +21,7 @@ import (
 	"github.com/specgo/spec/grammar"
 	"github.com/specgo/spec/speculative"
 	"github.com/specgo/spec/speculative/lookup"
+	"github.com/specgo/spec/tensor"
 )
 
 // Options configure a [Model]. The zero value is a good choice.
@@ -40,7 +41,7 @@ type Options struct {
 
 	// Parallel is how many sequences there may be at once. 0 is any number: their passes are shared, and what prompts
 	// have in common is computed once. 1 is one sequence, which is kept from one request to the next; requests take
-	// turns.
+	// turns: one that is made in the loop over another's events waits until its context ends.
 	Parallel int
 	Memory   Memory
 	Stored   *Stored // where computed prompts are kept beyond the Model; nil: nowhere. Not with Parallel 1
@@ -223,6 +224,9 @@ func New(p Parts, o Options) (*Model, error) {
 	if slices.Contains(o.Stops, "") {
 		return nil, fmt.Errorf("%w: an empty text in Stops", ErrOptions)
 	}
+	if _, err := tensor.ParseKVType(o.KV); err != nil {
+		return nil, fmt.Errorf("%w: KV: %w", ErrOptions, err)
+	}
 	if err := o.Speculation.Check(0); err != nil { // requests have their own temperatures
 		return nil, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
@@ -389,12 +393,12 @@ func (m *Model) setTemplate(o Options) {
 	m.template = t
 }
 
-// OnPanic sets what is told of each panic in a pass or in the goroutine of an answer. The panic is the error of those
-// whose pass or answer it was.
+// OnPanic sets what is told of each panic in a pass or in the goroutine of an answer; nil: nobody. The panic is the
+// error of those whose pass or answer it was.
 func (m *Model) OnPanic(f func(value any, stack []byte)) { m.panicked.Store(&f) }
 
 func (m *Model) tellPanic(v any, stack []byte) {
-	if f := m.panicked.Load(); f != nil {
+	if f := m.panicked.Load(); f != nil && *f != nil {
 		(*f)(v, stack)
 	}
 }
@@ -483,7 +487,7 @@ func (m *Model) Bytes() int64 {
 // Load says how [Open] loads a model's files.
 type Load struct {
 	Draft   string // a draft model or draft head, as the model; "": an MTP block in the model's own file, if it has one
-	NoDraft bool   // load nothing to draft with
+	NoDraft bool   // load nothing to draft with; Draft is "" then
 
 	Adapters []AdapterFile // of the model; requests name them by their place here
 
@@ -523,6 +527,9 @@ func (o *Options) local(ctx context.Context, path string) (string, error) {
 // connections.
 func Open(ctx context.Context, path string, o Options) (m *Model, err error) {
 	l := o.Load
+	if l.NoDraft && l.Draft != "" {
+		return nil, fmt.Errorf("%w: Load.NoDraft, and a draft model: %s", ErrOptions, l.Draft)
+	}
 	if path, err = o.local(ctx, path); err != nil {
 		return nil, err
 	}

@@ -104,4 +104,8 @@ func TestPartsThatDoNotFit(t *testing.T) {
 	} else if !strings.Contains(err.Error(), "head") {
 		t.Error(err)
 	}
+	both := Options{Load: Load{NoDraft: true, Draft: "testdata/go-draft.q8_0.gguf"}}
+	if _, err := Open(t.Context(), "testdata/go-target.q8_0.gguf", both); !errors.Is(err, ErrOptions) {
+		t.Errorf("a draft model, and none: %v", err)
+	}
 }

@@ -40,7 +40,7 @@ type Request struct {
 	ShowStop  bool     // but they are
 	IgnoreEOS bool     // the model's own tokens that end a text are never chosen; Ends and Stop hold
 	Lines     Lines    // ends an answer of several lines early
-	MinTokens int      // the answer does not end before so many, but by its constraint and Stop
+	MinTokens int      // the answer does not end before so many, but by its constraint and Stop; 0: Sampling says it
 	Ends      []int32  // tokens that end an answer beside the model's own
 
 	// Sampling says how tokens are chosen; its zero value is greedy. Its Constraint, if set, is the caller's own, and
@@ -65,7 +65,7 @@ type Request struct {
 	Written func(*speculative.Decoder) error
 
 	LogProbs bool // events have the log-probabilities of their tokens
-	Top      int  // and of so many alternatives
+	Top      int  // and of so many alternatives, of all tokens at most
 	Chosen   bool // after penalties, filters and temperature, instead of the model's own
 	Scored   bool // events have the log-probabilities of the prompt's tokens, behind the first; with LogProbs
 	Progress bool // events tell how far the prompt is computed
@@ -99,7 +99,8 @@ type Prompt struct {
 	Given bool
 }
 
-// Infill is a gap to fill, for models that were trained for it: the prompt is the text before it.
+// Infill is a gap to fill, for models that were trained for it: the prompt is the text before it. What is spelled like
+// a control token is text, in the prompt too.
 type Infill struct {
 	Suffix string    // the text behind it
 	Before []Prompt  // texts and ids in a row, in front of the prompt

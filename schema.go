@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // ErrSchema is wrapped by errors of [SchemaFor]: a type that has no JSON form, or a tag that means nothing.
@@ -185,6 +186,13 @@ func (s *schemas) object(t reflect.Type) (string, error) {
 		if len(f.Index) > 1 && hidden(t, f.Index) {
 			continue
 		}
+		if unmade(t, f.Index) {
+			return "", fmt.Errorf("field %s: of a pointer to a struct that is not exported, which encoding/json does not make",
+				f.Name)
+		}
+		if strings.ContainsFunc(name, noName) {
+			return "", fmt.Errorf("field %s: encoding/json takes no name %q", f.Name, name)
+		}
 		if name == "" {
 			name = f.Name
 		}
@@ -220,11 +228,28 @@ func (s *schemas) object(t reflect.Type) (string, error) {
 // hidden reports whether a promoted field is of an embedded struct that has a name in JSON, or none.
 func hidden(t reflect.Type, index []int) bool {
 	for i := 1; i < len(index); i++ {
-		if t.FieldByIndex(index[:i]).Tag.Get("json") != "" {
+		tag := t.FieldByIndex(index[:i]).Tag.Get("json")
+		if name, _, _ := strings.Cut(tag, ","); name != "" {
 			return true
 		}
 	}
 	return false
+}
+
+// unmade reports whether a promoted field is of an embedded pointer that cannot be set: to a struct without an exported
+// name.
+func unmade(t reflect.Type, index []int) bool {
+	for i := 1; i < len(index); i++ {
+		if f := t.FieldByIndex(index[:i]); f.Type.Kind() == reflect.Pointer && !f.IsExported() {
+			return true
+		}
+	}
+	return false
+}
+
+// noName reports whether encoding/json takes no name with a character in a tag, but that of the field instead.
+func noName(r rune) bool {
+	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r)
 }
 
 // field is the schema of a struct's field, with what its tags add.

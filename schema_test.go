@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/chat"
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/grammar"
@@ -85,6 +86,41 @@ func TestSchemaOfEveryKind(t *testing.T) {
 	}
 }
 
+// The fields of an embedded struct stand beside the others also where its tag has options and no name, as encoding/json
+// has it; those of one with a name do not.
+func TestSchemaOfEmbeddedStructs(t *testing.T) {
+	type inline struct {
+		base `json:",inline"`
+		Name string `json:"name"`
+	}
+	type Exported struct {
+		ID uint8 `json:"id"`
+	}
+	type pointer struct {
+		*Exported `json:",omitempty"`
+	}
+	type named struct {
+		Exported `json:"in"`
+	}
+	const object, end = `{"type":"object","properties":{`, `},"additionalProperties":false,"required":`
+	const id = `"id":{"type":"integer","minimum":0,"maximum":255}`
+	for want, f := range map[string]func() (json.RawMessage, error){
+		object + id + `,"note":{"description":"whatever \"it\" is"},"name":{"type":"string"}` + end +
+			`["id","name"]}`: SchemaFor[inline],
+		object + id + end + `["id"]}`: SchemaFor[pointer],
+		object + `"in":{"$ref":"#/$defs/Exported"}` + end + `["in"],"$defs":{"Exported":` + object + id + end +
+			`["id"]}}}`: SchemaFor[named],
+	} {
+		if got, err := f(); err != nil || string(got) != want {
+			t.Errorf("got %s, %v\nwant %s", got, err, want)
+		}
+	}
+	var got inline
+	if err := json.Unmarshal([]byte(`{"id":3,"name":"x"}`), &got); err != nil || got.ID != 3 {
+		t.Errorf("encoding/json reads %+v, %v", got, err)
+	}
+}
+
 // A type that contains itself refers to itself, and its answers are read.
 func TestSchemaOfARecursiveType(t *testing.T) {
 	got, err := SchemaFor[node]()
@@ -144,6 +180,10 @@ func TestSchemaRefusesWhatItCannotSay(t *testing.T) {
 			A int
 			B int `json:"A"`
 		}],
+		"pointer that nothing sets": SchemaFor[struct{ *base }],
+		"name that is none": SchemaFor[struct {
+			A int `json:"it's"`
+		}],
 	} {
 		if _, err := f(); !errors.Is(err, ErrSchema) {
 			t.Errorf("%s: %v", name, err)
@@ -186,6 +226,23 @@ func TestAnswersHaveTheirType(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := Answer[func()](t.Context(), m, ask, Request{}); !errors.Is(err, ErrSchema) {
+		t.Error(err)
+	}
+	_, err := Answer[weather](t.Context(), m, ask, Request{Constraint: Constraint{Kind: AnyJSON, Field: "x"}})
+	if e := (*RequestError)(nil); !errors.As(err, &e) || e.Field != "x" {
+		t.Errorf("another constraint beside that of the type: %v", err)
+	}
+}
+
+// A call is no value of a type: the error says that it is one.
+func TestACallIsNoValue(t *testing.T) {
+	m := newModel(t, Options{})
+	call := m.tok.Encode("<", bpe.EncodeOptions{NoSpacePrefix: true})[0] // which no JSON begins with
+	none := json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`)
+	r := Request{OneCall: true, Tools: []Tool{{Name: "f", Parameters: none}}, MaxTokens: 200,
+		Sampling: engine.Sampling{LogitBias: map[int32]float32{call: 1000}}}
+	_, err := Answer[struct{ Days int8 }](t.Context(), m, []chat.Message{chat.User("func")}, r)
+	if err == nil || !strings.Contains(err.Error(), "it calls the tool f") {
 		t.Error(err)
 	}
 }

@@ -23,6 +23,9 @@ func (m *Model) checkStored(o Options) error {
 	if o.Stored == nil {
 		return nil
 	}
+	if o.Stored.Store == nil {
+		return fmt.Errorf("%w: Stored without a Store", ErrOptions)
+	}
 	if o.Parallel == 1 {
 		return fmt.Errorf("%w: Stored is for sequences that share passes: Options.Parallel is not 1", ErrOptions)
 	}

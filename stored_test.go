@@ -2,6 +2,7 @@ package spec
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -98,16 +99,23 @@ func TestTextsFromAStoreAreTheSame(t *testing.T) {
 			}
 		}
 	}
+	store, err := promptcache.NewFolder(t.TempDir(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, o := range map[string]Options{"one at a time": {Parallel: 1}, "nothing kept": {Memory: Memory{Cache: -1}}} {
-		o.Stored = &Stored{}
-		if _, err := New(p, o); err == nil {
-			t.Errorf("%s: a store", name)
+		o.Stored = &Stored{Store: store}
+		if _, err := New(p, o); !errors.Is(err, ErrOptions) {
+			t.Errorf("%s: a store: %v", name, err)
 		}
+	}
+	if _, err := New(p, Options{Stored: &Stored{}}); !errors.Is(err, ErrOptions) {
+		t.Errorf("no store: %v", err)
 	}
 	if p, err := pair(); err != nil {
 		t.Fatal(err)
-	} else if _, err := New(p, Options{Stored: &Stored{}}); err == nil {
-		t.Error("a store for models that cannot be told apart")
+	} else if _, err := New(p, Options{Stored: &Stored{Store: store}}); !errors.Is(err, ErrOptions) {
+		t.Errorf("a store for models that cannot be told apart: %v", err)
 	}
 }
 

@@ -108,6 +108,9 @@ func (m *Model) Prepare(ctx context.Context, r Request) (*Task, error) {
 	if err := t.setBudget(); err != nil {
 		return nil, err
 	}
+	if _, err := sampling.New(m.parts.Target.Config().Vocab, t.Sampling(0)); err != nil {
+		return nil, &RequestError{Field: "sampling", Reason: err.Error(), Err: err}
+	}
 	for i, ids := range t.prompts {
 		if err := t.checkLength(i, ids); err != nil {
 			return nil, err
@@ -260,6 +263,12 @@ func (t *Task) setPrompts(ctx context.Context) error {
 		return t.setConversation(ctx)
 	case len(r.Prompts) == 0:
 		return bad("prompt", "missing")
+	case r.Continue:
+		return bad("messages", "there is none to continue")
+	case len(r.Tools) > 0 && r.ToolChoice.Mode != CallNone:
+		return bad("tools", "a conversation calls them, and there is a prompt instead of messages")
+	case r.ThinkingBudget > 0:
+		return bad("thinking_budget", "of a conversation, and there is a prompt instead of messages")
 	}
 	if err := t.setStart(); err != nil {
 		return err
@@ -504,9 +513,10 @@ func (m *Model) Render(ctx context.Context, r *Request, answer bool) (*chat.Prom
 		return nil, ctx.Err()
 	case errors.Is(err, chat.ErrRefused), errors.Is(err, chat.ErrFailed), errors.Is(err, chat.ErrUnsupported),
 		errors.Is(err, chat.ErrLimit):
-		return nil, bad("messages", "the chat template refuses the conversation: %v", err)
+		return nil, &RequestError{Field: "messages", Err: err,
+			Reason: fmt.Sprintf("the chat template refuses the conversation: %v", err)}
 	case err != nil:
-		return nil, bad("messages", "%v", err)
+		return nil, &RequestError{Field: "messages", Err: err, Reason: err.Error()}
 	}
 	return prompt, nil
 }
@@ -577,7 +587,7 @@ func (t *Task) decoderOptions() speculative.Options {
 	o, _ := t.r.Speculation.Options(speculative.Parts{Costs: t.r.Costs}) // checked
 	o.MaxTokens, o.Tokenizer, o.Stop, o.LogProbs, o.EOG = t.max, t.m.tok, t.r.Stop, t.r.LogProbs, t.isEnd()
 	if t.r.LogProbs {
-		o.Top, o.Chosen = t.r.Top, t.r.Chosen
+		o.Top, o.Chosen = min(t.r.Top, t.m.parts.Target.Config().Vocab), t.r.Chosen
 	}
 	if t.r.ShowStop {
 		o.ShownStop = len(o.Stop)

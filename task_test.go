@@ -150,10 +150,10 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 	}
 	for name, o := range map[string]Options{
 		"negative": {Memory: Memory{KV: -1}}, "an empty stop text": {Stops: []string{""}},
-		"drafter": {Speculation: speculative.Choice{Drafter: "x"}},
+		"drafter": {Speculation: speculative.Choice{Drafter: "x"}}, "storage of keys and values": {KV: "q3"},
 	} {
-		if _, err := New(p, o); err == nil {
-			t.Errorf("%s is no error", name)
+		if _, err := New(p, o); !errors.Is(err, ErrOptions) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 	m := newModel(t, Options{})
@@ -171,6 +171,69 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		_, err := Collect(m.Generate(t.Context(), r))
 		if e, ok := err.(*RequestError); !ok || e.Field != field {
 			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
+
+// What a request says and its answer would not follow is refused by the field that says it.
+func TestWhatNothingFollowsIsRefused(t *testing.T) {
+	m := newModel(t, Options{})
+	text, talk := []Prompt{{Text: "x"}}, []chat.Message{chat.User("x")}
+	tools := []Tool{{Name: "f"}}
+	for _, c := range []struct {
+		field string
+		r     Request
+	}{
+		{"messages", Request{Prompts: text, Continue: true}},
+		{"tools", Request{Prompts: text, Tools: tools}},
+		{"", Request{Prompts: text, Tools: tools, ToolChoice: ToolChoice{Mode: CallNone}}},
+		{"thinking_budget", Request{Prompts: text, ThinkingBudget: 1}},
+		{"tool_choice", Request{Messages: talk, Tools: tools, ToolChoice: ToolChoice{Mode: "any"}}},
+		{"tool_choice", Request{Messages: talk, Tools: tools, ToolChoice: ToolChoice{Name: "f"}}},
+		{"", Request{Messages: talk, Tools: tools, ToolChoice: ToolChoice{Mode: CallRequired, Name: "f"}}},
+		{"constraint", Request{Prompts: text, Constraint: Constraint{Source: []byte("{}")}}},
+		{"", Request{Prompts: text, Constraint: Constraint{AnyOrder: true, Field: "format"}}},
+		{"when_full", Request{Prompts: text, WhenFull: "x"}},
+		{"sampling", Request{Prompts: text, Sampling: engine.Sampling{TopP: 2}}},
+		{"sampling", Request{Prompts: text, Sampling: engine.Sampling{Temperature: float32(math.NaN())}}},
+		{"sampling", Request{Prompts: text, Sampling: engine.Sampling{Unpenalized: []int32{-1}}}},
+	} {
+		task, err := m.Prepare(t.Context(), c.r)
+		if err == nil {
+			task.Close()
+		}
+		if e := (*RequestError)(nil); (err == nil) != (c.field == "") || err != nil &&
+			(!errors.As(err, &e) || e.Field != c.field) {
+			t.Errorf("%+v: %v, want %q", c.r, err, c.field)
+		}
+	}
+	_, err := m.Prepare(t.Context(), Request{Prompts: text, Sampling: engine.Sampling{TopP: 2}})
+	if !errors.Is(err, engine.ErrSampling) {
+		t.Errorf("out of range: %v", err)
+	}
+	gap := &Task{m: m, r: Request{Infill: &Infill{}, WhenFull: "x"}}
+	if err := gap.makeRoom(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "when_full: ") {
+		t.Errorf("around a gap: %v", err)
+	}
+	refuses := newModel(t, Options{Template: "{{ raise_exception('no') }}"})
+	if _, err := refuses.Prepare(t.Context(), Request{Messages: talk}); !errors.Is(err, chat.ErrRefused) {
+		t.Errorf("a template that refuses: %v", err)
+	}
+}
+
+// More alternatives than there are tokens are all of them.
+func TestAlternativesAreTokens(t *testing.T) {
+	m := newModel(t, Options{})
+	all := m.Target().Config().Vocab
+	for _, chosen := range []bool{false, true} {
+		r := Request{LogProbs: true, Top: math.MaxInt, Chosen: chosen, MaxTokens: 1}
+		for e, err := range m.Complete(t.Context(), "func", r) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := len(e.Token.Top); e.Token.ID >= 0 && (n > all || !chosen && n < all) {
+				t.Errorf("chosen %v: %d alternatives", chosen, n)
+			}
 		}
 	}
 }

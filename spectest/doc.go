@@ -26,8 +26,9 @@
 // prompt's token ids), then the answer: its text, reasoning and calls, each token with the log-probability that the
 // model gave it, why it ended, and the receipt ([speculative.Receipt]). Where a file is about the model and the request
 // of the test, [Run] confirms the receipt: one pass over prompt and answer, at the speed of prefill. That does not
-// compute the log-probabilities again. An answer under a constraint (a schema, a grammar, required or strict calls, a
-// thinking budget) has no receipt; it is written again, and its log-probabilities are compared too.
+// compute the log-probabilities again, and text, reasoning and calls are the file's, as its tokens were read. An answer
+// under a constraint (a schema, a grammar, required or strict calls, a thinking budget) has no receipt; it is written
+// and read again, and its log-probabilities are compared too.
 //
 // Whatever is not as in the file fails the test, also where the answer is the same. The message says which of model,
 // template, clock, option and prompt differs, and shows the first token that changed with its probabilities then and
@@ -37,8 +38,9 @@
 //
 // Between two runs with the same file of the model, the same options and the same prompt nothing differs but: a newer
 // version of this module with other numeric rules (engine.NumericRules, which the file holds), or one that renders the
-// template, splits text into tokens or reads calls in another way, which shows as a prompt or a text that differs. The
-// clock that templates read stands still at [Clock], unless Options.Clock says otherwise. Requests whose
-// answer depends on the machine or on chance are refused: a time limit (Request.Lines), verifiers whose tokens depend
-// on drafts (rejection, block), a function of the caller's in the place of a constraint or drafter.
+// template or splits text into tokens in another way, which shows as a prompt that differs, or reads calls in another
+// way, which shows as a text or calls that differ where the answer has no receipt. The clock that templates read stands
+// still at [Clock], unless Options.Clock says otherwise. Requests whose answer depends on the machine or on chance are
+// refused: a time limit (Request.Lines), verifiers whose tokens depend on drafts (rejection, block), a function of the
+// caller's in the place of a constraint or drafter.
 package spectest

@@ -24,6 +24,13 @@ type Model struct {
 // is closed when the test ends. An error fails the test.
 func Open(t testing.TB, path string, o spec.Options) *Model {
 	t.Helper()
+	if o.Hub != nil {
+		local, err := o.Hub.Local(t.Context(), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path = local
+	}
 	f, err := gguf.OpenFile(path)
 	if err != nil {
 		t.Fatal(err)

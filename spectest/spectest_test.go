@@ -107,6 +107,27 @@ func TestOpenedModelIsTheSame(t *testing.T) {
 	}
 }
 
+// places are files by the names of models.
+type places map[string]string
+
+func (p places) Local(_ context.Context, path string) (string, error) {
+	if file, ok := p[path]; ok {
+		return file, nil
+	}
+	return path, nil
+}
+
+// A model of the Hub is opened by its name, as package spec does.
+func TestModelsOfTheHub(t *testing.T) {
+	o := spec.Options{Template: dated, Load: spec.Load{NoDraft: true, Threads: 1},
+		Hub: places{"hf://owner/name": filepath.Join("..", "testdata", "go-target.q8_0.gguf")}}
+	m := Open(t, "hf://owner/name", o)
+	if _, d, err := run(t.Context(), m, filepath.Join("testdata", "push.golden.json"), push(), false, true); err != nil ||
+		d != "" {
+		t.Errorf("%v %s", err, d)
+	}
+}
+
 // Tokens are those of the engine's own goldens, which are written without this package.
 func TestGoldenTokensAreTheEngines(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "testdata", "golden.json"))

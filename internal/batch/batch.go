@@ -49,6 +49,17 @@ func Transient(status int) bool {
 	return false
 }
 
+// tooLarge reports whether an answer with status 503 is of the request: its text alone needs more memory than there is
+// for keys and values. Others of the status are of a program that answers no request.
+func tooLarge(answer []byte) bool {
+	var a struct {
+		Error struct {
+			Code any `json:"code"`
+		} `json:"error"`
+	}
+	return json.Unmarshal(answer, &a) == nil && a.Error.Code == "kv_memory"
+}
+
 // Request is a line of the input.
 type Request struct {
 	ID   string // custom_id
@@ -165,13 +176,15 @@ func Run(ctx context.Context, o Options) (r Report, err error) {
 		}
 		mu.Lock()
 		defer mu.Unlock()
+		unavailable := status == http.StatusServiceUnavailable
+		large := unavailable && tooLarge(answer)
 		switch {
 		case first != nil || work.Err() != nil: // this answer may not be one
 		case err != nil:
 			first = err
-		case status == http.StatusServiceUnavailable:
+		case unavailable && !large:
 			first = fmt.Errorf("request %q: %s", in.requests[i].id, answer)
-		case Transient(status) && !last:
+		case Transient(status) && !last && !large:
 			return true
 		default:
 			if first = out.write(in.requests[i].id, status, answer); first == nil {

@@ -360,6 +360,31 @@ func TestUnavailableAfterGoodAnswers(t *testing.T) {
 	once(t, answers(t, read(t, o.Output)), n)
 }
 
+// A request whose text alone needs more memory than there is has that as its answer, at once, and the others have
+// theirs; a later run asks it again.
+func TestARequestThatIsTooLargeEndsNothing(t *testing.T) {
+	const n = 10
+	o := files(t, requests(n))
+	o.Tries, o.Again = 3, Transient
+	var calls atomic.Int64
+	o.Do = func(ctx context.Context, r Request) (int, []byte) {
+		if r.ID == "id-3" {
+			calls.Add(1)
+			return 503, []byte(`{"error":{"message":"not enough memory","code":"kv_memory"}}`)
+		}
+		return echo(ctx, r)
+	}
+	r, err := Run(context.Background(), o)
+	if err != nil || r.Done != n || r.Failed != 3 || calls.Load() != 1 {
+		t.Errorf("%+v after %d tries of it: %v", r, calls.Load(), err)
+	}
+	o.Do = echo
+	if r, err := Run(context.Background(), o); err != nil || r.Before != n-1 || r.Done != 1 || r.Failed != 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	once(t, answers(t, read(t, o.Output)), n)
+}
+
 // full is a disk that has room for half of what is written next.
 type full struct{ file *os.File }
 
