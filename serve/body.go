@@ -117,7 +117,7 @@ func split(path string, raw []byte) ([]member, *Error) {
 		what = "the body"
 	}
 	wrong := func(format string, a ...any) *Error {
-		e := badRequest(what+": "+format, a...)
+		e := badRequest("%s: "+format, append([]any{what}, a...)...)
 		e.Param = path
 		return e
 	}
