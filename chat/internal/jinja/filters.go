@@ -99,7 +99,7 @@ var filterTable = map[string]filterFunc{
 	"first": func(m *machine, v Value, a args) Value {
 		m.bind("first", a)
 		if g, ok := v.(*generator); ok {
-			if g.fill(); len(g.items) == 0 {
+			if g.fill(m); len(g.items) == 0 {
 				return undefined{"first: no first item, the sequence is empty"}
 			}
 			x := g.items[0]
