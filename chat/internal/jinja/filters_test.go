@@ -48,6 +48,24 @@ func TestArgumentsAndLoopEndsAsInJinja(t *testing.T) {
 	}
 }
 
+// The condition of a loop is asked about an item when its turn comes, so that it sees what the passes before have set,
+// or when the loop is asked what follows.
+func TestConditionsOfLoopsAreAskedLate(t *testing.T) {
+	for body, want := range map[string]string{
+		"":                      "12",
+		"{{ loop.index }}":      "1122",
+		"{{ loop.last }} ":      "1False 2False 3True ",
+		"{{ loop.length }} ":    "13 23 33 ",
+		"{{ loop.revindex0 }} ": "12 21 30 ",
+		"{{ loop.nextitem }}":   "12233",
+		"{{ loop.previtem }}":   "121",
+		"{% if x == 1 %}{{ loop.nextitem }}{% endif %}": "122",
+	} {
+		wantRendered(t, "{% set n = namespace(stop=false) %}{% for x in [1, 2, 3] if not n.stop %}{{ x }}"+body+
+			"{% if x == 2 %}{% set n.stop = true %}{% endif %}{% endfor %}", want)
+	}
+}
+
 // wantRendered checks the text of a template that reads nothing.
 func wantRendered(t *testing.T, source, want string) {
 	t.Helper()
