@@ -62,6 +62,7 @@ type schemaView struct{ root, at any }
 const (
 	maxSchemaDepth  = 16
 	maxSchemaVisits = 1 << 10
+	visitValues     = 16 // listed values that count as a branch
 )
 
 // argumentsOf is the schema of a tool's arguments.
@@ -100,15 +101,21 @@ func (s schemaView) branches(f func(o map[string]any)) {
 	visit(s.at, 0)
 }
 
-// find is what a reference within the schema names.
+// maxReference is how many bytes a reference may have. It may be followed once for each place that refers to it.
+const maxReference = 1 << 10
+
+// find is what a reference within the schema names; nil: nothing, or it is too long.
 func (s schemaView) find(ref string) any {
 	pointer, ok := strings.CutPrefix(ref, "#/")
-	if !ok {
+	if !ok || len(ref) > maxReference {
 		return nil
 	}
 	v := s.root
 	for part := range strings.SplitSeq(pointer, "/") {
 		o, _ := v.(map[string]any)
+		if o == nil {
+			return nil
+		}
 		v = o[pointerKey(part)]
 	}
 	return v
@@ -170,6 +177,7 @@ func (s schemaView) typesOf(v any, visits *int, depth int) typeSet {
 		}
 	}
 	if list, ok := o["enum"].([]any); ok {
+		*visits += len(list) / visitValues
 		var of typeSet
 		for _, x := range list {
 			of |= typeOf(x)
@@ -206,6 +214,11 @@ func (s schemaView) typesOf(v any, visits *int, depth int) typeSet {
 // if it can be, but for a string in quotes.
 func (s schemaView) textValue(text string) string {
 	types, known := s.types()
+	return textValueOf(text, types, known)
+}
+
+// textValueOf is textValue by the types that the schema admits.
+func textValueOf(text string, types typeSet, known bool) string {
 	if known && types == stringType {
 		return quoted(text)
 	}

@@ -14,15 +14,16 @@ import (
 // argumentSchema is a place in a tool's schema, for a grammar of arguments that are written as text. Every text of
 // such a grammar is read, by [schemaView.textValue], as a value that is valid by the schema.
 type argumentSchema struct {
-	root map[string]json.RawMessage
-	raw  json.RawMessage
-	keys map[string]json.RawMessage
-	view schemaView
-	read schemaView // by which its text is read: that of the whole argument
+	budget *grammar.Budget // of reading it
+	root   map[string]json.RawMessage
+	raw    json.RawMessage
+	keys   map[string]json.RawMessage
+	view   schemaView
+	read   schemaView // by which its text is read: that of the whole argument
 }
 
-func newArgumentSchema(raw json.RawMessage) (*argumentSchema, error) {
-	s := &argumentSchema{}
+func newArgumentSchema(raw json.RawMessage, b *grammar.Budget) (*argumentSchema, error) {
+	s := &argumentSchema{budget: b}
 	if err := json.Unmarshal(raw, &s.root); err != nil {
 		return nil, err
 	}
@@ -44,27 +45,33 @@ func decoded(raw json.RawMessage) (v any, err error) {
 // at is another place of the same schema. References are followed.
 func (s *argumentSchema) at(raw json.RawMessage) (*argumentSchema, error) {
 	for range maxSchemaDepth {
-		out := &argumentSchema{root: s.root, raw: raw, view: schemaView{root: s.view.root}}
-		var err error
+		err := s.budget.Read(len(raw))
+		if err != nil {
+			return nil, err
+		}
+		out := &argumentSchema{budget: s.budget, root: s.root, raw: raw, view: schemaView{root: s.view.root}}
 		if out.view.at, err = decoded(raw); err != nil {
 			return nil, err
 		}
 		if out.read = out.view; string(bytes.TrimSpace(raw)) == "true" {
 			return out, nil
 		}
-		if err := json.Unmarshal(raw, &out.keys); err != nil {
+		o, isObject := out.view.at.(map[string]any)
+		if !isObject || json.Unmarshal(raw, &out.keys) != nil {
 			return nil, errors.New("a schema that is an object expected")
 		}
-		ref, ok := out.view.at.(map[string]any)["$ref"].(string)
+		ref, ok := o["$ref"].(string)
 		if !ok || !out.only("$ref") {
 			return out, nil
 		}
 		var next json.RawMessage = nil
 		if at := s.view.find(ref); at != nil {
-			next = s.find(ref)
+			if next, err = s.find(ref); err != nil {
+				return nil, err
+			}
 		}
 		if next == nil {
-			return nil, fmt.Errorf("the reference %q names nothing", ref)
+			return nil, fmt.Errorf("the reference %.80q names nothing", ref)
 		}
 		raw = next
 	}
@@ -72,20 +79,35 @@ func (s *argumentSchema) at(raw json.RawMessage) (*argumentSchema, error) {
 }
 
 // find is what a reference names, in the order of its source.
-func (s *argumentSchema) find(ref string) json.RawMessage {
+func (s *argumentSchema) find(ref string) (json.RawMessage, error) {
 	at := s.root
 	parts := strings.Split(strings.TrimPrefix(ref, "#/"), "/")
 	for i, part := range parts {
 		raw := at[pointerKey(part)]
 		if i == len(parts)-1 {
-			return raw
+			return raw, nil
+		}
+		if err := s.budget.Read(len(raw)); err != nil {
+			return nil, err
 		}
 		at = nil
 		if json.Unmarshal(raw, &at) != nil {
-			return nil
+			break
 		}
 	}
-	return nil
+	return nil, nil
+}
+
+// visitBytes is what looking at one schema, or at one listed value, counts as, in bytes that are read.
+const visitBytes = 64
+
+// types are those that a value may have, as [schemaView.types] says. The looks count; that they were too many is the
+// error of what is read next.
+func (s *argumentSchema) types() (set typeSet, known bool) {
+	visits := 0
+	set = s.view.typesOf(s.view.at, &visits, 0)
+	_ = s.budget.Read(visitBytes * visits)
+	return set, set != anyType && set != 0
 }
 
 // annotations of a schema change no value.
@@ -128,7 +150,7 @@ func (s *argumentSchema) branches() (out []*argumentSchema, err error) {
 
 // free reports whether any text is a value by the schema: strings are, and every other type that it has is whole.
 func (s *argumentSchema) free() bool {
-	types, _ := s.view.types()
+	types, _ := s.types()
 	return types&stringType != 0 && s.whole()
 }
 
@@ -143,13 +165,14 @@ func (s *argumentSchema) whole() bool {
 }
 
 // members lists an object's properties in the order of the schema, and which of them are required.
-func (s *argumentSchema) members(f *Format) (names []string, each map[string]*argumentSchema, required []string,
+func (s *argumentSchema) members(f *Format) (names []string, each map[string]*argumentSchema, required map[string]bool,
 	err error) {
 	if other := s.others("type", "properties", "required", "additionalProperties", "$defs", "definitions"); other != nil {
 		return nil, nil, nil, fmt.Errorf("%q is not supported by the format %s", slices.Min(other), f.Syntax)
 	}
+	var list []string
 	if raw := s.keys["required"]; raw != nil {
-		if err := json.Unmarshal(raw, &required); err != nil {
+		if err := json.Unmarshal(raw, &list); err != nil {
 			return nil, nil, nil, fmt.Errorf("required: %w", err)
 		}
 	}
@@ -166,10 +189,12 @@ func (s *argumentSchema) members(f *Format) (names []string, each map[string]*ar
 			return nil, nil, nil, fmt.Errorf("%q: %w", name, err)
 		}
 	}
-	for _, name := range required {
+	required = map[string]bool{}
+	for _, name := range list {
 		if each[name] == nil {
 			return nil, nil, nil, fmt.Errorf("%q is required and no property", name)
 		}
+		required[name] = true
 	}
 	return names, each, required, nil
 }
@@ -177,7 +202,7 @@ func (s *argumentSchema) members(f *Format) (names []string, each map[string]*ar
 // value is a grammar of a value as text, and of end, which stands behind it and is in none. avoid are further texts
 // that a string may not have. A line end at the beginning of end belongs to the tag, which ends a value without it too.
 func (s *argumentSchema) value(end string, avoid []string, o *ToolGrammarOptions) (*grammar.Grammar, error) {
-	types, _ := s.view.types()
+	types, _ := s.types()
 	tag := strings.TrimPrefix(end, "\n")
 	if s.free() {
 		if len(avoid) > 0 {
@@ -188,8 +213,9 @@ func (s *argumentSchema) value(end string, avoid []string, o *ToolGrammarOptions
 	list := s.listed()
 	switch {
 	case list != nil:
+		readTypes, known := s.read.types()
 		for _, v := range list {
-			if text, ok := v.(string); ok && types&stringType != 0 && s.read.textValue(text) != quoted(text) {
+			if text, ok := v.(string); ok && types&stringType != 0 && textValueOf(text, readTypes, known) != quoted(text) {
 				return nil, fmt.Errorf("the value %q cannot be written between tags", text)
 			}
 		}
@@ -212,13 +238,18 @@ func (s *argumentSchema) value(end string, avoid []string, o *ToolGrammarOptions
 	if branches == nil {
 		return nil, errors.New("a string or another type, with further keywords, is not supported between tags")
 	}
+	whole := make([]bool, len(branches))
+	parts := 0 // branches that are not
+	for i, b := range branches {
+		if whole[i] = b.whole(); !whole[i] {
+			parts++
+		}
+	}
 	var all []*grammar.Grammar
-	for _, b := range branches {
-		of, _ := b.view.types()
+	for i, b := range branches {
+		of, _ := b.types()
 		constant := b.keys["enum"] != nil || b.keys["const"] != nil
-		if of&stringType != 0 && !constant && slices.ContainsFunc(branches, func(other *argumentSchema) bool {
-			return other != b && !other.whole()
-		}) {
+		if of&stringType != 0 && !constant && (parts > 1 || parts == 1 && whole[i]) {
 			return nil, errors.New("strings beside values of which not all are valid cannot be told apart between tags")
 		}
 		g, err := b.value(end, avoid, o)
@@ -247,7 +278,7 @@ func (s *argumentSchema) listed() (list []any) {
 // none.
 func (s *argumentSchema) kinds(textEnd, otherEnd string, o *ToolGrammarOptions) (
 	texts, others *grammar.Grammar, err error) {
-	types, _ := s.view.types()
+	types, _ := s.types()
 	if list := s.listed(); list != nil {
 		if types&stringType != 0 {
 			texts, err = s.some(list, true, textEnd, o)
@@ -324,8 +355,11 @@ func (s *argumentSchema) some(list []any, text bool, end string, o *ToolGrammarO
 // constants are listed values.
 func (s *argumentSchema) constants(list []any, end string, o *ToolGrammarOptions) (*grammar.Grammar, error) {
 	var all []*grammar.Grammar
-	types, _ := s.view.types()
+	types, _ := s.types()
 	for _, v := range list {
+		if err := s.budget.Read(visitBytes); err != nil {
+			return nil, err
+		}
 		if typeOf(v)&types == 0 {
 			continue
 		}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/specgo/spec/grammar"
@@ -309,7 +308,7 @@ func (f *Format) taggedGrammar(t Tool, tags *tags, o *ToolGrammarOptions) (*gram
 	if err != nil {
 		return nil, err
 	}
-	schema, err := newArgumentSchema(raw)
+	schema, err := newArgumentSchema(raw, o.Budget)
 	if err != nil {
 		return nil, fmt.Errorf("parameters: %w", err)
 	}
@@ -324,7 +323,7 @@ func (f *Format) taggedGrammar(t Tool, tags *tags, o *ToolGrammarOptions) (*gram
 		if err != nil {
 			return nil, fmt.Errorf("parameters: %q: %w", name, err)
 		}
-		if !slices.Contains(required, name) {
+		if !required[name] {
 			g = grammar.Repeat(g, 0, 1)
 		}
 		parts = append(parts, g)
@@ -335,7 +334,7 @@ func (f *Format) taggedGrammar(t Tool, tags *tags, o *ToolGrammarOptions) (*gram
 // taggedArgument is an argument between its tags. Where these say whether it is a string, there is a form for each.
 func (f *Format) taggedArgument(name string, s *argumentSchema, tags *tags, o *ToolGrammarOptions) (
 	*grammar.Grammar, error) {
-	types, _ := s.view.types()
+	types, _ := s.types()
 	before, end, behind := tags.writeArgument(f, name, types&stringType != 0, o)
 	if !tags.typed && tags.quote == "" {
 		value, err := s.value(end, nil, o)

@@ -3,6 +3,7 @@ package chat
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 )
 
@@ -52,8 +53,13 @@ To call several, answer with a list of such objects. Otherwise answer in plain t
 // announced is a conversation without tools that says the same in texts.
 func (t *Template) announced(c Conversation) (Conversation, error) {
 	var messages []Message
+	rest := c.Messages
 	if len(c.Tools) > 0 {
 		var b strings.Builder
+		for len(rest) > 0 && rest[0].Role == "system" {
+			b.WriteString(rest[0].Content + "\n\n")
+			rest = rest[1:]
+		}
 		b.WriteString(announcement)
 		for _, raw := range c.Tools {
 			var tool struct{ Function json.RawMessage }
@@ -66,26 +72,28 @@ func (t *Template) announced(c Conversation) (Conversation, error) {
 			b.Write(raw)
 			b.WriteByte('\n')
 		}
-		messages = append(messages, Message{Role: "system", Content: b.String() + howToCall})
+		messages = append(messages, System(b.String()+howToCall))
 	}
-	for i := range c.Messages {
-		m := c.Messages[i]
-		last := len(messages) - 1
-		switch {
-		case m.Role == "system" && last == 0 && messages[0].Role == "system" && len(c.Tools) > 0:
-			messages[0].Content = m.Content + "\n\n" + messages[0].Content
-			continue
-		case m.Role == "tool":
-			m = Message{Role: "user", Content: "Result of " + m.called(c.Messages[:i]) + ": " + m.Content}
-			if i > 0 && c.Messages[i-1].Role == "tool" {
-				messages[last].Content += "\n" + m.Content
-				continue
+	var names callNames
+	for len(rest) > 0 {
+		m := rest[0]
+		if m.Role == "tool" { // with those behind it
+			var b strings.Builder
+			for ; len(rest) > 0 && rest[0].Role == "tool"; rest = rest[1:] {
+				if b.Len() > 0 {
+					b.WriteByte('\n')
+				}
+				b.WriteString("Result of " + names.called(&rest[0]) + ": " + rest[0].Content)
 			}
-		case len(m.ToolCalls) > 0:
+			messages = append(messages, User(b.String()))
+			continue
+		}
+		if len(m.ToolCalls) > 0 {
+			names.add(m.ToolCalls)
 			m.Content = strings.TrimLeft(m.Content+"\n"+callsText(m.ToolCalls), "\n")
 			m.ToolCalls = nil
 		}
-		messages = append(messages, m)
+		messages, rest = append(messages, m), rest[1:]
 	}
 	c.Messages, c.Tools = messages, nil
 	if !t.systemRole {
@@ -94,21 +102,35 @@ func (t *Template) announced(c Conversation) (Conversation, error) {
 	return c, nil
 }
 
-// called is the name of the function whose result a message is. Calls and results without ids are in the same order.
-func (m *Message) called(before []Message) string {
-	if m.Name != "" {
-		return m.Name
+// callNames are the functions that were called in a conversation so far.
+type callNames struct {
+	byID    map[string]string
+	last    []ToolCall // of the last message with calls
+	results int        // behind it
+}
+
+func (n *callNames) add(calls []ToolCall) {
+	if n.byID == nil {
+		n.byID = map[string]string{}
 	}
-	results := 0 // in front of it
-	for i := len(before) - 1; i >= 0; i-- {
-		for k, c := range before[i].ToolCalls {
-			if c.ID == m.ToolCallID && (c.ID != "" || k == results) {
-				return c.Name
-			}
-		}
-		if before[i].Role == "tool" {
-			results++
-		}
+	for _, c := range slices.Backward(calls) { // of two with an id the first
+		n.byID[c.ID] = c.Name
+	}
+	n.last, n.results = calls, 0
+}
+
+// called is the name of the function whose result a message is. Calls and results without ids are in the same order.
+func (n *callNames) called(m *Message) string {
+	at := n.results
+	n.results++
+	name, known := n.byID[m.ToolCallID]
+	switch {
+	case m.Name != "":
+		return m.Name
+	case m.ToolCallID != "" && known:
+		return name
+	case m.ToolCallID == "" && at < len(n.last) && n.last[at].ID == "":
+		return n.last[at].Name
 	}
 	return "the call"
 }

@@ -3,6 +3,7 @@ package chat
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -87,6 +88,34 @@ func TestToolFallbackNamesCallsWithoutIDs(t *testing.T) {
 		if !strings.Contains(p.Text(), part) {
 			t.Errorf("%q lacks %q", p.Text(), part)
 		}
+	}
+}
+
+// Several system messages in front of the announcement stay in their order.
+func TestToolFallbackKeepsTheOrderOfSystemMessages(t *testing.T) {
+	tmpl := mustNew(t, fallbackTemplate, Options{ToolFallback: true})
+	p, err := tmpl.Render(t.Context(), Conversation{Messages: []Message{System("One."), System("Two."), User("a"),
+		System("Three.")}, Tools: []json.RawMessage{[]byte(`{"type":"function","function":{"name":"f"}}`)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(p.Text(), "[system]One.\n\nTwo.\n\n"+announcement) ||
+		!strings.HasSuffix(p.Text(), howToCall+"[user]a[system]Three.") {
+		t.Errorf("%q", p.Text())
+	}
+}
+
+// Many results of calls, and many system messages, take memory that grows with their number, not with its square.
+func TestToolFallbackOfManyMessages(t *testing.T) {
+	tmpl := mustNew(t, fallbackTemplate, Options{ToolFallback: true})
+	tools := []json.RawMessage{[]byte(`{"type":"function","function":{"name":"f"}}`)}
+	for _, m := range []Message{{Role: "tool", ToolCallID: "x", Content: "a"}, System("a")} {
+		wantLinear(t, m.Role, func(n int) {
+			c := Conversation{Messages: slices.Repeat([]Message{m}, n), Tools: tools}
+			if _, err := tmpl.announced(c); err != nil {
+				t.Fatal(err)
+			}
+		})
 	}
 }
 

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -108,6 +109,9 @@ func (f *Format) afterReasoning(g *grammar.Grammar, o *GrammarOptions) *grammar.
 func (f *Format) ToolGrammar(tools []Tool, o ToolGrammarOptions) (*grammar.Grammar, error) {
 	if len(tools) == 0 {
 		return nil, fmt.Errorf("%w: none given", ErrTool)
+	}
+	if o.Budget == nil {
+		o.Budget = grammar.NewBudget(context.Background(), grammar.Limits{})
 	}
 	s := f.Syntax.of()
 	var each []*grammar.Grammar

@@ -1,7 +1,9 @@
 package chat
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -401,6 +403,9 @@ func TestToolGrammarRefuses(t *testing.T) {
 			"between tags"},
 		{SyntaxQwenXML, tool(`{"type":"object","properties":{"a":{"type":"string","enum":["\n</parameter>"]}}}`), "value"},
 		{SyntaxGLM, tool(numberOrText), `value "1"`},
+		{SyntaxQwenXML, tool(`{"type":"object","properties":{"a":null}}`), "object expected"},
+		{SyntaxDSML, tool(`{"type":"object","properties":{"a":{"anyOf":[{"type":"null"},null]}}}`), "object expected"},
+		{SyntaxMiniMax3, tool(`{"type":"object","properties":{"a":{"type":"array","items":null}}}`), "object expected"},
 	} {
 		f := Format{Syntax: x.syntax}
 		if _, err := f.ToolGrammar(x.tools, ToolGrammarOptions{Required: true}); !errors.Is(err, ErrTool) ||
@@ -609,6 +614,49 @@ func TestArgumentsOfAnyType(t *testing.T) {
 			text := `<function name="f"><param name="a">` + value + "</param></function>"
 			if n, of, final := follows(t, g, nil, text); (n == of && final) != want {
 				t.Errorf("%s: %q: %d of %d", schema, text, n, of)
+			}
+		}
+	}
+}
+
+// Reading a tool's schema, whose parts may be looked up once for each place that refers to them, is counted like a
+// grammar's source, and ends with the context.
+func TestReadingArgumentsIsCounted(t *testing.T) {
+	many := func(n int, property, more string) []Tool {
+		var all strings.Builder
+		for i := range n {
+			fmt.Fprintf(&all, `"p%d":%s,`, i, property)
+		}
+		return []Tool{{Name: "f", Parameters: []byte(`{"type":"object","properties":{` + all.String() +
+			`"z":{"type":"null"}}` + more + `}`)}}
+	}
+	blanks := strings.Repeat(" ", 1<<12)
+	values := strings.TrimSuffix(strings.Repeat(`"aaaa",`, 5000), ",")
+	deep := strings.Repeat(`{"$ref":"#/$defs/e"},`, 60) + `{"type":"null"}`
+	for name, tools := range map[string][]Tool{
+		"parts":  many(64, `{"$ref":"#/$defs/d"}`, `,"$defs":{"d":{"type":"string"`+blanks+`}}`),
+		"lists":  many(64, `{"$ref":"#/$defs/d"}`, `,"$defs":{`+blanks+`"d":{"type":"string"}}`),
+		"listed": many(1, `{"enum":[`+values+`]}`, ""),
+		"visited": many(16, `{"anyOf":[{"$ref":"#/$defs/d"},{"$ref":"#/$defs/d"}]}`,
+			`,"$defs":{"d":{"anyOf":[`+deep+`]},"e":{"type":"null"}}`),
+	} {
+		for _, s := range []Syntax{SyntaxQwenXML, SyntaxMiniMax3} {
+			f := Format{Syntax: s}
+			ctx, cancel := context.WithCancel(t.Context())
+			compile := func(bytes int) error {
+				b := grammar.NewBudget(ctx, grammar.Limits{Bytes: bytes})
+				_, err := f.ToolGrammar(tools, ToolGrammarOptions{Required: true, GrammarOptions: GrammarOptions{Budget: b}})
+				return err
+			}
+			if err := compile(1 << 16); !errors.Is(err, grammar.ErrLimit) || !strings.Contains(err.Error(), "Bytes") {
+				t.Errorf("%s, %s: %v", name, s, err)
+			}
+			if err := compile(1 << 30); err != nil {
+				t.Errorf("%s, %s: %v", name, s, err)
+			}
+			cancel()
+			if err := compile(1 << 30); !errors.Is(err, context.Canceled) {
+				t.Errorf("%s, %s: %v", name, s, err)
 			}
 		}
 	}

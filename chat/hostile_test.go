@@ -3,6 +3,7 @@ package chat
 import (
 	"encoding/json"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -68,6 +69,49 @@ func TestHostile(t *testing.T) {
 func TestLongHostile(t *testing.T) {
 	testkit.Long(t)
 	TestHostile(t)
+}
+
+// wantLinear checks that eight times as many of something take less than sixteen times the memory, all that is
+// allocated on the way.
+func wantLinear(t *testing.T, what string, f func(n int)) {
+	t.Helper()
+	took := func(n int) uint64 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		f(n)
+		runtime.ReadMemStats(&after)
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	if few, many := took(1000), took(8000); many > 16*few {
+		t.Errorf("%s: %d bytes for 1000, %d for 8000", what, few, many)
+	}
+}
+
+// What is held back of an argument, a call or reasoning until its end comes is not copied for each piece.
+func TestHeldTextsAreNotCopiedForEachPiece(t *testing.T) {
+	for name, x := range map[string]struct {
+		syntax Syntax
+		begin  string
+	}{
+		"an argument": {SyntaxQwenXML, "<tool_call>\n<function=f>\n<parameter=a>\n"},
+		"a call":      {SyntaxGemma4, gemmaCall + "call:f{a:" + gemmaQuote},
+		"a list":      {SyntaxLFM2, `[f(a="`},
+		"elements":    {SyntaxMiniMax3, minimax3Calls + minimax3Call + `f">` + minimaxMark + "<a>"},
+		"a program":   {SyntaxFunctionary32, "python\nx = 1"},
+		"reasoning":   {SyntaxHermes, "<think><tool_call>"},
+		"text":        {SyntaxHermes, "a"},
+		"halves":      {SyntaxHermes, "<tool_c"},
+		"channels":    {SyntaxHarmony, "<|channel|>final<|message|><|en"},
+	} {
+		wantLinear(t, name, func(n int) {
+			f := Format{Syntax: x.syntax, ThinkStart: "<think>", ThinkEnd: "</think>"}
+			p := NewParser(f, ParserOptions{Tools: typedTools})
+			p.Push(x.begin)
+			for range n {
+				p.Push("0123456789abcdef<tool")
+			}
+		})
+	}
 }
 
 // TestParserBounds: a call that is too long ends with an error, and what

@@ -29,6 +29,21 @@ func TestPythonCallsWithEscapes(t *testing.T) {
 	}
 }
 
+// A backslash in front of a character that Python knows no escape of is a backslash, as in regular expressions; octal
+// escapes have up to three digits, and a line goes on behind a backslash at its end.
+func TestPythonCallsWithOtherEscapes(t *testing.T) {
+	const text = `f(a="\d+\.\w*\é", b='\(x\)', c="\0\18\1234", d="x\` + "\n" + `y", e=["\s", {"\k": '\''}])`
+	const want = `{"a": "\\d+\\.\\w*\\é", "b": "\\(x\\)", "c": "\u0000\u00018S4", "d": "xy", "e": ["\\s", {"\\k": "'"}]}`
+	if calls, end := readPythonCalls(text); end != wholeDone || len(calls) != 1 || calls[0].args != want {
+		t.Errorf("%v: %v, want %s", end, calls, want)
+	}
+	for _, bad := range []string{`\x4`, `\u12g4`, `\N{BULLET}`} {
+		if calls, end := readPythonCalls(`f(a="` + bad + `")`); end == wholeDone {
+			t.Errorf("%s: %v", bad, calls)
+		}
+	}
+}
+
 // A character beyond 16 bits that JSON escapes in two halves is one, also where a call is cut off between them; a half
 // alone is no character.
 func TestPythonCallsWithSurrogates(t *testing.T) {

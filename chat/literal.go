@@ -196,7 +196,8 @@ func (r *literalReader) list(open, end string, object bool) bool {
 	return true
 }
 
-// text reads a string in quotes, with JSON's escapes, and Python's \' and \xHH.
+// text reads a string in quotes, with JSON's escapes and Python's, for which a backslash in front of any other
+// character is one: "\d+" is a regular expression.
 func (r *literalReader) text(quote byte) bool {
 	var b strings.Builder
 	for s := r.s[1:]; s != ""; {
@@ -225,6 +226,11 @@ func (r *literalReader) text(quote byte) bool {
 			if s[0] == '\\' && strings.Trim(s[1:], `\uUx0123456789abcdefABCDEF`) == "" {
 				break // the text ends within an escape
 			}
+			if text, n := pythonEscape(s); n > 0 {
+				b.WriteString(text)
+				s = s[n:]
+				continue
+			}
 			if s[0] != '\n' {
 				return false
 			}
@@ -235,6 +241,26 @@ func (r *literalReader) text(quote byte) bool {
 	}
 	r.s = ""
 	return false
+}
+
+// pythonEscape is what an escape of Python's that Go does not have stands for, and its length; 0: s begins with none.
+func pythonEscape(s string) (text string, n int) {
+	if len(s) < 2 || s[0] != '\\' {
+		return "", 0
+	}
+	switch c := s[1]; {
+	case c == '\n': // the line goes on in the next
+		return "", 2
+	case c >= '0' && c <= '7': // of up to three digits
+		r := rune(0)
+		for n = 1; n < len(s) && n < 4 && s[n] >= '0' && s[n] <= '7'; n++ {
+			r = r<<3 | rune(s[n]-'0')
+		}
+		return string(r), n
+	case strings.IndexByte("xuUN", c) >= 0:
+		return "", 0
+	}
+	return `\`, 1
 }
 
 // surrogatePair is the character whose halves, as JSON escapes it, are in front of s.

@@ -122,13 +122,14 @@ func contentText(raw json.RawMessage) (string, error) {
 	if err := json.Unmarshal(raw, &parts); err != nil {
 		return "", fmt.Errorf("content: neither a string nor a list of parts: %w", err)
 	}
+	var all strings.Builder
 	for i, p := range parts {
 		if p.Type != "text" || p.Text == nil {
 			return "", fmt.Errorf("content[%d]: a part of type %q: %w", i, p.Type, ErrContent)
 		}
-		text += *p.Text
+		all.WriteString(*p.Text)
 	}
-	return text, nil
+	return all.String(), nil
 }
 
 // Conversation is what a template renders.

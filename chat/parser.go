@@ -68,6 +68,7 @@ type Parser struct {
 	o      ParserOptions
 	state  func(p *Parser) bool // reads from buf; false: it needs more
 	buf    string               // not read yet
+	held   strings.Builder      // ends with buf, once that was held back
 	closed bool
 	events []Event
 	begun  []Event // what the prompt holds of the answer
@@ -120,7 +121,7 @@ func NewParser(f Format, o ParserOptions) *Parser {
 // Push reads the next piece of the answer. The events are valid until the next call.
 func (p *Parser) Push(text string) []Event {
 	p.events, p.begun = append(p.events[:0], p.begun...), nil
-	if p.buf += text; p.buf != "" {
+	if p.grow(text); p.buf != "" {
 		for p.state(p) {
 		}
 	}
@@ -135,6 +136,22 @@ func (p *Parser) Close() []Event {
 	}
 	p.flushSpace(ContentEvent)
 	return p.events
+}
+
+// grow appends a piece to what is not read yet, in time that grows with the piece: what is held back is in a builder,
+// whose memory what was read leaves when it is most of it.
+func (p *Parser) grow(text string) {
+	if p.buf == "" {
+		p.buf = text
+		return
+	}
+	if all := p.held.String(); len(all) > 2*len(p.buf)+maxHeader || !strings.HasSuffix(all, p.buf) {
+		p.held.Reset()
+		p.held.WriteString(p.buf)
+	}
+	p.held.WriteString(text)
+	all := p.held.String()
+	p.buf = all[len(all)-len(p.buf)-len(text):]
 }
 
 // add appends an event; texts of one kind in a row become one.

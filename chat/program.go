@@ -13,16 +13,19 @@ var interpreters = []string{"python", "ipython", "code_interpreter"}
 
 // programArgs reads a program up to the answer's end, or the next call's mark, as the tool's argument.
 func (p *Parser) programArgs() bool {
-	text, found := p.buf, false
+	text, found := "", false
 	if p.syntax.name == SyntaxFunctionary32 {
-		if i := strings.Index(p.buf, "\n"+functionaryTo); i >= 0 {
-			text, found = p.buf[:i], true
+		if text, found = p.upTo("\n" + functionaryTo); found {
+			p.buf = "\n" + functionaryTo + p.buf
 		}
 	}
-	if !found && !p.closed && len(p.buf) <= maxCall {
+	switch {
+	case found:
+	case !p.closed && len(p.buf) <= maxCall:
 		return false
+	default:
+		text, p.buf, p.searched = p.buf, "", 0
 	}
-	p.buf = p.buf[len(text):]
 	p.args("{" + quoted(p.programName()) + ": " + quoted(strings.TrimSpace(text)) + "}")
 	p.end("", nil)
 	p.edge()

@@ -2,7 +2,6 @@ package chat
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/specgo/spec/grammar"
@@ -169,7 +168,7 @@ func minimaxWrite(f *Format, t Tool, o *ToolGrammarOptions) (*grammar.Grammar, e
 	if err != nil {
 		return nil, err
 	}
-	schema, err := newArgumentSchema(raw)
+	schema, err := newArgumentSchema(raw, o.Budget)
 	if err != nil {
 		return nil, fmt.Errorf("parameters: %w", err)
 	}
@@ -193,7 +192,7 @@ func minimaxMembers(f *Format, s *argumentSchema, o *ToolGrammarOptions, depth i
 		if err != nil {
 			return nil, fmt.Errorf("%q: %w", name, err)
 		}
-		if !slices.Contains(required, name) {
+		if !required[name] {
 			g = grammar.Repeat(g, 0, 1)
 		}
 		parts = append(parts, g)
@@ -209,7 +208,7 @@ func minimaxElement(
 		return nil, fmt.Errorf("objects inside each other more than %d deep", maxElementNest)
 	}
 	begin, end := o.spell(minimaxMark)+"<"+name+">", o.spell(minimaxMark)+"</"+name+">"
-	types, known := s.view.types()
+	types, known := s.types()
 	switch {
 	case known && types == objectType:
 		inside, err := minimaxMembers(f, s, o, depth)

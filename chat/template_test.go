@@ -221,6 +221,17 @@ func TestMergeSystem(t *testing.T) {
 	}
 }
 
+func TestPartsOfAMessageAreJoinedInLinearTime(t *testing.T) {
+	wantLinear(t, "parts", func(n int) {
+		part := `{"type":"text","text":"0123456789abcdef0123456789abcdef"}`
+		var m Message
+		if err := json.Unmarshal([]byte(`{"role":"user","content":[`+strings.Repeat(part+",", n-1)+part+`]}`), &m); err != nil ||
+			len(m.Content) != 32*n {
+			t.Fatal(len(m.Content), err)
+		}
+	})
+}
+
 func TestMessageJSON(t *testing.T) {
 	in := `[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},
 		{"role":"assistant","content":null,"reasoning_content":"r","tool_calls":[{"id":"i","type":"function","function":{"name":"f","arguments":"{\"a\": 1}"}},{"function":{"name":"g","arguments":{"b": 2}}}]},

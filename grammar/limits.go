@@ -85,6 +85,20 @@ func (b *Budget) renew(ctx context.Context, l Limits) {
 	*b = Budget{ctx: ctx, limits: l, slice: slice, steps: l.Steps - slice, bytes: l.Bytes}
 }
 
+// readSteps is how many bytes that are read count as a step.
+const readSteps = 64
+
+// Read counts n bytes that are read beside a grammar's own source, such as parts of a schema that are looked up. The
+// error wraps [ErrLimit], or is the context's. A nil budget has no end.
+func (b *Budget) Read(n int) error {
+	if b == nil {
+		return nil
+	}
+	b.take(n)
+	b.spend(n / readSteps)
+	return b.err
+}
+
 // orDefault is b; for nil the default limits without an end.
 func (b *Budget) orDefault() *Budget {
 	if b == nil {

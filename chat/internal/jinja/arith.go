@@ -154,6 +154,26 @@ func (m *machine) integers(op string, x, y int64) Value {
 	return z
 }
 
+// divmod is Python's: the quotient is that of what the rest leaves, so that 1 // 0.1 is 9.
+func divmod(x, y float64) (quotient, rest float64) {
+	rest = math.Mod(x, y)
+	q := (x - rest) / y
+	switch {
+	case rest == 0:
+		rest = math.Copysign(0, y)
+	case (rest < 0) != (y < 0):
+		rest, q = rest+y, q-1
+	}
+	if q == 0 {
+		return math.Copysign(0, x/y), rest
+	}
+	quotient = math.Floor(q)
+	if q-quotient > 0.5 {
+		quotient++
+	}
+	return quotient, rest
+}
+
 func (m *machine) floats(op string, x, y float64) Value {
 	if y == 0 && (op == "/" || op == "//" || op == "%") {
 		m.fail(ErrRuntime, "division by zero")
@@ -168,15 +188,10 @@ func (m *machine) floats(op string, x, y float64) Value {
 	case "/":
 		return x / y
 	case "//":
-		return math.Floor(x / y)
+		q, _ := divmod(x, y)
+		return q
 	case "%":
-		r := math.Mod(x, y)
-		if r != 0 && (r < 0) != (y < 0) {
-			r += y
-		}
-		if r == 0 {
-			return math.Copysign(0, y) // as Python's
-		}
+		_, r := divmod(x, y)
 		return r
 	}
 	if x == 0 && y < 0 {

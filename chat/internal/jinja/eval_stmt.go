@@ -1,5 +1,7 @@
 package jinja
 
+import "math"
+
 func (s *dataStmt) exec(_ *machine, _ *scope, out *builder) flow {
 	out.text(s.text)
 	return next
@@ -180,8 +182,9 @@ named:
 // loop is the variable of that name in a for statement.
 type loop struct {
 	s       *forStmt
-	scope   *scope // around the statement
-	items   []Value
+	scope   *scope  // around the statement
+	items   []Value // those that are known
+	rest    []Value // what the condition was not asked about yet
 	i       int
 	depth   int
 	changed Value // what changed() was called with last, a tuple; nil at first
@@ -197,21 +200,11 @@ func (s *forStmt) exec(m *machine, sc *scope, out *builder) flow {
 
 func (l *loop) run(m *machine, over Value, out *builder) {
 	s := l.s
-	l.items = m.items(over, "{% for %}")
-	if s.cond != nil {
-		var kept []Value
-		for _, v := range l.items {
-			inner := l.scope.inner()
-			m.assign(&s.target, v, inner)
-			if truth(m.eval(s.cond, inner)) {
-				m.spend(valueBytes)
-				kept = append(kept, v)
-			}
-		}
-		l.items = kept
+	if l.items = m.items(over, "{% for %}"); s.cond != nil {
+		l.items, l.rest = nil, l.items
 	}
 	whole := false // as in Jinja, else is for loops none of whose passes reached its end
-	for l.i = 0; l.i < len(l.items); l.i++ {
+	for l.i = 0; l.has(m, l.i); l.i++ {
 		m.step(1)
 		inner := l.scope.inner()
 		inner.set("loop", l)
@@ -225,6 +218,28 @@ func (l *loop) run(m *machine, over Value, out *builder) {
 	if !whole {
 		m.run(s.otherwise, l.scope.inner(), out)
 	}
+}
+
+// has reports whether there is an item i. As in Jinja, the condition is asked about an item when its turn comes, or
+// when the loop is asked what follows: it sees what the passes before have set.
+func (l *loop) has(m *machine, i int) bool {
+	for i >= len(l.items) && len(l.rest) > 0 {
+		v := l.rest[0]
+		l.rest = l.rest[1:]
+		inner := l.scope.inner()
+		m.assign(&l.s.target, v, inner)
+		if truth(m.eval(l.s.cond, inner)) {
+			m.spend(valueBytes)
+			l.items = append(l.items, v)
+		}
+	}
+	return i < len(l.items)
+}
+
+// length is how many items there are in all.
+func (l *loop) length(m *machine) int {
+	l.has(m, math.MaxInt)
+	return len(l.items)
 }
 
 // recurse is loop(over) in a recursive loop.
@@ -244,22 +259,21 @@ func (l *loop) recurse(m *machine, a args) Value {
 
 // attr returns loop.name, or nil if there is none.
 func (l *loop) attr(m *machine, name string) Value {
-	n := len(l.items)
 	switch name {
 	case "index":
 		return int64(l.i + 1)
 	case "index0":
 		return int64(l.i)
 	case "revindex":
-		return int64(n - l.i)
+		return int64(l.length(m) - l.i)
 	case "revindex0":
-		return int64(n - l.i - 1)
+		return int64(l.length(m) - l.i - 1)
 	case "first":
 		return l.i == 0
 	case "last":
-		return l.i == n-1
+		return !l.has(m, l.i+1)
 	case "length":
-		return int64(n)
+		return int64(l.length(m))
 	case "depth":
 		return int64(l.depth + 1)
 	case "depth0":
@@ -270,7 +284,7 @@ func (l *loop) attr(m *machine, name string) Value {
 		}
 		return undefined{"there is no previous item"}
 	case "nextitem":
-		if l.i < n-1 {
+		if l.has(m, l.i+1) {
 			return l.items[l.i+1]
 		}
 		return undefined{"there is no next item"}

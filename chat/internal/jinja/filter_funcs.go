@@ -55,7 +55,7 @@ func filterEscape(m *machine, v Value, a args) Value {
 
 func filterIndent(m *machine, v Value, a args) Value {
 	given := m.bind("indent", a, "width?", "first?", "blank?")
-	t := m.text(v)
+	t := m.str("indent", m.defined(v))
 	indent := lit("    ")
 	switch w := given[0].(type) {
 	case nil:

@@ -99,7 +99,7 @@ var filterTable = map[string]filterFunc{
 	"first": func(m *machine, v Value, a args) Value {
 		m.bind("first", a)
 		if g, ok := v.(*generator); ok {
-			if g.fill(); len(g.items) == 0 {
+			if g.fill(m); len(g.items) == 0 {
 				return undefined{"first: no first item, the sequence is empty"}
 			}
 			x := g.items[0]
@@ -114,7 +114,7 @@ var filterTable = map[string]filterFunc{
 	},
 	"float": func(m *machine, v Value, a args) Value {
 		given := m.bind("float", a, "default?")
-		if t, ok := v.(Text); ok {
+		if t, ok := m.defined(v).(Text); ok {
 			if f, ok := m.parseFloat(t.s); ok {
 				return f
 			}
@@ -174,7 +174,7 @@ var filterTable = map[string]filterFunc{
 		if given[1] != nil {
 			base = m.integer("int", given[1])
 		}
-		switch v := v.(type) {
+		switch v := m.defined(v).(type) {
 		case Text:
 			m.chars(len(v.s))
 			m.spend(2 * len(v.s)) // in lower case, without underscores
@@ -302,7 +302,7 @@ var filterTable = map[string]filterFunc{
 				return roundTens(i, f, isInt, -places)
 			}
 			if isInt {
-				return v
+				return i
 			}
 			r, _ := strconv.ParseFloat(strconv.FormatFloat(f, 'f', places, 64), 64)
 			return r
@@ -410,7 +410,7 @@ var filterTable = map[string]filterFunc{
 	},
 	"truncate": func(m *machine, v Value, a args) Value {
 		given := m.bind("truncate", a, "length?", "killwords?", "end?", "leeway?")
-		t, length, leeway, end := m.text(v), 255, 5, lit("...")
+		length, leeway, end := 255, 5, lit("...")
 		if given[0] != nil {
 			length = m.integer("truncate", given[0])
 		}
@@ -423,10 +423,11 @@ var filterTable = map[string]filterFunc{
 		if length < m.length(end) || leeway < 0 {
 			m.fail(ErrRuntime, "truncate: a length of %d", length)
 		}
-		at := m.places(t)
-		if at.n <= length+leeway {
-			return t
+		if n := filterLength(m, v, args{}).(int64); n <= int64(length+leeway) {
+			return v
 		}
+		t := m.str("truncate", v)
+		at := m.places(t)
 		t = t.slice(0, at.of(length-m.length(end)))
 		if !m.flag(given[1]) {
 			if k := strings.LastIndexByte(t.s, ' '); k >= 0 {

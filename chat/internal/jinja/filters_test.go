@@ -48,12 +48,63 @@ func TestArgumentsAndLoopEndsAsInJinja(t *testing.T) {
 	}
 }
 
+// The condition of a loop is asked about an item when its turn comes, so that it sees what the passes before have set,
+// or when the loop is asked what follows.
+func TestConditionsOfLoopsAreAskedLate(t *testing.T) {
+	for body, want := range map[string]string{
+		"":                      "12",
+		"{{ loop.index }}":      "1122",
+		"{{ loop.last }} ":      "1False 2False 3True ",
+		"{{ loop.length }} ":    "13 23 33 ",
+		"{{ loop.revindex0 }} ": "12 21 30 ",
+		"{{ loop.nextitem }}":   "12233",
+		"{{ loop.previtem }}":   "121",
+		"{% if x == 1 %}{{ loop.nextitem }}{% endif %}": "122",
+	} {
+		wantRendered(t, "{% set n = namespace(stop=false) %}{% for x in [1, 2, 3] if not n.stop %}{{ x }}"+body+
+			"{% if x == 2 %}{% set n.stop = true %}{% endif %}{% endfor %}", want)
+	}
+}
+
 // wantRendered checks the text of a template that reads nothing.
 func wantRendered(t *testing.T, source, want string) {
 	t.Helper()
 	if got, err := render(source, Context{}); err != nil || got.String() != want {
 		t.Errorf("%s: %q, want %q: %v", source, got.String(), want, err)
 	}
+}
+
+// Numbers with fractions are divided as in Python: the quotient is what the rest leaves.
+func TestQuotientsOfFloatsAsInPython(t *testing.T) {
+	wantRendered(t, "{{ 1 // 0.1 }} {{ 1 % 0.1 }} {{ -1 // 0.1 }} {{ -7.5 // 2 }} {{ 7.5 // -2 }} {{ -7.5 % 2 }} "+
+		"{{ 0.3 // 0.1 }} {{ 6.0 // 3 }} {{ -0.0 // 3 }} {{ 6.0 % -3 }}",
+		"9.0 0.09999999999999995 -10.0 -4.0 -4.0 0.5 2.0 2.0 -0.0 -0.0")
+}
+
+// What is not defined is no number, whatever stands for text that is none.
+func TestUndefinedValuesAreNoNumbers(t *testing.T) {
+	for _, source := range []string{"{{ x|int }}", "{{ x|int(5) }}", "{{ x|float }}",
+		"{{ [{}]|map(attribute='a')|map('int')|list }}"} {
+		if got, err := render(source, Context{}); !errors.Is(err, ErrRuntime) {
+			t.Errorf("%s: %q, %v", source, got.String(), err)
+		}
+	}
+	wantRendered(t, "{{ none|int }} {{ none|float }} {{ x|default('7')|int }}", "0 0.0 7")
+}
+
+// What lays texts out takes no other values, and a format with a width no lists, as in Python.
+func TestLayoutIsOfTexts(t *testing.T) {
+	for _, source := range []string{"{{ 7|indent }}", "{{ x|indent }}", "{{ [1]|truncate(0, leeway=0, end='') }}",
+		"{{ 7|truncate }}", "{{ none|wordwrap(8) }}",
+		"{{ '{:>8}'.format([1]) }}", "{{ '{:<5}'.format(none) }}", "{{ '{:5}'.format(x) }}", "{{ '{:,}'.format('a') }}",
+		"{{ '{:+}'.format('a') }}", "{{ '{:#}'.format('a') }}", "{{ '{:=5}'.format('a') }}"} {
+		if got, err := render(source, Context{}); !errors.Is(err, ErrRuntime) {
+			t.Errorf("%s: %q, %v", source, got.String(), err)
+		}
+	}
+	wantRendered(t, "{{ '{} {} {:>3}|{:<3}|{:^3}|{:.1}'.format([1], none, 'a', 'b', 'c', 'de') }}",
+		"[1] None   a|b  | c |d")
+	wantRendered(t, "{{ [1, 2]|truncate(5) }}{{ x|truncate }}{{ true|round }}{{ 'ab'|safe|list }}", "[1, 2]1['a', 'b']")
 }
 
 // The width of a % format is filled with zeros before numbers alone, and with blanks on the side that it says.

@@ -410,7 +410,10 @@ func (m *machine) formatSpec(v Value, how Text) Text {
 	if sp.verb != 0 && sp.verb != 's' {
 		m.fail(ErrRuntime, "format: %q needs a number, not %s", s, typeName(v))
 	}
-	t := m.text(v)
+	if sp.sign != 0 || sp.alt || sp.zero || sp.comma != 0 || sp.align == '=' {
+		m.fail(ErrRuntime, "format: %q is for numbers", s)
+	}
+	t := m.str("format", m.defined(v))
 	if at := m.places(t); sp.prec >= 0 && sp.prec < at.n {
 		t = t.slice(0, at.of(sp.prec))
 	}

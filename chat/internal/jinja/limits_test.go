@@ -361,6 +361,23 @@ func TestLimitsAreExact(t *testing.T) {
 	}
 }
 
+// What map and select make is made when it is gone through: of what others make, and of themselves, which is a level of
+// nesting each.
+func TestGeneratorsOfGeneratorsAreNested(t *testing.T) {
+	const chain = "{% set n = namespace(x=[1]) %}{% for i in range(99) %}{% set n.x = n.x|map('string') %}{% endfor %}"
+	wantRendered(t, chain+"{{ n.x|list }}", "['1']")
+	for _, source := range []string{
+		strings.Replace(chain, "99", "9999", 1) + "{{ n.x|list }}",
+		strings.Replace(chain, "99", "9999", 1) + "{{ n.x|first }}",
+		"{% set l = [] %}{% set g = l|map('list') %}{% set _ = l.append(g) %}{{ g|list }}",
+		"{% set l = [] %}{% set g = l|map('list') %}{% set _ = l.append(g) %}{{ 1 in g }}",
+	} {
+		if got, err := render(source, Context{}); !errors.Is(err, ErrLimit) || !strings.Contains(err.Error(), "nested") {
+			t.Errorf("%s: %q, %v", source, got.String(), err)
+		}
+	}
+}
+
 // Rendering ends soon after its context has, with the context's error.
 func TestRenderingIsCancelled(t *testing.T) {
 	tmpl, err := Parse("{% for i in range(99999) %}{% for i in range(99) %}{{ now() }}{% endfor %}{% endfor %}")

@@ -243,7 +243,7 @@ func (m *machine) iterate(v Value) ([]Value, bool) {
 	case *view:
 		return v.items, true
 	case *generator:
-		v.fill()
+		v.fill(m)
 		items := v.items
 		v.items = nil
 		return items, true
@@ -251,9 +251,12 @@ func (m *machine) iterate(v Value) ([]Value, bool) {
 	return nil, false
 }
 
-func (g *generator) fill() {
+// fill makes the items. It is a level of nesting: they may be made of another generator's, or of the same one's.
+func (g *generator) fill(m *machine) {
 	if g.make != nil {
+		m.enter()
 		g.items, g.make = g.make(), nil
+		m.depth--
 	}
 }
 

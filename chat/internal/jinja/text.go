@@ -76,7 +76,7 @@ func (m *machine) runes(t Text) []Value {
 	out := make([]Value, 0, n)
 	for i := 0; i < len(t.s); {
 		_, n := utf8.DecodeRuneInString(t.s[i:])
-		out = append(out, t.slice(i, i+n))
+		out = append(out, Text{s: t.s[i : i+n], o: t.o[i : i+n]})
 		i += n
 	}
 	return out

@@ -26,7 +26,7 @@ func filterWordwrap(m *machine, v Value, a args) Value {
 	}
 	long, hyphens := given[1] == nil || m.flag(given[1]), given[3] == nil || m.flag(given[3])
 	b := m.builder()
-	for i, line := range m.splitLines(m.text(v), false) {
+	for i, line := range m.splitLines(m.str("wordwrap", m.defined(v)), false) {
 		if i > 0 {
 			b.text(end)
 		}
