@@ -67,8 +67,7 @@ type Parser struct {
 	syntax *syntax
 	o      ParserOptions
 	state  func(p *Parser) bool // reads from buf; false: it needs more
-	buf    string               // not read yet
-	held   strings.Builder      // ends with buf, once that was held back
+	unread
 	closed bool
 	events []Event
 	begun  []Event // what the prompt holds of the answer
@@ -138,20 +137,26 @@ func (p *Parser) Close() []Event {
 	return p.events
 }
 
-// grow appends a piece to what is not read yet, in time that grows with the piece: what is held back is in a builder,
-// whose memory what was read leaves when it is most of it.
-func (p *Parser) grow(text string) {
-	if p.buf == "" {
-		p.buf = text
+// unread is the text that is not read yet.
+type unread struct {
+	buf  string
+	held strings.Builder // ends with buf, once that was held back
+}
+
+// grow appends a piece, in time that grows with the piece: what is held back is in a builder, whose memory what was
+// read leaves when it is most of it.
+func (u *unread) grow(text string) {
+	if u.buf == "" {
+		u.buf = text
 		return
 	}
-	if all := p.held.String(); len(all) > 2*len(p.buf)+maxHeader || !strings.HasSuffix(all, p.buf) {
-		p.held.Reset()
-		p.held.WriteString(p.buf)
+	if all := u.held.String(); len(all) > 2*len(u.buf)+maxHeader || !strings.HasSuffix(all, u.buf) {
+		u.held.Reset()
+		u.held.WriteString(u.buf)
 	}
-	p.held.WriteString(text)
-	all := p.held.String()
-	p.buf = all[len(all)-len(p.buf)-len(text):]
+	u.held.WriteString(text)
+	all := u.held.String()
+	u.buf = all[len(all)-len(u.buf)-len(text):]
 }
 
 // add appends an event; texts of one kind in a row become one.
