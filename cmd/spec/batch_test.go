@@ -164,3 +164,23 @@ func TestBatchTriesFailuresAgain(t *testing.T) {
 		t.Errorf("%s%s, %v", report, text, err)
 	}
 }
+
+// A request whose text alone needs more memory than --kv-memory is has that as its answer, and ends nothing: package
+// batch knows it by the code that package serve gives it.
+func TestBatchRequestTooLargeForMemory(t *testing.T) {
+	dir := t.TempDir()
+	in, out := filepath.Join(dir, "in.jsonl"), filepath.Join(dir, "out.jsonl")
+	var lines strings.Builder
+	for name, prompt := range map[string]string{"large": strings.Repeat("a b c ", 300), "small": "x"} {
+		fmt.Fprintf(&lines, `{"custom_id": %q, "url": "/v1/completions", "body": {"prompt": %q, "max_tokens": 2}}`+"\n", name,
+			prompt)
+	}
+	if err := os.WriteFile(in, []byte(lines.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var r batchReport
+	report := done(t, "", "batch", "-i", in, "-o", out, "--kv-memory", "2MiB", "--json")
+	if err := json.Unmarshal([]byte(report), &r); err != nil || r.Done != 2 || r.Failed != 1 {
+		t.Errorf("%v, %s", err, report)
+	}
+}
