@@ -120,6 +120,27 @@ func put(t testing.TB, q *Queue, l lane, r Request) {
 	}
 }
 
+// arrived waits until the consumer of a lane that w follows has n requests: the server counts them for a consumer
+// after it has confirmed them to who sent them.
+func arrived(t testing.TB, w *Worker, l lane, n int) {
+	t.Helper()
+	for _, list := range w.lanes {
+		for _, s := range list {
+			for s.lane == l {
+				info, err := s.consumer.Info(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if info.NumPending == uint64(n) {
+					return
+				}
+				time.Sleep(time.Millisecond)
+			}
+		}
+	}
+	t.Fatalf("no consumer of %s", l.entry())
+}
+
 // A line gets a seed that follows from it, and a clock where a template may read one; what it has stays. Lines that
 // differ in anything but blanks have other seeds and other keys.
 func TestLinesAreCompleted(t *testing.T) {

@@ -141,9 +141,11 @@ func TestRequestsTakenAtOnceAreOfOneTenant(t *testing.T) {
 	w := idle(t, q)
 	for i, l := range []lane{{id, "normal", "big"}, {id, "normal", "small"}, {id, "high", "late"}} {
 		w.follow(t.Context(), l.entry())
-		for k := range 8 - 3*i {
+		n := 8 - 3*i
+		for k := range n {
 			put(t, q, l, request(100*i+k))
 		}
+		arrived(t, w, l, n)
 	}
 	var got []string
 	for range 6 {
