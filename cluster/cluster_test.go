@@ -309,10 +309,10 @@ func TestPoisonIsGivenUpWithItsReason(t *testing.T) {
 			t.Errorf("%d %s", status, answer)
 		}
 	}
+	waitEmpty(t, q) // the worker counts what it gave up after the submitter was told
 	if tries.Load() != 3 || w.counts.dead.Load() != 1 || w.counts.returned.Load() != 2 {
 		t.Errorf("tried %d times; %+v", tries.Load(), &w.counts)
 	}
-	waitEmpty(t, q)
 	healed.Store(true)
 	again := submitter(t, q, func(o *SubmitOptions) { o.Retry = true })
 	if status, answer := again.Do(t.Context(), request(1)); status != 200 {

@@ -3,6 +3,7 @@ package natstest
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -33,6 +34,7 @@ func Start(t testing.TB, maxPayload int32) (url string) {
 // Cluster starts n servers that are one cluster and end with the test.
 func Cluster(t testing.TB, n int) (url string) {
 	t.Helper()
+	dir := t.TempDir() // made before what ends the servers, so removed after it
 	var all []*server.Server
 	t.Cleanup(func() {
 		for _, s := range all {
@@ -41,8 +43,9 @@ func Cluster(t testing.TB, n int) (url string) {
 		}
 	})
 	for i := range n {
-		o := &server.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true,
-			ServerName: fmt.Sprint("s", i), Cluster: server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: -1}}
+		o := &server.Options{Host: "127.0.0.1", Port: -1, NoLog: true, NoSigs: true, ServerName: fmt.Sprint("s", i),
+			JetStream: true, StoreDir: filepath.Join(dir, fmt.Sprint(i)),
+			Cluster: server.ClusterOpts{Name: "c", Host: "127.0.0.1", Port: -1}}
 		o.Routes = server.RoutesFromStr("nats://127.0.0.1:1") // nobody: a server of a cluster must have one
 		if i > 0 {
 			o.Routes = server.RoutesFromStr("nats://" + all[0].ClusterAddr().String())
