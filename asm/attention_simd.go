@@ -4,6 +4,7 @@ package asm
 
 import (
 	"math"
+	"sync"
 	"unsafe"
 )
 
@@ -14,8 +15,28 @@ type scoresKernel func(out, q *float32, k, scales, ahead *byte, dim, n, rows, bl
 // with the same cache lines before the next ones, so that memory is read while the other rows are multiplied.
 const wideKeys = 256
 
-// scoresOf makes a Scores of a scoresKernel that multiplies up to most rows at once.
-func scoresOf(kernel scoresKernel, t KV, most int) func([]float32, []float32, []byte, int, int, int, float32, []byte) {
+// scoresKeep are scores of a scoresKernel that also writes the keys as float32 to kept, from where scoresKept multiplies
+// them with further rows. Both are for at least half of the rows that a kernel multiplies at once.
+type (
+	scoresKeep func(out, q *float32, k, scales *byte, kept *float32, dim, n, rows, blocks int, scale float32)
+	scoresKept func(out, q, kept *float32, ahead *byte, dim, n, rows, blocks, step int, scale float32)
+)
+
+// keptNumbers are kept for further rows: half of an L1 cache of 32 KB.
+const keptNumbers = 4096
+
+// keptMemory holds them. On the stack it would be cleared each time, which takes as long as 2 of 8 rows.
+type keptMemory [keptNumbers + 15]float32
+
+var keptMemories = sync.Pool{New: func() any { return new(keptMemory) }}
+
+// line is the memory from the first cache line on.
+func (m *keptMemory) line() *float32 { return &m[-uintptr(unsafe.Pointer(m))/4%16] }
+
+// scoresOf makes a Scores of a scoresKernel that multiplies up to most rows at once. keep and kept are for more rows;
+// nil: there are none.
+func scoresOf(kernel scoresKernel, t KV, most int, keep scoresKeep, kept scoresKept) func([]float32, []float32, []byte,
+	int, int, int, float32, []byte) {
 	block := 16 * KRows(t, 1)[0].bytes // bytes of 16 keys in a row of the page
 	return func(out, q []float32, k []byte, dim, rows, keys int, scale float32, ahead []byte) {
 		blocks := (keys + 15) / 16
@@ -31,6 +52,24 @@ func scoresOf(kernel scoresKernel, t KV, most int) func([]float32, []float32, []
 		scales, apart, together := 0, 0, blocks
 		if t.scaled() {
 			scales, apart = kScales(t, dim), 32
+		}
+		if keep != nil && rows > most && dim <= keptNumbers/16 {
+			memory := keptMemories.Get().(*keptMemory)
+			defer keptMemories.Put(memory)
+			keys := memory.line()
+			together = keptNumbers / 16 / dim
+			calls := (blocks + together - 1) / together * ((rows - 1) / most)
+			for b := 0; b < blocks; b += together {
+				count, n := min(together, blocks-b), part(rows, most)
+				keep(&out[16*b], &q[0], &k[b*block], &k[scales+b*apart], keys, dim, n, rows, count, scale)
+				for r := n; r < rows; r += n {
+					n = part(rows-r, most)
+					next, step := readAhead(&ahead, k, count*dim, calls, t, vBytes(t, 16))
+					kept(&out[r*Page+16*b], &q[r], keys, next, dim, n, rows, count, step, scale)
+					calls--
+				}
+			}
+			return
 		}
 		if rows > most && dim >= wideKeys {
 			together = max(2, 64/block)
@@ -68,9 +107,16 @@ func readAhead(ahead *[]byte, page []byte, steps, calls int, t KV, block int) (n
 // valuesKernel adds count values to 16*blocks dimensions of n rows.
 type valuesKernel func(o, p *float32, v, scales, ahead *byte, dim, n, count, blocks, step int)
 
-// valuesOf makes a Values of a valuesKernel that multiplies up to most rows at once. Dimensions past the last
-// multiple of 16 are computed in Go.
-func valuesOf(kernel valuesKernel, t KV, most int) func([]float32, []float32, []byte, int, int, int, int, []byte) {
+// valuesKeep and valuesKept are like [scoresKeep] and [scoresKept], of 16 dimensions.
+type (
+	valuesKeep func(o, p *float32, v, scales *byte, kept *float32, dim, n, count, block int)
+	valuesKept func(o, p, kept *float32, ahead *byte, dim, n, count, step int)
+)
+
+// valuesOf makes a Values of a valuesKernel that multiplies up to most rows at once, and of keep and kept for more; nil:
+// there are none. Dimensions past the last multiple of 16 are computed in Go.
+func valuesOf(kernel valuesKernel, t KV, most int, keep valuesKeep, kept valuesKept) func([]float32, []float32, []byte,
+	int, int, int, int, []byte) {
 	return func(o, p []float32, v []byte, dim, rows, from, to int, ahead []byte) {
 		if dim == 0 || rows == 0 || from >= to {
 			return
@@ -87,15 +133,35 @@ func valuesOf(kernel valuesKernel, t KV, most int) func([]float32, []float32, []
 		for d := dim &^ 15; d < dim; d++ {
 			valuesColumn(t, o, p, v, dim, rows, from, to, d)
 		}
-		bytes, scales := vBytes(t, dim), &v[0]
+		bytes, scales, apart := vBytes(t, dim), 0, 0
 		if t.scaled() {
-			scales = &v[bytes*Page+from*kvGroups(dim)*2]
+			scales, apart = bytes*Page+from*kvGroups(dim)*2, 2
+		}
+		if keep != nil && rows > most {
+			memory := keptMemories.Get().(*keptMemory)
+			defer keptMemories.Put(memory)
+			numbers := memory.line()
+			calls := dim / 16 * ((rows - 1) / most)
+			for b := range dim / 16 {
+				at, n := b*block, part(rows, most)
+				if t == KVQ4_0 {
+					at = b / 2 * 16
+				}
+				keep(&o[16*b], &p[from], &v[from*bytes+at], &v[scales+b/2*apart], numbers, dim, n, to-from, b)
+				for r := n; r < rows; r += n {
+					n = part(rows-r, most)
+					next, step := readAhead(&ahead, v, to-from, calls, t, block)
+					kept(&o[r*dim+16*b], &p[r*Page+from], numbers, next, dim, n, to-from, step)
+					calls--
+				}
+			}
+			return
 		}
 		n := 0
 		for r := 0; r < rows; r += n {
 			n = part(rows-r, most)
 			next, step := readAhead(&ahead, v, steps, (rows-r+most-1)/most, t, block)
-			kernel(&o[r*dim], &p[r*Page+from], &v[from*bytes], scales, next, dim, n, to-from, dim/16, step)
+			kernel(&o[r*dim], &p[r*Page+from], &v[from*bytes], &v[scales], next, dim, n, to-from, dim/16, step)
 		}
 	}
 }

@@ -1007,6 +1007,38 @@ func scoresQ8AVX2(out, q *float32, k, scales, ahead *byte, dim, n, rows, blocks,
 //go:noescape
 func scoresQ4AVX2(out, q *float32, k, scales, ahead *byte, dim, n, rows, blocks, step int, scale float32)
 
+// scoresKeepQ8AVX2 is
+//
+//	for d < dim, j < 16*blocks: kept[j/16][d][j%16] = float32(k[d][j]) * scales[d/32][j]
+//	for r < n, j < 16*blocks:
+//		acc := 0
+//		for d < dim: acc = fma(q[d*rows+r], kept[j/16][d][j%16], acc)
+//		out[r*256+j] = acc * scale
+//	n is 4 to 6
+//
+//go:noescape
+func scoresKeepQ8AVX2(out, q *float32, k, scales *byte, kept *float32, dim, n, rows, blocks int, scale float32)
+
+// scoresKeepQ4AVX2 is
+//
+//	for d < dim, j < 16*blocks: kept[j/16][d][j%16] = float32(k[d][j]) * scales[d/32][j]
+//	for r < n, j < 16*blocks:
+//		acc := 0
+//		for d < dim: acc = fma(q[d*rows+r], kept[j/16][d][j%16], acc)
+//		out[r*256+j] = acc * scale
+//	n is 4 to 6
+//
+//go:noescape
+func scoresKeepQ4AVX2(out, q *float32, k, scales *byte, kept *float32, dim, n, rows, blocks int, scale float32)
+
+// scoresKeptAVX2 is
+//
+//	the scores of scoresKeep, of what it kept; n is 3 to 6
+//	prefetch in order from ahead on, for each d and each 16 keys step bytes
+//
+//go:noescape
+func scoresKeptAVX2(out, q, kept *float32, ahead *byte, dim, n, rows, blocks, step int, scale float32)
+
 // valuesF16AVX512 is
 //
 //	for r < n, d < 16*blocks:
@@ -1078,6 +1110,32 @@ func valuesQ8AVX2(o, p *float32, v, scales, ahead *byte, dim, n, count, blocks, 
 //
 //go:noescape
 func valuesQ4AVX2(o, p *float32, v, scales, ahead *byte, dim, n, count, blocks, step int)
+
+// valuesKeepQ8AVX2 is
+//
+//	for j < count, d < 16: kept[j][d] = float32(v[j][d]) * scales[j][0]
+//	for r < n, d < 16, j < count: o[r*dim+d] = fma(p[r*256+j], kept[j][d], o[r*dim+d])
+//	n is 4 to 6; block is which 16 dimensions of the values: 4 bits are the high ones of a byte in odd blocks
+//
+//go:noescape
+func valuesKeepQ8AVX2(o, p *float32, v, scales *byte, kept *float32, dim, n, count, block int)
+
+// valuesKeepQ4AVX2 is
+//
+//	for j < count, d < 16: kept[j][d] = float32(v[j][d]) * scales[j][0]
+//	for r < n, d < 16, j < count: o[r*dim+d] = fma(p[r*256+j], kept[j][d], o[r*dim+d])
+//	n is 4 to 6; block is which 16 dimensions of the values: 4 bits are the high ones of a byte in odd blocks
+//
+//go:noescape
+func valuesKeepQ4AVX2(o, p *float32, v, scales *byte, kept *float32, dim, n, count, block int)
+
+// valuesKeptAVX2 is
+//
+//	the sums of valuesKeep, of what it kept; n is 3 to 6
+//	prefetch in order from ahead on, for each j step bytes
+//
+//go:noescape
+func valuesKeptAVX2(o, p, kept *float32, ahead *byte, dim, n, count, step int)
 
 // expAVX512 is
 //

@@ -143,17 +143,18 @@ func scoresKernel(f *file, s isa) {
 		for n := len(wide) - 1; n > 0; n-- {
 			f.label(fmt.Sprintf("t%d", n))
 			if w := wide[n]; w > 1 {
-				f.scoresColumns(s, kv.name, kv.bytes, n, w, fmt.Sprintf("wide%d", n), fmt.Sprintf("narrow%d", n))
+				f.scoresColumns(s, kv.name, kv.bytes, read, n, w, fmt.Sprintf("wide%d", n), fmt.Sprintf("narrow%d", n))
 			}
-			f.scoresColumns(s, kv.name, kv.bytes, n, 1, fmt.Sprintf("narrow%d", n), fmt.Sprintf("done%d", n))
+			f.scoresColumns(s, kv.name, kv.bytes, read, n, 1, fmt.Sprintf("narrow%d", n), fmt.Sprintf("done%d", n))
 			f.label(fmt.Sprintf("done%d", n))
 			f.ret()
 		}
 	}
 }
 
-// scoresColumns is the loop over columns of w blocks of 16 keys, at label here; it ends at label next.
-func (f *file) scoresColumns(s isa, format string, bytes, n, w int, here, next string) {
+// scoresColumns is the loop over columns of w blocks of 16 keys, at label here; it ends at label next. Where how is keep
+// or kept, R14 is where the numbers are kept, or SI, and w is 1.
+func (f *file) scoresColumns(s isa, format string, bytes int, how access, n, w int, here, next string) {
 	vectors := w * s.halves
 	acc := func(r, v int) int { return r*vectors + v }
 	key := n * vectors
@@ -178,7 +179,9 @@ func (f *file) scoresColumns(s isa, format string, bytes, n, w int, here, next s
 	f.ins("MOVQ", "SI", "AX")
 	f.ins("MOVQ", "R8", "CX")
 	f.ins("MOVQ", "R12", "DX")
-	f.aheadStep("R15", w)
+	if how != keep {
+		f.aheadStep("R15", w)
+	}
 	if quant {
 		f.ins("MOVQ", "DI", "BX")
 		f.label(here + "group")
@@ -193,10 +196,14 @@ func (f *file) scoresColumns(s isa, format string, bytes, n, w int, here, next s
 		f.ins("SUBQ", "R13", "DX")
 	}
 	f.label(here + "dim")
-	for i := 0; i < w*16*bytes; i += 64 {
-		f.ins("PREFETCHT0", at("AX", i+w*16*bytes)) // the next column
+	if how != kept {
+		for i := 0; i < w*16*bytes; i += 64 {
+			f.ins("PREFETCHT0", at("AX", i+w*16*bytes)) // the next column
+		}
 	}
-	f.prefetchAhead("R14", "R15", aheadBytes(format, bytes, w, 1))
+	if how != keep {
+		f.prefetchAhead("R14", "R15", aheadBytes(format, bytes, w, 1))
+	}
 	for d := range dims {
 		for v := range vectors {
 			sc := scale + v
@@ -216,6 +223,9 @@ func (f *file) scoresColumns(s isa, format string, bytes, n, w int, here, next s
 			}
 			f.loadKV(s, format, mem, key+v, sc, d == 1)
 		}
+		if how == keep {
+			f.keepNumbers(s, key, "R14")
+		}
 		for r := range n {
 			f.ins("VBROADCASTSS", at("CX", 4*r), s.reg(query))
 			for v := range vectors {
@@ -224,7 +234,11 @@ func (f *file) scoresColumns(s isa, format string, bytes, n, w int, here, next s
 		}
 		f.ins("ADDQ", "R9", "CX")
 	}
-	f.ins("ADDQ", imm(page*bytes), "AX")
+	if how == kept {
+		f.ins("ADDQ", "$64", "AX")
+	} else {
+		f.ins("ADDQ", imm(page*bytes), "AX")
+	}
 	if quant {
 		f.ins("SUBQ", imm(dims), "R13")
 		f.ins("JNZ", here+"dim")
@@ -242,8 +256,12 @@ func (f *file) scoresColumns(s isa, format string, bytes, n, w int, here, next s
 			f.ins("VMOVUPS", s.reg(acc(r, v)), at("R10", r*page*4+v*s.size()))
 		}
 	}
-	f.ins("ADDQ", imm(w*16*bytes), "SI")
-	f.ins("ADDQ", imm(w*32), "DI")
+	if how == kept {
+		f.ins("MOVQ", "AX", "SI")
+	} else {
+		f.ins("ADDQ", imm(w*16*bytes), "SI")
+		f.ins("ADDQ", imm(w*32), "DI")
+	}
 	f.ins("ADDQ", imm(w*64), "R10")
 	f.ins("SUBQ", imm(w), "R11")
 	f.ins("JMP", here)
@@ -260,29 +278,13 @@ func valuesKernel(f *file, s isa) {
 		// wide[n] is how many blocks of 16 dimensions are added at once for n rows.
 		wide := []int{0, 4, 4, 4, 4, 4, 4, 2, 2}
 		if s.halves == 2 {
-			wide = []int{0, 4, 2, 1, 1}
+			wide = []int{0, 4, 2, 1, 1, 1, 1}
 		} else if scaled(kv.name) {
 			wide[6] = 2 // registers for the scales
 		}
 		f.function("values"+kv.name+s.name, 0, valuesParams, valuesDoc)
 		f.load("v", "SI", "scales", "DI", "p", "R8", "o", "R10", "dim", "R9", "n", "AX", "blocks", "R11", "ahead", "R12")
-		f.ins("LEAQ", "31(R9)", "R14")
-		f.ins("SHRQ", "$5", "R14")
-		f.ins("ADDQ", "R14", "R14")
-		if kv.name == "Q4" { // 16 for 32 dimensions, of the last ones at most 16
-			f.ins("MOVQ", "R9", "R13")
-			f.ins("ANDQ", "$31", "R13")
-			f.ins("MOVQ", "$16", "DX")
-			f.ins("CMPQ", "R13", "DX")
-			f.ins("CMOVQGT", "DX", "R13")
-			f.ins("MOVQ", "R9", "DX")
-			f.ins("SHRQ", "$5", "DX")
-			f.ins("SHLQ", "$4", "DX")
-			f.ins("ADDQ", "DX", "R13")
-		} else {
-			f.ins("IMUL3Q", imm(kv.bytes), "R9", "R13")
-		}
-		f.ins("SHLQ", "$2", "R9")
+		f.valueStrides(kv.name, kv.bytes)
 		f.nibbleConstants(s, kv.name)
 		f.dispatch("AX", len(wide)-1)
 		for n := len(wide) - 1; n > 0; n-- {
@@ -303,15 +305,63 @@ func valuesKernel(f *file, s isa) {
 	}
 }
 
+// valueStrides computes the bytes of a value and of its scales from its dimensions in R9, which are multiplied by 4.
+func (f *file) valueStrides(format string, bytes int) {
+	f.ins("LEAQ", "31(R9)", "R14")
+	f.ins("SHRQ", "$5", "R14")
+	f.ins("ADDQ", "R14", "R14")
+	if format == "Q4" { // 16 for 32 dimensions, of the last ones at most 16
+		f.ins("MOVQ", "R9", "R13")
+		f.ins("ANDQ", "$31", "R13")
+		f.ins("MOVQ", "$16", "DX")
+		f.ins("CMPQ", "R13", "DX")
+		f.ins("CMOVQGT", "DX", "R13")
+		f.ins("MOVQ", "R9", "DX")
+		f.ins("SHRQ", "$5", "DX")
+		f.ins("SHLQ", "$4", "DX")
+		f.ins("ADDQ", "DX", "R13")
+	} else {
+		f.ins("IMUL3Q", imm(bytes), "R9", "R13")
+	}
+	f.ins("SHLQ", "$2", "R9")
+}
+
 // valuesColumns is the loop over columns of w blocks of 16 dimensions, at label here; it ends at label next, and goes
 // on at label then. One block of Q4 has the low nibbles of its bytes, or, if high is set, the high ones; of several
 // every other one has.
 func (f *file) valuesColumns(s isa, format string, bytes, n, w int, here, next, then string, high bool) {
+	f.label(here)
+	f.ins("CMPQ", "R11", imm(w))
+	f.ins("JLT", next)
+	f.valuesColumn(s, format, bytes, read, n, w, here, high)
+	f.ins("ADDQ", imm(w*64), "R10")
+	switch {
+	case format != "Q4":
+		f.ins("ADDQ", imm(w*16*bytes), "SI")
+	case w > 1 || high:
+		f.ins("ADDQ", imm((w+1)/2*16), "SI")
+	}
+	if w > 1 {
+		f.ins("ADDQ", imm(w), "DI") // a scale of 2 bytes for 2 blocks
+	} else if format == "Q8" { // after every other one: R9 is 64 for each block of the row
+		f.ins("MOVQ", "R9", "DX")
+		f.ins("SHRQ", "$6", "DX")
+		f.ins("SUBQ", "R11", "DX")
+		f.ins("ANDQ", "$1", "DX")
+		f.ins("SHLQ", "$1", "DX")
+		f.ins("ADDQ", "DX", "DI")
+	} else if high {
+		f.ins("ADDQ", "$2", "DI")
+	}
+	f.ins("SUBQ", imm(w), "R11")
+	f.ins("JMP", then)
+}
+
+// valuesColumn adds count positions to one column, of w blocks; its labels begin with name. Where how is keep or kept,
+// R12 is where the numbers are kept, or SI, and w is 1.
+func (f *file) valuesColumn(s isa, format string, bytes int, how access, n, w int, name string, high bool) {
 	vectors := w * s.halves
 	acc := func(r, v int) int { return r*vectors + v }
-	value, prob := n*vectors, n*vectors+1 // one value and n probabilities
-	scale := prob + n                     // of integers; with 512 bits and 4 blocks also the next register
-	nibbles := scale + 2
 	outs := func(op func(r, v int, mem string)) {
 		f.ins("MOVQ", "R10", "AX")
 		for r := range n {
@@ -324,20 +374,43 @@ func (f *file) valuesColumns(s isa, format string, bytes, n, w int, here, next, 
 		}
 	}
 
-	f.label(here)
-	f.ins("CMPQ", "R11", imm(w))
-	f.ins("JLT", next)
 	outs(func(r, v int, mem string) { f.ins("VMOVUPS", mem, s.reg(acc(r, v))) })
 	f.ins("MOVQ", "SI", "AX")
 	f.ins("MOVQ", "DI", "BX")
 	f.ins("MOVQ", "R8", "CX")
 	f.ins("MOVQ", f.arg("count"), "DX")
-	f.aheadStep("R15", w)
-	f.label(here + "position")
-	for i := 0; i < w*16*bytes; i += 64 {
-		f.ins("PREFETCHT0", at("AX", i+2048))
+	if how != keep {
+		f.aheadStep("R15", w)
 	}
-	f.prefetchAhead("R12", "R15", aheadBytes(format, bytes, w, numbersOf(format)))
+	f.label(name + "position")
+	if how != kept {
+		for i := 0; i < w*16*bytes; i += 64 {
+			f.ins("PREFETCHT0", at("AX", i+2048))
+		}
+	}
+	if how != keep {
+		f.prefetchAhead("R12", "R15", aheadBytes(format, bytes, w, numbersOf(format)))
+	}
+	if s.halves == 2 && w == 1 {
+		f.position256(format, bytes, how, n, high)
+	} else {
+		f.position(s, format, bytes, n, w, high)
+	}
+	f.ins("ADDQ", "R13", "AX")
+	f.ins("ADDQ", "R14", "BX")
+	f.ins("ADDQ", "$4", "CX")
+	f.ins("DECQ", "DX")
+	f.ins("JNZ", name+"position")
+	outs(func(r, v int, mem string) { f.ins("VMOVUPS", s.reg(acc(r, v)), mem) })
+}
+
+// position adds one position to a column of w blocks: a value, and then the sums of all rows.
+func (f *file) position(s isa, format string, bytes, n, w int, high bool) {
+	vectors := w * s.halves
+	acc := func(r, v int) int { return r*vectors + v }
+	value, prob := n*vectors, n*vectors+1 // one value and n probabilities
+	scale := prob + n                     // of integers; with 512 bits and 4 blocks also the next register
+	nibbles := scale + 2
 	for r := range n {
 		f.ins("VBROADCASTSS", at("CX", 4*page*r), s.reg(prob+r))
 	}
@@ -391,33 +464,29 @@ func (f *file) valuesColumns(s isa, format string, bytes, n, w int, here, next, 
 			f.ins("VFMADD231PS", s.reg(prob+r), s.reg(value), s.reg(acc(r, v)))
 		}
 	}
-	f.ins("ADDQ", "R13", "AX")
-	f.ins("ADDQ", "R14", "BX")
-	f.ins("ADDQ", "$4", "CX")
-	f.ins("DECQ", "DX")
-	f.ins("JNZ", here+"position")
-	outs(func(r, v int, mem string) { f.ins("VMOVUPS", s.reg(acc(r, v)), mem) })
-	f.ins("ADDQ", imm(w*64), "R10")
-	switch {
-	case format != "Q4":
-		f.ins("ADDQ", imm(w*16*bytes), "SI")
-	case w > 1 || high:
-		f.ins("ADDQ", imm((w+1)/2*16), "SI")
+}
+
+// position256 adds one position to a column of one block: its values, and then one row after the other, so that 16
+// registers suffice for the sums of 6.
+func (f *file) position256(format string, bytes int, how access, n int, high bool) {
+	const vectors = 2
+	value, prob, scale := n*vectors, n*vectors+2, n*vectors+3
+	if scaled(format) {
+		f.ins("VPBROADCASTW", at("BX", 0), x(scale))
+		f.ins("VCVTPH2PS", x(scale), y(scale))
 	}
-	if w > 1 {
-		f.ins("ADDQ", imm(w), "DI") // a scale of 2 bytes for 2 blocks
-	} else if format == "Q8" { // after every other one: R9 is 64 for each block of the row
-		f.ins("MOVQ", "R9", "DX")
-		f.ins("SHRQ", "$6", "DX")
-		f.ins("SUBQ", "R11", "DX")
-		f.ins("ANDQ", "$1", "DX")
-		f.ins("SHLQ", "$1", "DX")
-		f.ins("ADDQ", "DX", "DI")
-	} else if high {
-		f.ins("ADDQ", "$2", "DI")
+	for v := range vectors {
+		f.loadKV(avx2, format, at("AX", v*8*bytes), value+v, scale, high)
 	}
-	f.ins("SUBQ", imm(w), "R11")
-	f.ins("JMP", then)
+	if how == keep {
+		f.keepNumbers(avx2, value, "R12")
+	}
+	for r := range n {
+		f.ins("VBROADCASTSS", at("CX", 4*page*r), y(prob))
+		for v := range vectors {
+			f.ins("VFMADD231PS", y(prob), y(value+v), y(r*vectors+v))
+		}
+	}
 }
 
 // valueScales loads the scales of w blocks of a position at BX into registers from scale on, one for two blocks.
