@@ -17,7 +17,7 @@ DATA ones<>+24(SB)/8, $0x0001000100010001
 GLOBL ones<>(SB), RODATA|NOPTR, $32
 
 // func q8AVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
-TEXT ·q8AVX2(SB), NOSPLIT, $0-88
+TEXT ·q8AVX2(SB), 0, $592-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
 	MOVQ d+16(FP), DX
@@ -35,6 +35,15 @@ TEXT ·q8AVX2(SB), NOSPLIT, $0-88
 	MOVQ $-64, BX
 	XORQ R14, R14
 	VMOVDQU ones<>(SB), Y15
+	CMPQ R8, $4
+	JLE few
+	MOVQ R10, 576(SP)
+	MOVQ R8, 584(SP)
+	LEAQ 63(SP), R10
+	ANDQ $-64, R10
+	MOVQ $64, R11
+
+few:
 	VPXOR Y0, Y0, Y0
 	MOVQ R10, R9
 	MOVQ R8, R12
@@ -204,8 +213,7 @@ half1done:
 	XORQ $544, BX
 	DECQ blocks+32(FP)
 	JNZ loop8
-	VZEROUPPER
-	RET
+	JMP output
 
 t7:
 	MOVQ step+80(FP), DI
@@ -335,8 +343,7 @@ half3done:
 	XORQ $544, BX
 	DECQ blocks+32(FP)
 	JNZ loop7
-	VZEROUPPER
-	RET
+	JMP output
 
 t6:
 	MOVQ step+80(FP), DI
@@ -455,8 +462,7 @@ half5done:
 	XORQ $544, BX
 	DECQ blocks+32(FP)
 	JNZ loop6
-	VZEROUPPER
-	RET
+	JMP output
 
 t5:
 	MOVQ step+80(FP), DI
@@ -564,8 +570,7 @@ half7done:
 	XORQ $544, BX
 	DECQ blocks+32(FP)
 	JNZ loop5
-	VZEROUPPER
-	RET
+	JMP output
 
 t4:
 
@@ -1213,8 +1218,27 @@ loop1:
 	VZEROUPPER
 	RET
 
+output:
+	LEAQ 63(SP), R9
+	ANDQ $-64, R9
+	MOVQ 576(SP), R10
+	MOVQ 584(SP), R8
+	MOVQ stride+64(FP), R11
+
+row:
+	VMOVUPS (R9), Y0
+	VMOVUPS Y0, (R10)
+	VMOVUPS 32(R9), Y1
+	VMOVUPS Y1, 32(R10)
+	ADDQ $64, R9
+	LEAQ (R10)(R11*4), R10
+	DECQ R8
+	JNZ row
+	VZEROUPPER
+	RET
+
 // func q6kAVX2(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
-TEXT ·q6kAVX2(SB), NOSPLIT, $0-88
+TEXT ·q6kAVX2(SB), 0, $592-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
 	MOVQ d+16(FP), DX
@@ -1230,6 +1254,15 @@ TEXT ·q6kAVX2(SB), NOSPLIT, $0-88
 	ADDQ AX, R15
 	VMOVDQU nibbles<>(SB), Y14
 	VMOVDQU x30303030<>(SB), Y15
+	CMPQ R8, $4
+	JLE few
+	MOVQ R10, 576(SP)
+	MOVQ R8, 584(SP)
+	LEAQ 63(SP), R10
+	ANDQ $-64, R10
+	MOVQ $64, R11
+
+few:
 	VPXOR Y0, Y0, Y0
 	MOVQ R10, R9
 	MOVQ R8, R12
@@ -2089,8 +2122,7 @@ part:
 	LEAQ 3072(AX), BX
 	DECQ supers+32(FP)
 	JNZ choose
-	VZEROUPPER
-	RET
+	JMP output
 
 choose:
 	MOVQ d+16(FP), DI
@@ -2099,6 +2131,25 @@ choose:
 	JGT loop4
 	JMP loop2
 
+output:
+	LEAQ 63(SP), R9
+	ANDQ $-64, R9
+	MOVQ 576(SP), R10
+	MOVQ 584(SP), R8
+	MOVQ stride+64(FP), R11
+
+row:
+	VMOVUPS (R9), Y0
+	VMOVUPS Y0, (R10)
+	VMOVUPS 32(R9), Y1
+	VMOVUPS Y1, 32(R10)
+	ADDQ $64, R9
+	LEAQ (R10)(R11*4), R10
+	DECQ R8
+	JNZ row
+	VZEROUPPER
+	RET
+
 DATA x30303030<>+0(SB)/8, $0x3030303030303030
 DATA x30303030<>+8(SB)/8, $0x3030303030303030
 DATA x30303030<>+16(SB)/8, $0x3030303030303030
@@ -2106,7 +2157,7 @@ DATA x30303030<>+24(SB)/8, $0x3030303030303030
 GLOBL x30303030<>(SB), RODATA|NOPTR, $32
 
 // func q51AVX2(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
-TEXT ·q51AVX2(SB), NOSPLIT, $0-88
+TEXT ·q51AVX2(SB), 0, $592-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
 	MOVQ d+16(FP), DX
@@ -2125,6 +2176,15 @@ TEXT ·q51AVX2(SB), NOSPLIT, $0-88
 	XORQ R14, R14
 	VMOVDQU nibbles<>(SB), Y14
 	VMOVDQU x10101010<>(SB), Y15
+	CMPQ R8, $4
+	JLE few
+	MOVQ R10, 576(SP)
+	MOVQ R8, 584(SP)
+	LEAQ 63(SP), R10
+	ANDQ $-64, R10
+	MOVQ $64, R11
+
+few:
 	VPXOR Y0, Y0, Y0
 	MOVQ R10, R9
 	MOVQ R8, R12
@@ -2893,8 +2953,7 @@ part:
 	ADDQ $384, AX
 	DECQ blocks+32(FP)
 	JNZ choose
-	VZEROUPPER
-	RET
+	JMP output
 
 choose:
 	MOVQ d+16(FP), DI
@@ -2903,6 +2962,25 @@ choose:
 	JGT loop4
 	JMP loop2
 
+output:
+	LEAQ 63(SP), R9
+	ANDQ $-64, R9
+	MOVQ 576(SP), R10
+	MOVQ 584(SP), R8
+	MOVQ stride+64(FP), R11
+
+row:
+	VMOVUPS (R9), Y0
+	VMOVUPS Y0, (R10)
+	VMOVUPS 32(R9), Y1
+	VMOVUPS Y1, 32(R10)
+	ADDQ $64, R9
+	LEAQ (R10)(R11*4), R10
+	DECQ R8
+	JNZ row
+	VZEROUPPER
+	RET
+
 DATA x10101010<>+0(SB)/8, $0x1010101010101010
 DATA x10101010<>+8(SB)/8, $0x1010101010101010
 DATA x10101010<>+16(SB)/8, $0x1010101010101010
@@ -2910,7 +2988,7 @@ DATA x10101010<>+24(SB)/8, $0x1010101010101010
 GLOBL x10101010<>(SB), RODATA|NOPTR, $32
 
 // func q5kAVX2(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, prefetch, step int)
-TEXT ·q5kAVX2(SB), NOSPLIT, $0-88
+TEXT ·q5kAVX2(SB), 0, $592-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
 	MOVQ d+16(FP), DX
@@ -2926,6 +3004,15 @@ TEXT ·q5kAVX2(SB), NOSPLIT, $0-88
 	ADDQ AX, R15
 	VMOVDQU nibbles<>(SB), Y14
 	VMOVDQU x10101010<>(SB), Y15
+	CMPQ R8, $4
+	JLE few
+	MOVQ R10, 576(SP)
+	MOVQ R8, 584(SP)
+	LEAQ 63(SP), R10
+	ANDQ $-64, R10
+	MOVQ $64, R11
+
+few:
 	VPXOR Y0, Y0, Y0
 	MOVQ R10, R9
 	MOVQ R8, R12
@@ -3763,8 +3850,7 @@ part:
 	LEAQ 2624(AX), BX
 	DECQ supers+32(FP)
 	JNZ choose
-	VZEROUPPER
-	RET
+	JMP output
 
 choose:
 	MOVQ d+16(FP), DI
@@ -3773,8 +3859,27 @@ choose:
 	JGT loop4
 	JMP loop2
 
+output:
+	LEAQ 63(SP), R9
+	ANDQ $-64, R9
+	MOVQ 576(SP), R10
+	MOVQ 584(SP), R8
+	MOVQ stride+64(FP), R11
+
+row:
+	VMOVUPS (R9), Y0
+	VMOVUPS Y0, (R10)
+	VMOVUPS 32(R9), Y1
+	VMOVUPS Y1, 32(R10)
+	ADDQ $64, R9
+	LEAQ (R10)(R11*4), R10
+	DECQ R8
+	JNZ row
+	VZEROUPPER
+	RET
+
 // func q50AVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
-TEXT ·q50AVX2(SB), NOSPLIT, $0-88
+TEXT ·q50AVX2(SB), 0, $592-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
 	MOVQ d+16(FP), DX
@@ -3793,6 +3898,15 @@ TEXT ·q50AVX2(SB), NOSPLIT, $0-88
 	XORQ R14, R14
 	VMOVDQU nibbles<>(SB), Y14
 	VMOVDQU x10101010<>(SB), Y15
+	CMPQ R8, $4
+	JLE few
+	MOVQ R10, 576(SP)
+	MOVQ R8, 584(SP)
+	LEAQ 63(SP), R10
+	ANDQ $-64, R10
+	MOVQ $64, R11
+
+few:
 	VPXOR Y0, Y0, Y0
 	MOVQ R10, R9
 	MOVQ R8, R12
@@ -4557,8 +4671,7 @@ part:
 	XORQ $352, BX
 	DECQ blocks+32(FP)
 	JNZ choose
-	VZEROUPPER
-	RET
+	JMP output
 
 choose:
 	MOVQ d+16(FP), DI
@@ -4567,8 +4680,27 @@ choose:
 	JGT loop4
 	JMP loop2
 
+output:
+	LEAQ 63(SP), R9
+	ANDQ $-64, R9
+	MOVQ 576(SP), R10
+	MOVQ 584(SP), R8
+	MOVQ stride+64(FP), R11
+
+row:
+	VMOVUPS (R9), Y0
+	VMOVUPS Y0, (R10)
+	VMOVUPS 32(R9), Y1
+	VMOVUPS Y1, 32(R10)
+	ADDQ $64, R9
+	LEAQ (R10)(R11*4), R10
+	DECQ R8
+	JNZ row
+	VZEROUPPER
+	RET
+
 // func q41AVX2(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
-TEXT ·q41AVX2(SB), NOSPLIT, $0-88
+TEXT ·q41AVX2(SB), 0, $592-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
 	MOVQ d+16(FP), DX
@@ -4586,6 +4718,15 @@ TEXT ·q41AVX2(SB), NOSPLIT, $0-88
 	MOVQ $-64, BX
 	XORQ R14, R14
 	VMOVDQU nibbles<>(SB), Y14
+	CMPQ R8, $4
+	JLE few
+	MOVQ R10, 576(SP)
+	MOVQ R8, 584(SP)
+	LEAQ 63(SP), R10
+	ANDQ $-64, R10
+	MOVQ $64, R11
+
+few:
 	VPXOR Y0, Y0, Y0
 	MOVQ R10, R9
 	MOVQ R8, R12
@@ -5128,8 +5269,7 @@ part:
 	ADDQ $320, AX
 	DECQ blocks+32(FP)
 	JNZ choose
-	VZEROUPPER
-	RET
+	JMP output
 
 choose:
 	MOVQ d+16(FP), DI
@@ -5138,8 +5278,27 @@ choose:
 	JGT loop4
 	JMP loop2
 
+output:
+	LEAQ 63(SP), R9
+	ANDQ $-64, R9
+	MOVQ 576(SP), R10
+	MOVQ 584(SP), R8
+	MOVQ stride+64(FP), R11
+
+row:
+	VMOVUPS (R9), Y0
+	VMOVUPS Y0, (R10)
+	VMOVUPS 32(R9), Y1
+	VMOVUPS Y1, 32(R10)
+	ADDQ $64, R9
+	LEAQ (R10)(R11*4), R10
+	DECQ R8
+	JNZ row
+	VZEROUPPER
+	RET
+
 // func q4kAVX2(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, prefetch, step int)
-TEXT ·q4kAVX2(SB), NOSPLIT, $0-88
+TEXT ·q4kAVX2(SB), 0, $592-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
 	MOVQ d+16(FP), DX
@@ -5154,6 +5313,15 @@ TEXT ·q4kAVX2(SB), NOSPLIT, $0-88
 	MOVQ prefetch+72(FP), R15
 	ADDQ AX, R15
 	VMOVDQU nibbles<>(SB), Y14
+	CMPQ R8, $4
+	JLE few
+	MOVQ R10, 576(SP)
+	MOVQ R8, 584(SP)
+	LEAQ 63(SP), R10
+	ANDQ $-64, R10
+	MOVQ $64, R11
+
+few:
 	VPXOR Y0, Y0, Y0
 	MOVQ R10, R9
 	MOVQ R8, R12
@@ -5628,8 +5796,7 @@ half38done:
 	LEAQ 2112(AX), BX
 	DECQ supers+32(FP)
 	JNZ loop8
-	VZEROUPPER
-	RET
+	JMP output
 
 t7:
 	MOVQ step+80(FP), DI
@@ -6031,8 +6198,7 @@ half41done:
 	LEAQ 2112(AX), BX
 	DECQ supers+32(FP)
 	JNZ loop7
-	VZEROUPPER
-	RET
+	JMP output
 
 t6:
 	MOVQ step+80(FP), DI
@@ -6392,8 +6558,7 @@ half44done:
 	LEAQ 2112(AX), BX
 	DECQ supers+32(FP)
 	JNZ loop6
-	VZEROUPPER
-	RET
+	JMP output
 
 t5:
 	MOVQ step+80(FP), DI
@@ -6711,8 +6876,7 @@ half47done:
 	LEAQ 2112(AX), BX
 	DECQ supers+32(FP)
 	JNZ loop5
-	VZEROUPPER
-	RET
+	JMP output
 
 t4:
 
@@ -7886,8 +8050,27 @@ loop1:
 	VZEROUPPER
 	RET
 
+output:
+	LEAQ 63(SP), R9
+	ANDQ $-64, R9
+	MOVQ 576(SP), R10
+	MOVQ 584(SP), R8
+	MOVQ stride+64(FP), R11
+
+row:
+	VMOVUPS (R9), Y0
+	VMOVUPS Y0, (R10)
+	VMOVUPS 32(R9), Y1
+	VMOVUPS Y1, 32(R10)
+	ADDQ $64, R9
+	LEAQ (R10)(R11*4), R10
+	DECQ R8
+	JNZ row
+	VZEROUPPER
+	RET
+
 // func iq4nlAVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
-TEXT ·iq4nlAVX2(SB), NOSPLIT, $0-88
+TEXT ·iq4nlAVX2(SB), 0, $592-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
 	MOVQ d+16(FP), DX
@@ -7905,6 +8088,15 @@ TEXT ·iq4nlAVX2(SB), NOSPLIT, $0-88
 	MOVQ $-64, BX
 	XORQ R14, R14
 	VMOVDQU ones<>(SB), Y15
+	CMPQ R8, $4
+	JLE few
+	MOVQ R10, 576(SP)
+	MOVQ R8, 584(SP)
+	LEAQ 63(SP), R10
+	ANDQ $-64, R10
+	MOVQ $64, R11
+
+few:
 	VPXOR Y0, Y0, Y0
 	MOVQ R10, R9
 	MOVQ R8, R12
@@ -8561,8 +8753,7 @@ part:
 	XORQ $288, BX
 	DECQ blocks+32(FP)
 	JNZ choose
-	VZEROUPPER
-	RET
+	JMP output
 
 choose:
 	MOVQ d+16(FP), DI
@@ -8571,12 +8762,31 @@ choose:
 	JGT loop4
 	JMP loop2
 
+output:
+	LEAQ 63(SP), R9
+	ANDQ $-64, R9
+	MOVQ 576(SP), R10
+	MOVQ 584(SP), R8
+	MOVQ stride+64(FP), R11
+
+row:
+	VMOVUPS (R9), Y0
+	VMOVUPS Y0, (R10)
+	VMOVUPS 32(R9), Y1
+	VMOVUPS Y1, 32(R10)
+	ADDQ $64, R9
+	LEAQ (R10)(R11*4), R10
+	DECQ R8
+	JNZ row
+	VZEROUPPER
+	RET
+
 DATA iq4signed<>+0(SB)/8, $0xf6eaddcfbfad9881
 DATA iq4signed<>+8(SB)/8, $0x7159453526190d01
 GLOBL iq4signed<>(SB), RODATA|NOPTR, $16
 
 // func q4AVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
-TEXT ·q4AVX2(SB), NOSPLIT, $0-88
+TEXT ·q4AVX2(SB), 0, $592-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
 	MOVQ d+16(FP), DX
@@ -8594,6 +8804,15 @@ TEXT ·q4AVX2(SB), NOSPLIT, $0-88
 	MOVQ $-64, BX
 	XORQ R14, R14
 	VMOVDQU nibbles<>(SB), Y14
+	CMPQ R8, $4
+	JLE few
+	MOVQ R10, 576(SP)
+	MOVQ R8, 584(SP)
+	LEAQ 63(SP), R10
+	ANDQ $-64, R10
+	MOVQ $64, R11
+
+few:
 	VPXOR Y0, Y0, Y0
 	MOVQ R10, R9
 	MOVQ R8, R12
@@ -8805,8 +9024,7 @@ half65done:
 	XORQ $288, BX
 	DECQ blocks+32(FP)
 	JNZ loop8
-	VZEROUPPER
-	RET
+	JMP output
 
 t7:
 	MOVQ step+80(FP), DI
@@ -8973,8 +9191,7 @@ half67done:
 	XORQ $288, BX
 	DECQ blocks+32(FP)
 	JNZ loop7
-	VZEROUPPER
-	RET
+	JMP output
 
 t6:
 	MOVQ step+80(FP), DI
@@ -9125,8 +9342,7 @@ half69done:
 	XORQ $288, BX
 	DECQ blocks+32(FP)
 	JNZ loop6
-	VZEROUPPER
-	RET
+	JMP output
 
 t5:
 	MOVQ step+80(FP), DI
@@ -9261,8 +9477,7 @@ half71done:
 	XORQ $288, BX
 	DECQ blocks+32(FP)
 	JNZ loop5
-	VZEROUPPER
-	RET
+	JMP output
 
 t4:
 
@@ -9728,8 +9943,27 @@ loop1:
 	VZEROUPPER
 	RET
 
+output:
+	LEAQ 63(SP), R9
+	ANDQ $-64, R9
+	MOVQ 576(SP), R10
+	MOVQ 584(SP), R8
+	MOVQ stride+64(FP), R11
+
+row:
+	VMOVUPS (R9), Y0
+	VMOVUPS Y0, (R10)
+	VMOVUPS 32(R9), Y1
+	VMOVUPS Y1, 32(R10)
+	ADDQ $64, R9
+	LEAQ (R10)(R11*4), R10
+	DECQ R8
+	JNZ row
+	VZEROUPPER
+	RET
+
 // func table32AVX2(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, prefetch, step int, table *[32]byte)
-TEXT ·table32AVX2(SB), NOSPLIT, $0-96
+TEXT ·table32AVX2(SB), 0, $592-96
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
 	MOVQ d+16(FP), DX
@@ -9744,6 +9978,15 @@ TEXT ·table32AVX2(SB), NOSPLIT, $0-96
 	MOVQ prefetch+72(FP), R15
 	ADDQ AX, R15
 	VMOVDQU ones<>(SB), Y15
+	CMPQ R8, $4
+	JLE few
+	MOVQ R10, 576(SP)
+	MOVQ R8, 584(SP)
+	LEAQ 63(SP), R10
+	ANDQ $-64, R10
+	MOVQ $64, R11
+
+few:
 	VPXOR Y0, Y0, Y0
 	MOVQ R10, R9
 	MOVQ R8, R12
@@ -10457,8 +10700,7 @@ part:
 	MOVQ table+88(FP), R12
 	DECQ supers+32(FP)
 	JNZ choose
-	VZEROUPPER
-	RET
+	JMP output
 
 choose:
 	MOVQ d+16(FP), DI
@@ -10467,8 +10709,27 @@ choose:
 	JGT loop4
 	JMP loop2
 
+output:
+	LEAQ 63(SP), R9
+	ANDQ $-64, R9
+	MOVQ 576(SP), R10
+	MOVQ 584(SP), R8
+	MOVQ stride+64(FP), R11
+
+row:
+	VMOVUPS (R9), Y0
+	VMOVUPS Y0, (R10)
+	VMOVUPS 32(R9), Y1
+	VMOVUPS Y1, 32(R10)
+	ADDQ $64, R9
+	LEAQ (R10)(R11*4), R10
+	DECQ R8
+	JNZ row
+	VZEROUPPER
+	RET
+
 // func mxfp4AVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
-TEXT ·mxfp4AVX2(SB), NOSPLIT, $0-88
+TEXT ·mxfp4AVX2(SB), 0, $592-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
 	MOVQ d+16(FP), DX
@@ -10487,6 +10748,15 @@ TEXT ·mxfp4AVX2(SB), NOSPLIT, $0-88
 	XORQ R14, R14
 	VMOVDQU nibbles<>(SB), Y14
 	VBROADCASTI128 mxfp4<>(SB), Y15
+	CMPQ R8, $4
+	JLE few
+	MOVQ R10, 576(SP)
+	MOVQ R8, 584(SP)
+	LEAQ 63(SP), R10
+	ANDQ $-64, R10
+	MOVQ $64, R11
+
+few:
 	VPXOR Y0, Y0, Y0
 	MOVQ R10, R9
 	MOVQ R8, R12
@@ -11209,8 +11479,7 @@ part:
 run95:
 	DECQ blocks+32(FP)
 	JNZ choose
-	VZEROUPPER
-	RET
+	JMP output
 
 choose:
 	MOVQ d+16(FP), DI
@@ -11218,6 +11487,25 @@ choose:
 	JEQ loop3
 	JGT loop4
 	JMP loop2
+
+output:
+	LEAQ 63(SP), R9
+	ANDQ $-64, R9
+	MOVQ 576(SP), R10
+	MOVQ 584(SP), R8
+	MOVQ stride+64(FP), R11
+
+row:
+	VMOVUPS (R9), Y0
+	VMOVUPS Y0, (R10)
+	VMOVUPS 32(R9), Y1
+	VMOVUPS Y1, 32(R10)
+	ADDQ $64, R9
+	LEAQ (R10)(R11*4), R10
+	DECQ R8
+	JNZ row
+	VZEROUPPER
+	RET
 
 DATA mxfp4<>+0(SB)/8, $0x1c18161413121110
 DATA mxfp4<>+8(SB)/8, $0x04080a0c0d0e0f10
@@ -11236,7 +11524,7 @@ DATA x00800000<>+24(SB)/8, $0x0080000000800000
 GLOBL x00800000<>(SB), RODATA|NOPTR, $32
 
 // func q3kAVX2(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
-TEXT ·q3kAVX2(SB), NOSPLIT, $0-88
+TEXT ·q3kAVX2(SB), 0, $592-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
 	MOVQ d+16(FP), DX
@@ -11252,6 +11540,15 @@ TEXT ·q3kAVX2(SB), NOSPLIT, $0-88
 	ADDQ AX, R15
 	VMOVDQU x07070707<>(SB), Y14
 	VMOVDQU x04040404<>(SB), Y15
+	CMPQ R8, $4
+	JLE few
+	MOVQ R10, 576(SP)
+	MOVQ R8, 584(SP)
+	LEAQ 63(SP), R10
+	ANDQ $-64, R10
+	MOVQ $64, R11
+
+few:
 	VPXOR Y0, Y0, Y0
 	MOVQ R10, R9
 	MOVQ R8, R12
@@ -12047,8 +12344,7 @@ part:
 	LEAQ 1536(AX), BX
 	DECQ supers+32(FP)
 	JNZ choose
-	VZEROUPPER
-	RET
+	JMP output
 
 choose:
 	MOVQ d+16(FP), DI
@@ -12056,6 +12352,25 @@ choose:
 	JEQ loop3
 	JGT loop4
 	JMP loop2
+
+output:
+	LEAQ 63(SP), R9
+	ANDQ $-64, R9
+	MOVQ 576(SP), R10
+	MOVQ 584(SP), R8
+	MOVQ stride+64(FP), R11
+
+row:
+	VMOVUPS (R9), Y0
+	VMOVUPS Y0, (R10)
+	VMOVUPS 32(R9), Y1
+	VMOVUPS Y1, 32(R10)
+	ADDQ $64, R9
+	LEAQ (R10)(R11*4), R10
+	DECQ R8
+	JNZ row
+	VZEROUPPER
+	RET
 
 DATA x07070707<>+0(SB)/8, $0x0707070707070707
 DATA x07070707<>+8(SB)/8, $0x0707070707070707
@@ -12076,7 +12391,7 @@ DATA x03030303<>+24(SB)/8, $0x0303030303030303
 GLOBL x03030303<>(SB), RODATA|NOPTR, $32
 
 // func q2kAVX2(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
-TEXT ·q2kAVX2(SB), NOSPLIT, $0-88
+TEXT ·q2kAVX2(SB), 0, $592-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
 	MOVQ d+16(FP), DX
@@ -12091,6 +12406,15 @@ TEXT ·q2kAVX2(SB), NOSPLIT, $0-88
 	MOVQ prefetch+72(FP), R15
 	ADDQ AX, R15
 	VMOVDQU x03030303<>(SB), Y14
+	CMPQ R8, $4
+	JLE few
+	MOVQ R10, 576(SP)
+	MOVQ R8, 584(SP)
+	LEAQ 63(SP), R10
+	ANDQ $-64, R10
+	MOVQ $64, R11
+
+few:
 	VPXOR Y0, Y0, Y0
 	MOVQ R10, R9
 	MOVQ R8, R12
@@ -12916,8 +13240,7 @@ part:
 	LEAQ 1024(AX), BX
 	DECQ supers+32(FP)
 	JNZ choose
-	VZEROUPPER
-	RET
+	JMP output
 
 choose:
 	MOVQ d+16(FP), DI
@@ -12926,6 +13249,25 @@ choose:
 	JGT loop4
 	JMP loop2
 
+output:
+	LEAQ 63(SP), R9
+	ANDQ $-64, R9
+	MOVQ 576(SP), R10
+	MOVQ 584(SP), R8
+	MOVQ stride+64(FP), R11
+
+row:
+	VMOVUPS (R9), Y0
+	VMOVUPS Y0, (R10)
+	VMOVUPS 32(R9), Y1
+	VMOVUPS Y1, 32(R10)
+	ADDQ $64, R9
+	LEAQ (R10)(R11*4), R10
+	DECQ R8
+	JNZ row
+	VZEROUPPER
+	RET
+
 DATA x0000000f<>+0(SB)/8, $0x0000000f0000000f
 DATA x0000000f<>+8(SB)/8, $0x0000000f0000000f
 DATA x0000000f<>+16(SB)/8, $0x0000000f0000000f
@@ -12933,7 +13275,7 @@ DATA x0000000f<>+24(SB)/8, $0x0000000f0000000f
 GLOBL x0000000f<>(SB), RODATA|NOPTR, $32
 
 // func table16AVX2(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, prefetch, step int, table *[32]byte)
-TEXT ·table16AVX2(SB), NOSPLIT, $0-96
+TEXT ·table16AVX2(SB), 0, $592-96
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
 	MOVQ d+16(FP), DX
@@ -12950,6 +13292,15 @@ TEXT ·table16AVX2(SB), NOSPLIT, $0-96
 	VMOVDQU nibbles<>(SB), Y14
 	MOVQ table+88(FP), R9
 	VBROADCASTI128 (R9), Y15
+	CMPQ R8, $4
+	JLE few
+	MOVQ R10, 576(SP)
+	MOVQ R8, 584(SP)
+	LEAQ 63(SP), R10
+	ANDQ $-64, R10
+	MOVQ $64, R11
+
+few:
 	VPXOR Y0, Y0, Y0
 	MOVQ R10, R9
 	MOVQ R8, R12
@@ -13781,8 +14132,7 @@ part:
 	LEAQ 2048(AX), BX
 	DECQ supers+32(FP)
 	JNZ choose
-	VZEROUPPER
-	RET
+	JMP output
 
 choose:
 	MOVQ d+16(FP), DI
@@ -13791,8 +14141,27 @@ choose:
 	JGT loop4
 	JMP loop2
 
+output:
+	LEAQ 63(SP), R9
+	ANDQ $-64, R9
+	MOVQ 576(SP), R10
+	MOVQ 584(SP), R8
+	MOVQ stride+64(FP), R11
+
+row:
+	VMOVUPS (R9), Y0
+	VMOVUPS Y0, (R10)
+	VMOVUPS 32(R9), Y1
+	VMOVUPS Y1, 32(R10)
+	ADDQ $64, R9
+	LEAQ (R10)(R11*4), R10
+	DECQ R8
+	JNZ row
+	VZEROUPPER
+	RET
+
 // func tqAVX2(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
-TEXT ·tqAVX2(SB), NOSPLIT, $0-88
+TEXT ·tqAVX2(SB), 0, $592-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
 	MOVQ d+16(FP), DX
@@ -13807,6 +14176,15 @@ TEXT ·tqAVX2(SB), NOSPLIT, $0-88
 	MOVQ prefetch+72(FP), R15
 	ADDQ AX, R15
 	VMOVDQU x03030303<>(SB), Y14
+	CMPQ R8, $4
+	JLE few
+	MOVQ R10, 576(SP)
+	MOVQ R8, 584(SP)
+	LEAQ 63(SP), R10
+	ANDQ $-64, R10
+	MOVQ $64, R11
+
+few:
 	VPXOR Y0, Y0, Y0
 	MOVQ R10, R9
 	MOVQ R8, R12
@@ -14683,8 +15061,7 @@ part:
 	MOVQ AX, R14
 	DECQ supers+32(FP)
 	JNZ choose
-	VZEROUPPER
-	RET
+	JMP output
 
 choose:
 	MOVQ d+16(FP), DI
@@ -14693,8 +15070,27 @@ choose:
 	JGT loop4
 	JMP loop2
 
+output:
+	LEAQ 63(SP), R9
+	ANDQ $-64, R9
+	MOVQ 576(SP), R10
+	MOVQ 584(SP), R8
+	MOVQ stride+64(FP), R11
+
+row:
+	VMOVUPS (R9), Y0
+	VMOVUPS Y0, (R10)
+	VMOVUPS 32(R9), Y1
+	VMOVUPS Y1, 32(R10)
+	ADDQ $64, R9
+	LEAQ (R10)(R11*4), R10
+	DECQ R8
+	JNZ row
+	VZEROUPPER
+	RET
+
 // func odd32AVX2(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
-TEXT ·odd32AVX2(SB), NOSPLIT, $0-88
+TEXT ·odd32AVX2(SB), 0, $592-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
 	MOVQ d+16(FP), DX
@@ -14709,6 +15105,15 @@ TEXT ·odd32AVX2(SB), NOSPLIT, $0-88
 	MOVQ prefetch+72(FP), R15
 	ADDQ AX, R15
 	VMOVDQU nibbles<>(SB), Y14
+	CMPQ R8, $4
+	JLE few
+	MOVQ R10, 576(SP)
+	MOVQ R8, 584(SP)
+	LEAQ 63(SP), R10
+	ANDQ $-64, R10
+	MOVQ $64, R11
+
+few:
 	VPXOR Y0, Y0, Y0
 	MOVQ R10, R9
 	MOVQ R8, R12
@@ -15087,8 +15492,7 @@ half112done:
 	LEAQ 2048(AX), BX
 	DECQ supers+32(FP)
 	JNZ loop8
-	VZEROUPPER
-	RET
+	JMP output
 
 t7:
 	MOVQ step+80(FP), DI
@@ -15401,8 +15805,7 @@ half113done:
 	LEAQ 2048(AX), BX
 	DECQ supers+32(FP)
 	JNZ loop7
-	VZEROUPPER
-	RET
+	JMP output
 
 t6:
 	MOVQ step+80(FP), DI
@@ -15680,8 +16083,7 @@ half114done:
 	LEAQ 2048(AX), BX
 	DECQ supers+32(FP)
 	JNZ loop6
-	VZEROUPPER
-	RET
+	JMP output
 
 t5:
 	MOVQ step+80(FP), DI
@@ -15924,8 +16326,7 @@ half115done:
 	LEAQ 2048(AX), BX
 	DECQ supers+32(FP)
 	JNZ loop5
-	VZEROUPPER
-	RET
+	JMP output
 
 t4:
 
@@ -16472,5 +16873,24 @@ loop1:
 	LEAQ 2048(AX), BX
 	DECQ supers+32(FP)
 	JNZ loop1
+	VZEROUPPER
+	RET
+
+output:
+	LEAQ 63(SP), R9
+	ANDQ $-64, R9
+	MOVQ 576(SP), R10
+	MOVQ 584(SP), R8
+	MOVQ stride+64(FP), R11
+
+row:
+	VMOVUPS (R9), Y0
+	VMOVUPS Y0, (R10)
+	VMOVUPS 32(R9), Y1
+	VMOVUPS Y1, 32(R10)
+	ADDQ $64, R9
+	LEAQ (R10)(R11*4), R10
+	DECQ R8
+	JNZ row
 	VZEROUPPER
 	RET

@@ -11,7 +11,7 @@ DATA nibbles<>+24(SB)/8, $0x0f0f0f0f0f0f0f0f
 GLOBL nibbles<>(SB), RODATA|NOPTR, $32
 
 // func q8AVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
-TEXT ·q8AVXVNNI(SB), NOSPLIT, $0-88
+TEXT ·q8AVXVNNI(SB), 0, $592-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
 	MOVQ d+16(FP), DX
@@ -28,6 +28,15 @@ TEXT ·q8AVXVNNI(SB), NOSPLIT, $0-88
 	ADDQ $64, AX
 	MOVQ $-64, BX
 	XORQ R14, R14
+	CMPQ R8, $4
+	JLE few
+	MOVQ R10, 576(SP)
+	MOVQ R8, 584(SP)
+	LEAQ 63(SP), R10
+	ANDQ $-64, R10
+	MOVQ $64, R11
+
+few:
 	VPXOR Y0, Y0, Y0
 	MOVQ R10, R9
 	MOVQ R8, R12
@@ -478,8 +487,7 @@ part:
 	XORQ $544, BX
 	DECQ blocks+32(FP)
 	JNZ choose
-	VZEROUPPER
-	RET
+	JMP output
 
 choose:
 	MOVQ d+16(FP), DI
@@ -488,8 +496,27 @@ choose:
 	JGT loop4
 	JMP loop2
 
+output:
+	LEAQ 63(SP), R9
+	ANDQ $-64, R9
+	MOVQ 576(SP), R10
+	MOVQ 584(SP), R8
+	MOVQ stride+64(FP), R11
+
+row:
+	VMOVUPS (R9), Y0
+	VMOVUPS Y0, (R10)
+	VMOVUPS 32(R9), Y1
+	VMOVUPS Y1, 32(R10)
+	ADDQ $64, R9
+	LEAQ (R10)(R11*4), R10
+	DECQ R8
+	JNZ row
+	VZEROUPPER
+	RET
+
 // func q6kAVXVNNI(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
-TEXT ·q6kAVXVNNI(SB), NOSPLIT, $0-88
+TEXT ·q6kAVXVNNI(SB), 0, $592-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
 	MOVQ d+16(FP), DX
@@ -505,6 +532,15 @@ TEXT ·q6kAVXVNNI(SB), NOSPLIT, $0-88
 	ADDQ AX, R15
 	VMOVDQU nibbles<>(SB), Y14
 	VMOVDQU x30303030<>(SB), Y15
+	CMPQ R8, $4
+	JLE few
+	MOVQ R10, 576(SP)
+	MOVQ R8, 584(SP)
+	LEAQ 63(SP), R10
+	ANDQ $-64, R10
+	MOVQ $64, R11
+
+few:
 	VPXOR Y0, Y0, Y0
 	MOVQ R10, R9
 	MOVQ R8, R12
@@ -1206,8 +1242,7 @@ part:
 	LEAQ 3072(AX), BX
 	DECQ supers+32(FP)
 	JNZ choose
-	VZEROUPPER
-	RET
+	JMP output
 
 choose:
 	MOVQ d+16(FP), DI
@@ -1216,6 +1251,25 @@ choose:
 	JGT loop4
 	JMP loop2
 
+output:
+	LEAQ 63(SP), R9
+	ANDQ $-64, R9
+	MOVQ 576(SP), R10
+	MOVQ 584(SP), R8
+	MOVQ stride+64(FP), R11
+
+row:
+	VMOVUPS (R9), Y0
+	VMOVUPS Y0, (R10)
+	VMOVUPS 32(R9), Y1
+	VMOVUPS Y1, 32(R10)
+	ADDQ $64, R9
+	LEAQ (R10)(R11*4), R10
+	DECQ R8
+	JNZ row
+	VZEROUPPER
+	RET
+
 DATA x30303030<>+0(SB)/8, $0x3030303030303030
 DATA x30303030<>+8(SB)/8, $0x3030303030303030
 DATA x30303030<>+16(SB)/8, $0x3030303030303030
@@ -1223,7 +1277,7 @@ DATA x30303030<>+24(SB)/8, $0x3030303030303030
 GLOBL x30303030<>(SB), RODATA|NOPTR, $32
 
 // func q51AVXVNNI(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
-TEXT ·q51AVXVNNI(SB), NOSPLIT, $0-88
+TEXT ·q51AVXVNNI(SB), 0, $592-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
 	MOVQ d+16(FP), DX
@@ -1242,6 +1296,15 @@ TEXT ·q51AVXVNNI(SB), NOSPLIT, $0-88
 	XORQ R14, R14
 	VMOVDQU nibbles<>(SB), Y14
 	VMOVDQU x10101010<>(SB), Y15
+	CMPQ R8, $4
+	JLE few
+	MOVQ R10, 576(SP)
+	MOVQ R8, 584(SP)
+	LEAQ 63(SP), R10
+	ANDQ $-64, R10
+	MOVQ $64, R11
+
+few:
 	VPXOR Y0, Y0, Y0
 	MOVQ R10, R9
 	MOVQ R8, R12
@@ -1890,8 +1953,7 @@ part:
 	ADDQ $384, AX
 	DECQ blocks+32(FP)
 	JNZ choose
-	VZEROUPPER
-	RET
+	JMP output
 
 choose:
 	MOVQ d+16(FP), DI
@@ -1900,6 +1962,25 @@ choose:
 	JGT loop4
 	JMP loop2
 
+output:
+	LEAQ 63(SP), R9
+	ANDQ $-64, R9
+	MOVQ 576(SP), R10
+	MOVQ 584(SP), R8
+	MOVQ stride+64(FP), R11
+
+row:
+	VMOVUPS (R9), Y0
+	VMOVUPS Y0, (R10)
+	VMOVUPS 32(R9), Y1
+	VMOVUPS Y1, 32(R10)
+	ADDQ $64, R9
+	LEAQ (R10)(R11*4), R10
+	DECQ R8
+	JNZ row
+	VZEROUPPER
+	RET
+
 DATA x10101010<>+0(SB)/8, $0x1010101010101010
 DATA x10101010<>+8(SB)/8, $0x1010101010101010
 DATA x10101010<>+16(SB)/8, $0x1010101010101010
@@ -1907,7 +1988,7 @@ DATA x10101010<>+24(SB)/8, $0x1010101010101010
 GLOBL x10101010<>(SB), RODATA|NOPTR, $32
 
 // func q5kAVXVNNI(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, prefetch, step int)
-TEXT ·q5kAVXVNNI(SB), NOSPLIT, $0-88
+TEXT ·q5kAVXVNNI(SB), 0, $592-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
 	MOVQ d+16(FP), DX
@@ -1923,6 +2004,15 @@ TEXT ·q5kAVXVNNI(SB), NOSPLIT, $0-88
 	ADDQ AX, R15
 	VMOVDQU nibbles<>(SB), Y14
 	VMOVDQU x10101010<>(SB), Y15
+	CMPQ R8, $4
+	JLE few
+	MOVQ R10, 576(SP)
+	MOVQ R8, 584(SP)
+	LEAQ 63(SP), R10
+	ANDQ $-64, R10
+	MOVQ $64, R11
+
+few:
 	VPXOR Y0, Y0, Y0
 	MOVQ R10, R9
 	MOVQ R8, R12
@@ -2640,8 +2730,7 @@ part:
 	LEAQ 2624(AX), BX
 	DECQ supers+32(FP)
 	JNZ choose
-	VZEROUPPER
-	RET
+	JMP output
 
 choose:
 	MOVQ d+16(FP), DI
@@ -2650,8 +2739,27 @@ choose:
 	JGT loop4
 	JMP loop2
 
+output:
+	LEAQ 63(SP), R9
+	ANDQ $-64, R9
+	MOVQ 576(SP), R10
+	MOVQ 584(SP), R8
+	MOVQ stride+64(FP), R11
+
+row:
+	VMOVUPS (R9), Y0
+	VMOVUPS Y0, (R10)
+	VMOVUPS 32(R9), Y1
+	VMOVUPS Y1, 32(R10)
+	ADDQ $64, R9
+	LEAQ (R10)(R11*4), R10
+	DECQ R8
+	JNZ row
+	VZEROUPPER
+	RET
+
 // func q50AVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
-TEXT ·q50AVXVNNI(SB), NOSPLIT, $0-88
+TEXT ·q50AVXVNNI(SB), 0, $592-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
 	MOVQ d+16(FP), DX
@@ -2670,6 +2778,15 @@ TEXT ·q50AVXVNNI(SB), NOSPLIT, $0-88
 	XORQ R14, R14
 	VMOVDQU nibbles<>(SB), Y14
 	VMOVDQU x10101010<>(SB), Y15
+	CMPQ R8, $4
+	JLE few
+	MOVQ R10, 576(SP)
+	MOVQ R8, 584(SP)
+	LEAQ 63(SP), R10
+	ANDQ $-64, R10
+	MOVQ $64, R11
+
+few:
 	VPXOR Y0, Y0, Y0
 	MOVQ R10, R9
 	MOVQ R8, R12
@@ -3314,8 +3431,7 @@ part:
 	XORQ $352, BX
 	DECQ blocks+32(FP)
 	JNZ choose
-	VZEROUPPER
-	RET
+	JMP output
 
 choose:
 	MOVQ d+16(FP), DI
@@ -3324,8 +3440,27 @@ choose:
 	JGT loop4
 	JMP loop2
 
+output:
+	LEAQ 63(SP), R9
+	ANDQ $-64, R9
+	MOVQ 576(SP), R10
+	MOVQ 584(SP), R8
+	MOVQ stride+64(FP), R11
+
+row:
+	VMOVUPS (R9), Y0
+	VMOVUPS Y0, (R10)
+	VMOVUPS 32(R9), Y1
+	VMOVUPS Y1, 32(R10)
+	ADDQ $64, R9
+	LEAQ (R10)(R11*4), R10
+	DECQ R8
+	JNZ row
+	VZEROUPPER
+	RET
+
 // func q41AVXVNNI(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
-TEXT ·q41AVXVNNI(SB), NOSPLIT, $0-88
+TEXT ·q41AVXVNNI(SB), 0, $592-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
 	MOVQ d+16(FP), DX
@@ -3343,6 +3478,15 @@ TEXT ·q41AVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ $-64, BX
 	XORQ R14, R14
 	VMOVDQU nibbles<>(SB), Y14
+	CMPQ R8, $4
+	JLE few
+	MOVQ R10, 576(SP)
+	MOVQ R8, 584(SP)
+	LEAQ 63(SP), R10
+	ANDQ $-64, R10
+	MOVQ $64, R11
+
+few:
 	VPXOR Y0, Y0, Y0
 	MOVQ R10, R9
 	MOVQ R8, R12
@@ -3817,8 +3961,7 @@ part:
 	ADDQ $320, AX
 	DECQ blocks+32(FP)
 	JNZ choose
-	VZEROUPPER
-	RET
+	JMP output
 
 choose:
 	MOVQ d+16(FP), DI
@@ -3827,8 +3970,27 @@ choose:
 	JGT loop4
 	JMP loop2
 
+output:
+	LEAQ 63(SP), R9
+	ANDQ $-64, R9
+	MOVQ 576(SP), R10
+	MOVQ 584(SP), R8
+	MOVQ stride+64(FP), R11
+
+row:
+	VMOVUPS (R9), Y0
+	VMOVUPS Y0, (R10)
+	VMOVUPS 32(R9), Y1
+	VMOVUPS Y1, 32(R10)
+	ADDQ $64, R9
+	LEAQ (R10)(R11*4), R10
+	DECQ R8
+	JNZ row
+	VZEROUPPER
+	RET
+
 // func q4kAVXVNNI(w *byte, q *int8, d *float32, dsum *float32, supers, n, tokens int, out *float32, stride, prefetch, step int)
-TEXT ·q4kAVXVNNI(SB), NOSPLIT, $0-88
+TEXT ·q4kAVXVNNI(SB), 0, $592-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
 	MOVQ d+16(FP), DX
@@ -3843,6 +4005,15 @@ TEXT ·q4kAVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ prefetch+72(FP), R15
 	ADDQ AX, R15
 	VMOVDQU nibbles<>(SB), Y14
+	CMPQ R8, $4
+	JLE few
+	MOVQ R10, 576(SP)
+	MOVQ R8, 584(SP)
+	LEAQ 63(SP), R10
+	ANDQ $-64, R10
+	MOVQ $64, R11
+
+few:
 	VPXOR Y0, Y0, Y0
 	MOVQ R10, R9
 	MOVQ R8, R12
@@ -4926,8 +5097,7 @@ part:
 	LEAQ 2112(AX), BX
 	DECQ supers+32(FP)
 	JNZ choose
-	VZEROUPPER
-	RET
+	JMP output
 
 choose:
 	MOVQ d+16(FP), DI
@@ -4936,8 +5106,27 @@ choose:
 	JGT loop4
 	JMP loop2
 
+output:
+	LEAQ 63(SP), R9
+	ANDQ $-64, R9
+	MOVQ 576(SP), R10
+	MOVQ 584(SP), R8
+	MOVQ stride+64(FP), R11
+
+row:
+	VMOVUPS (R9), Y0
+	VMOVUPS Y0, (R10)
+	VMOVUPS 32(R9), Y1
+	VMOVUPS Y1, 32(R10)
+	ADDQ $64, R9
+	LEAQ (R10)(R11*4), R10
+	DECQ R8
+	JNZ row
+	VZEROUPPER
+	RET
+
 // func iq4nlAVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
-TEXT ·iq4nlAVXVNNI(SB), NOSPLIT, $0-88
+TEXT ·iq4nlAVXVNNI(SB), 0, $592-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
 	MOVQ d+16(FP), DX
@@ -4956,6 +5145,15 @@ TEXT ·iq4nlAVXVNNI(SB), NOSPLIT, $0-88
 	XORQ R14, R14
 	VMOVDQU nibbles<>(SB), Y14
 	VBROADCASTI128 iq4unsigned<>(SB), Y15
+	CMPQ R8, $4
+	JLE few
+	MOVQ R10, 576(SP)
+	MOVQ R8, 584(SP)
+	LEAQ 63(SP), R10
+	ANDQ $-64, R10
+	MOVQ $64, R11
+
+few:
 	VPXOR Y0, Y0, Y0
 	MOVQ R10, R9
 	MOVQ R8, R12
@@ -5410,8 +5608,7 @@ part:
 	XORQ $288, BX
 	DECQ blocks+32(FP)
 	JNZ choose
-	VZEROUPPER
-	RET
+	JMP output
 
 choose:
 	MOVQ d+16(FP), DI
@@ -5420,12 +5617,31 @@ choose:
 	JGT loop4
 	JMP loop2
 
+output:
+	LEAQ 63(SP), R9
+	ANDQ $-64, R9
+	MOVQ 576(SP), R10
+	MOVQ 584(SP), R8
+	MOVQ stride+64(FP), R11
+
+row:
+	VMOVUPS (R9), Y0
+	VMOVUPS Y0, (R10)
+	VMOVUPS 32(R9), Y1
+	VMOVUPS Y1, 32(R10)
+	ADDQ $64, R9
+	LEAQ (R10)(R11*4), R10
+	DECQ R8
+	JNZ row
+	VZEROUPPER
+	RET
+
 DATA iq4unsigned<>+0(SB)/8, $0x766a5d4f3f2d1801
 DATA iq4unsigned<>+8(SB)/8, $0xf1d9c5b5a6998d81
 GLOBL iq4unsigned<>(SB), RODATA|NOPTR, $16
 
 // func q4AVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
-TEXT ·q4AVXVNNI(SB), NOSPLIT, $0-88
+TEXT ·q4AVXVNNI(SB), 0, $592-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
 	MOVQ d+16(FP), DX
@@ -5443,6 +5659,15 @@ TEXT ·q4AVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ $-64, BX
 	XORQ R14, R14
 	VMOVDQU nibbles<>(SB), Y14
+	CMPQ R8, $4
+	JLE few
+	MOVQ R10, 576(SP)
+	MOVQ R8, 584(SP)
+	LEAQ 63(SP), R10
+	ANDQ $-64, R10
+	MOVQ $64, R11
+
+few:
 	VPXOR Y0, Y0, Y0
 	MOVQ R10, R9
 	MOVQ R8, R12
@@ -5879,8 +6104,7 @@ part:
 	XORQ $288, BX
 	DECQ blocks+32(FP)
 	JNZ choose
-	VZEROUPPER
-	RET
+	JMP output
 
 choose:
 	MOVQ d+16(FP), DI
@@ -5889,8 +6113,27 @@ choose:
 	JGT loop4
 	JMP loop2
 
+output:
+	LEAQ 63(SP), R9
+	ANDQ $-64, R9
+	MOVQ 576(SP), R10
+	MOVQ 584(SP), R8
+	MOVQ stride+64(FP), R11
+
+row:
+	VMOVUPS (R9), Y0
+	VMOVUPS Y0, (R10)
+	VMOVUPS 32(R9), Y1
+	VMOVUPS Y1, 32(R10)
+	ADDQ $64, R9
+	LEAQ (R10)(R11*4), R10
+	DECQ R8
+	JNZ row
+	VZEROUPPER
+	RET
+
 // func table32AVXVNNI(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, prefetch, step int, table *[32]byte)
-TEXT ·table32AVXVNNI(SB), NOSPLIT, $0-96
+TEXT ·table32AVXVNNI(SB), 0, $592-96
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
 	MOVQ d+16(FP), DX
@@ -5907,6 +6150,15 @@ TEXT ·table32AVXVNNI(SB), NOSPLIT, $0-96
 	VMOVDQU nibbles<>(SB), Y14
 	MOVQ table+88(FP), R9
 	VBROADCASTI128 (R9), Y15
+	CMPQ R8, $4
+	JLE few
+	MOVQ R10, 576(SP)
+	MOVQ R8, 584(SP)
+	LEAQ 63(SP), R10
+	ANDQ $-64, R10
+	MOVQ $64, R11
+
+few:
 	VPXOR Y0, Y0, Y0
 	MOVQ R10, R9
 	MOVQ R8, R12
@@ -6418,8 +6670,7 @@ part:
 	MOVQ table+88(FP), R12
 	DECQ supers+32(FP)
 	JNZ choose
-	VZEROUPPER
-	RET
+	JMP output
 
 choose:
 	MOVQ d+16(FP), DI
@@ -6428,8 +6679,27 @@ choose:
 	JGT loop4
 	JMP loop2
 
+output:
+	LEAQ 63(SP), R9
+	ANDQ $-64, R9
+	MOVQ 576(SP), R10
+	MOVQ 584(SP), R8
+	MOVQ stride+64(FP), R11
+
+row:
+	VMOVUPS (R9), Y0
+	VMOVUPS Y0, (R10)
+	VMOVUPS 32(R9), Y1
+	VMOVUPS Y1, 32(R10)
+	ADDQ $64, R9
+	LEAQ (R10)(R11*4), R10
+	DECQ R8
+	JNZ row
+	VZEROUPPER
+	RET
+
 // func mxfp4AVXVNNI(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride, prefetch, step int)
-TEXT ·mxfp4AVXVNNI(SB), NOSPLIT, $0-88
+TEXT ·mxfp4AVXVNNI(SB), 0, $592-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
 	MOVQ d+16(FP), DX
@@ -6448,6 +6718,15 @@ TEXT ·mxfp4AVXVNNI(SB), NOSPLIT, $0-88
 	XORQ R14, R14
 	VMOVDQU nibbles<>(SB), Y14
 	VBROADCASTI128 mxfp4<>(SB), Y15
+	CMPQ R8, $4
+	JLE few
+	MOVQ R10, 576(SP)
+	MOVQ R8, 584(SP)
+	LEAQ 63(SP), R10
+	ANDQ $-64, R10
+	MOVQ $64, R11
+
+few:
 	VPXOR Y0, Y0, Y0
 	MOVQ R10, R9
 	MOVQ R8, R12
@@ -6972,8 +7251,7 @@ part:
 run70:
 	DECQ blocks+32(FP)
 	JNZ choose
-	VZEROUPPER
-	RET
+	JMP output
 
 choose:
 	MOVQ d+16(FP), DI
@@ -6981,6 +7259,25 @@ choose:
 	JEQ loop3
 	JGT loop4
 	JMP loop2
+
+output:
+	LEAQ 63(SP), R9
+	ANDQ $-64, R9
+	MOVQ 576(SP), R10
+	MOVQ 584(SP), R8
+	MOVQ stride+64(FP), R11
+
+row:
+	VMOVUPS (R9), Y0
+	VMOVUPS Y0, (R10)
+	VMOVUPS 32(R9), Y1
+	VMOVUPS Y1, 32(R10)
+	ADDQ $64, R9
+	LEAQ (R10)(R11*4), R10
+	DECQ R8
+	JNZ row
+	VZEROUPPER
+	RET
 
 DATA mxfp4<>+0(SB)/8, $0x1c18161413121110
 DATA mxfp4<>+8(SB)/8, $0x04080a0c0d0e0f10
@@ -6999,7 +7296,7 @@ DATA x00800000<>+24(SB)/8, $0x0080000000800000
 GLOBL x00800000<>(SB), RODATA|NOPTR, $32
 
 // func q3kAVXVNNI(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
-TEXT ·q3kAVXVNNI(SB), NOSPLIT, $0-88
+TEXT ·q3kAVXVNNI(SB), 0, $592-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
 	MOVQ d+16(FP), DX
@@ -7015,6 +7312,15 @@ TEXT ·q3kAVXVNNI(SB), NOSPLIT, $0-88
 	ADDQ AX, R15
 	VMOVDQU x07070707<>(SB), Y14
 	VMOVDQU x04040404<>(SB), Y15
+	CMPQ R8, $4
+	JLE few
+	MOVQ R10, 576(SP)
+	MOVQ R8, 584(SP)
+	LEAQ 63(SP), R10
+	ANDQ $-64, R10
+	MOVQ $64, R11
+
+few:
 	VPXOR Y0, Y0, Y0
 	MOVQ R10, R9
 	MOVQ R8, R12
@@ -7672,8 +7978,7 @@ part:
 	LEAQ 1536(AX), BX
 	DECQ supers+32(FP)
 	JNZ choose
-	VZEROUPPER
-	RET
+	JMP output
 
 choose:
 	MOVQ d+16(FP), DI
@@ -7681,6 +7986,25 @@ choose:
 	JEQ loop3
 	JGT loop4
 	JMP loop2
+
+output:
+	LEAQ 63(SP), R9
+	ANDQ $-64, R9
+	MOVQ 576(SP), R10
+	MOVQ 584(SP), R8
+	MOVQ stride+64(FP), R11
+
+row:
+	VMOVUPS (R9), Y0
+	VMOVUPS Y0, (R10)
+	VMOVUPS 32(R9), Y1
+	VMOVUPS Y1, 32(R10)
+	ADDQ $64, R9
+	LEAQ (R10)(R11*4), R10
+	DECQ R8
+	JNZ row
+	VZEROUPPER
+	RET
 
 DATA x07070707<>+0(SB)/8, $0x0707070707070707
 DATA x07070707<>+8(SB)/8, $0x0707070707070707
@@ -7701,7 +8025,7 @@ DATA x03030303<>+24(SB)/8, $0x0303030303030303
 GLOBL x03030303<>(SB), RODATA|NOPTR, $32
 
 // func q2kAVXVNNI(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
-TEXT ·q2kAVXVNNI(SB), NOSPLIT, $0-88
+TEXT ·q2kAVXVNNI(SB), 0, $592-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
 	MOVQ d+16(FP), DX
@@ -7716,6 +8040,15 @@ TEXT ·q2kAVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ prefetch+72(FP), R15
 	ADDQ AX, R15
 	VMOVDQU x03030303<>(SB), Y14
+	CMPQ R8, $4
+	JLE few
+	MOVQ R10, 576(SP)
+	MOVQ R8, 584(SP)
+	LEAQ 63(SP), R10
+	ANDQ $-64, R10
+	MOVQ $64, R11
+
+few:
 	VPXOR Y0, Y0, Y0
 	MOVQ R10, R9
 	MOVQ R8, R12
@@ -8453,8 +8786,7 @@ part:
 	LEAQ 1024(AX), BX
 	DECQ supers+32(FP)
 	JNZ choose
-	VZEROUPPER
-	RET
+	JMP output
 
 choose:
 	MOVQ d+16(FP), DI
@@ -8463,6 +8795,25 @@ choose:
 	JGT loop4
 	JMP loop2
 
+output:
+	LEAQ 63(SP), R9
+	ANDQ $-64, R9
+	MOVQ 576(SP), R10
+	MOVQ 584(SP), R8
+	MOVQ stride+64(FP), R11
+
+row:
+	VMOVUPS (R9), Y0
+	VMOVUPS Y0, (R10)
+	VMOVUPS 32(R9), Y1
+	VMOVUPS Y1, 32(R10)
+	ADDQ $64, R9
+	LEAQ (R10)(R11*4), R10
+	DECQ R8
+	JNZ row
+	VZEROUPPER
+	RET
+
 DATA x0000000f<>+0(SB)/8, $0x0000000f0000000f
 DATA x0000000f<>+8(SB)/8, $0x0000000f0000000f
 DATA x0000000f<>+16(SB)/8, $0x0000000f0000000f
@@ -8470,7 +8821,7 @@ DATA x0000000f<>+24(SB)/8, $0x0000000f0000000f
 GLOBL x0000000f<>(SB), RODATA|NOPTR, $32
 
 // func table16AVXVNNI(w *byte, q *int8, d *float32, half *int32, supers, n, tokens int, out *float32, stride, prefetch, step int, table *[32]byte)
-TEXT ·table16AVXVNNI(SB), NOSPLIT, $0-96
+TEXT ·table16AVXVNNI(SB), 0, $592-96
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
 	MOVQ d+16(FP), DX
@@ -8487,6 +8838,15 @@ TEXT ·table16AVXVNNI(SB), NOSPLIT, $0-96
 	VMOVDQU nibbles<>(SB), Y14
 	MOVQ table+88(FP), R9
 	VBROADCASTI128 (R9), Y15
+	CMPQ R8, $4
+	JLE few
+	MOVQ R10, 576(SP)
+	MOVQ R8, 584(SP)
+	LEAQ 63(SP), R10
+	ANDQ $-64, R10
+	MOVQ $64, R11
+
+few:
 	VPXOR Y0, Y0, Y0
 	MOVQ R10, R9
 	MOVQ R8, R12
@@ -9160,8 +9520,7 @@ part:
 	LEAQ 2048(AX), BX
 	DECQ supers+32(FP)
 	JNZ choose
-	VZEROUPPER
-	RET
+	JMP output
 
 choose:
 	MOVQ d+16(FP), DI
@@ -9170,8 +9529,27 @@ choose:
 	JGT loop4
 	JMP loop2
 
+output:
+	LEAQ 63(SP), R9
+	ANDQ $-64, R9
+	MOVQ 576(SP), R10
+	MOVQ 584(SP), R8
+	MOVQ stride+64(FP), R11
+
+row:
+	VMOVUPS (R9), Y0
+	VMOVUPS Y0, (R10)
+	VMOVUPS 32(R9), Y1
+	VMOVUPS Y1, 32(R10)
+	ADDQ $64, R9
+	LEAQ (R10)(R11*4), R10
+	DECQ R8
+	JNZ row
+	VZEROUPPER
+	RET
+
 // func tqAVXVNNI(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
-TEXT ·tqAVXVNNI(SB), NOSPLIT, $0-88
+TEXT ·tqAVXVNNI(SB), 0, $592-88
 	MOVQ w+0(FP), AX
 	MOVQ q+8(FP), CX
 	MOVQ d+16(FP), DX
@@ -9186,6 +9564,15 @@ TEXT ·tqAVXVNNI(SB), NOSPLIT, $0-88
 	MOVQ prefetch+72(FP), R15
 	ADDQ AX, R15
 	VMOVDQU x03030303<>(SB), Y14
+	CMPQ R8, $4
+	JLE few
+	MOVQ R10, 576(SP)
+	MOVQ R8, 584(SP)
+	LEAQ 63(SP), R10
+	ANDQ $-64, R10
+	MOVQ $64, R11
+
+few:
 	VPXOR Y0, Y0, Y0
 	MOVQ R10, R9
 	MOVQ R8, R12
@@ -9892,8 +10279,7 @@ part:
 	MOVQ AX, R14
 	DECQ supers+32(FP)
 	JNZ choose
-	VZEROUPPER
-	RET
+	JMP output
 
 choose:
 	MOVQ d+16(FP), DI
@@ -9901,3 +10287,22 @@ choose:
 	JEQ loop3
 	JGT loop4
 	JMP loop2
+
+output:
+	LEAQ 63(SP), R9
+	ANDQ $-64, R9
+	MOVQ 576(SP), R10
+	MOVQ 584(SP), R8
+	MOVQ stride+64(FP), R11
+
+row:
+	VMOVUPS (R9), Y0
+	VMOVUPS Y0, (R10)
+	VMOVUPS 32(R9), Y1
+	VMOVUPS Y1, 32(R10)
+	ADDQ $64, R9
+	LEAQ (R10)(R11*4), R10
+	DECQ R8
+	JNZ row
+	VZEROUPPER
+	RET

@@ -2,35 +2,41 @@
 
 package asm
 
+import "unsafe"
+
 // expandKernel writes blocks of a panel into a buffer.
 type expandKernel func(w *byte, blocks int, buffer *byte, prefetch, step int)
 
 // bufferKernel multiplies blocks in a buffer with a tile, and adds to out. q are its quants, or words.
 type bufferKernel[Q, S any] func(w *byte, q *Q, d *float32, sums *S, blocks, n, tokens int, out *float32, stride int)
 
-// matMulTiles makes a MatMulTiles. of gives a tile's quants and sums.
+// matMulTiles makes a MatMulTiles. of gives a tile's quants and sums. The products of tilesTogether tiles are added up
+// in the buffer: in out their rows lie a multiple of 4 KB apart as a rule, and those of 8 tokens would fill one set of
+// an L1 cache of 8 ways.
 func matMulTiles[Q, S any](f Format, expand expandKernel, kernel bufferKernel[Q, S],
 	of func(*Tile) ([]Q, []S)) MatMulTiles {
 	perToken := f.sumsPerToken()
 	panelBytes := formats[f].panelBytes * BlockSize
 	one := func(panel []byte, tiles []Tile, out []float32, stride int, buffer []byte, prefetch Prefetch) {
 		blocks := tiles[0].Cols / BlockSize
-		for i := range tiles {
-			x := &tiles[i]
-			clearTile(x, out[i*TileTokens*stride:], stride)
-			q, sums := of(x)
-			_, _, _ = q[blocks*x.Tokens*BlockSize-1], x.D[blocks*x.Tokens-1], sums[blocks*x.Tokens*perToken-1]
-		}
-		_, _ = panel[f.PanelBytes(tiles[0].Cols)-1], buffer[expandedBytes-1]
+		_, _ = panel[f.PanelBytes(tiles[0].Cols)-1], buffer[tilesBytes-1]
+		sums := (*[tilesTogether][TileTokens * PanelRows]float32)(unsafe.Pointer(&buffer[expandedBytes]))
+		clear(sums[:len(tiles)])
 		for from := 0; from < blocks; from += expandedBlocks {
 			n := min(expandedBlocks, blocks-from)
 			expand(&panel[from*panelBytes/f.BlockWeights()], n, &buffer[0], prefetch.From, prefetch.Step)
 			for i := range tiles {
 				x := &tiles[i]
-				q, sums := of(x)
+				q, s := of(x)
 				at := from * x.Tokens
-				kernel(&buffer[0], &q[at*BlockSize], &x.D[at], &sums[at*perToken], n, x.Tokens, x.Tokens,
-					&out[i*TileTokens*stride], stride)
+				_, _, _ = q[(at+n*x.Tokens)*BlockSize-1], x.D[at+n*x.Tokens-1], s[(at+n*x.Tokens)*perToken-1]
+				kernel(&buffer[0], &q[at*BlockSize], &x.D[at], &s[at*perToken], n, x.Tokens, x.Tokens, &sums[i][0],
+					PanelRows)
+			}
+		}
+		for i := range tiles {
+			for t := range tiles[i].Tokens {
+				*(*[PanelRows]float32)(out[(i*TileTokens+t)*stride:]) = *(*[PanelRows]float32)(sums[i][t*PanelRows:])
 			}
 		}
 	}
@@ -38,7 +44,10 @@ func matMulTiles[Q, S any](f Format, expand expandKernel, kernel bufferKernel[Q,
 		prefetch Prefetch) {
 		size := f.PanelBytes(tiles[0].Cols)
 		for p := range count {
-			one(panels[p*size:][:size], tiles, out[p*PanelRows:], stride, buffer, prefetch)
+			for i := 0; i < len(tiles); i += tilesTogether {
+				some := tiles[i:min(i+tilesTogether, len(tiles))]
+				one(panels[p*size:][:size], some, out[i*TileTokens*stride+p*PanelRows:], stride, buffer, prefetch)
+			}
 		}
 	}
 }
@@ -70,7 +79,7 @@ func tilesAVX2(k *Kernels) {
 	}
 	k.Weights[Q6_K].TilesFrom = 5
 	k.Weights[Q8_0].TilesFrom = 2*TileTokens + 1 // with two tiles no faster, and slower where threads share a core
-	k.TilesTokens, k.TilesBytes = TileTokens, expandedBytes
+	k.TilesTokens, k.TilesBytes = TileTokens, tilesBytes
 	floatTilesAVX2(k)
 }
 

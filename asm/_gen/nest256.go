@@ -13,7 +13,9 @@ import "fmt"
 //	R9 from one part's activations to the next one's, as many bytes of d; 0 with a single part
 //
 // There are too few registers for the float sums of 8 tokens, so they are kept in out itself, at R10 + R11 * {0, 1, 2,
-// 4}, + R8 (3 strides) * {1, 2}, and in kernels for a whole tile + R9 (5 strides), + R12 (7 strides).
+// 4}, + R8 (3 strides) * {1, 2}, and in kernels for a whole tile + R9 (5 strides), + R12 (7 strides). Of 5 to 8 tokens
+// they are kept in local memory: in out their rows lie a multiple of 4 KB apart as a rule, and 8 lines at such addresses
+// fill one set of an L1 cache of 8 ways.
 type parts256 struct {
 	constants func(f *file, vnni bool) // fills registers once
 	super     func(f *file)            // points BX, and R12, into the super-block at AX
@@ -98,7 +100,11 @@ func (f *file) nest256(w *weights, vnni bool) {
 		doc = w.signedDoc
 	}
 	p := &w.vec256
-	f.function(w.name+set, 0, w.params(), doc)
+	frame := frame256
+	if w.buffer { // out is memory of its own
+		frame = 0
+	}
+	f.function(w.name+set, frame, w.params(), doc)
 	f.arguments(w)
 	if p.constants != nil {
 		p.constants(f, vnni)
@@ -147,15 +153,61 @@ func (f *file) nest256(w *weights, vnni bool) {
 			f.ins("JNE", "part")
 		}
 		f.nextUnit256(w, fmt.Sprintf("loop%d", n))
-		f.ret()
+		if n > 4 {
+			f.ins("JMP", "output")
+		} else {
+			f.ret()
+		}
 	}
 	if !whole {
 		f.parts256(w, halves)
 	}
+	if !w.buffer {
+		f.label("output")
+		f.output256()
+	}
 }
 
-// zeroOut256 clears R8 tokens' sums in out.
+// The local memory: the sums of 8 tokens from a cache line on, and two parameters that are needed at the end.
+const (
+	localOut    = 8*64 + 64
+	localTokens = localOut + 8
+	frame256    = localOut + 16
+)
+
+// localSums loads the address of the sums in local memory.
+func (f *file) localSums(reg string) {
+	f.ins("LEAQ", at("SP", 63), reg)
+	f.ins("ANDQ", "$-64", reg)
+}
+
+// output256 writes the sums in local memory to out.
+func (f *file) output256() {
+	f.localSums("R9")
+	f.ins("MOVQ", at("SP", localOut), "R10")
+	f.ins("MOVQ", at("SP", localTokens), "R8")
+	f.load("stride", "R11")
+	f.label("row")
+	for h := range 2 {
+		f.ins("VMOVUPS", at("R9", 32*h), y(h))
+		f.ins("VMOVUPS", y(h), at("R10", 32*h))
+	}
+	f.ins("ADDQ", "$64", "R9")
+	f.ins("LEAQ", "(R10)(R11*4)", "R10")
+	f.ins("DECQ", "R8")
+	f.ins("JNZ", "row")
+	f.ret()
+}
+
+// zeroOut256 clears R8 tokens' sums: in out, or, of more than 4, in local memory, which R10 and R11 then address.
 func (f *file) zeroOut256() {
+	f.ins("CMPQ", "R8", "$4")
+	f.ins("JLE", "few")
+	f.ins("MOVQ", "R10", at("SP", localOut))
+	f.ins("MOVQ", "R8", at("SP", localTokens))
+	f.localSums("R10")
+	f.ins("MOVQ", "$64", "R11")
+	f.label("few")
 	f.ins("VPXOR", y(0), y(0), y(0))
 	f.ins("MOVQ", "R10", "R9")
 	f.ins("MOVQ", "R8", "R12")
@@ -239,7 +291,11 @@ func (f *file) parts256(w *weights, halves int) {
 	f.ins("XORQ", "$1", f.arg(slotPart))
 	f.ins("JNE", "choose")
 	f.nextUnit256(w, "choose")
-	f.ret()
+	if w.buffer {
+		f.ret()
+	} else {
+		f.ins("JMP", "output")
+	}
 	f.label("choose")
 	f.ins("MOVQ", f.arg(slotCount), "DI")
 	f.ins("CMPQ", "DI", "$3")
