@@ -15,8 +15,8 @@ type scoresKernel func(out, q *float32, k, scales, ahead *byte, dim, n, rows, bl
 // with the same cache lines before the next ones, so that memory is read while the other rows are multiplied.
 const wideKeys = 256
 
-// scoresKeep are scores of a scoresKernel that also writes the keys as float32 to kept, from where scoresKept multiplies
-// them with further rows. Both are for at least half of the rows that a kernel multiplies at once.
+// scoresKeep are scores of a scoresKernel that also writes the keys as float32 to kept, from where scoresKept
+// multiplies them with further rows. Both are for at least half of the rows that a kernel multiplies at once.
 type (
 	scoresKeep func(out, q *float32, k, scales *byte, kept *float32, dim, n, rows, blocks int, scale float32)
 	scoresKept func(out, q, kept *float32, ahead *byte, dim, n, rows, blocks, step int, scale float32)
@@ -113,8 +113,8 @@ type (
 	valuesKept func(o, p, kept *float32, ahead *byte, dim, n, count, step int)
 )
 
-// valuesOf makes a Values of a valuesKernel that multiplies up to most rows at once, and of keep and kept for more; nil:
-// there are none. Dimensions past the last multiple of 16 are computed in Go.
+// valuesOf makes a Values of a valuesKernel that multiplies up to most rows at once, and of keep and kept for more;
+// nil: there are none. Dimensions past the last multiple of 16 are computed in Go.
 func valuesOf(kernel valuesKernel, t KV, most int, keep valuesKeep, kept valuesKept) func([]float32, []float32, []byte,
 	int, int, int, int, []byte) {
 	return func(o, p []float32, v []byte, dim, rows, from, to int, ahead []byte) {

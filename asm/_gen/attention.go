@@ -152,8 +152,8 @@ func scoresKernel(f *file, s isa) {
 	}
 }
 
-// scoresColumns is the loop over columns of w blocks of 16 keys, at label here; it ends at label next. Where how is keep
-// or kept, R14 is where the numbers are kept, or SI, and w is 1.
+// scoresColumns is the loop over columns of w blocks of 16 keys, at label here; it ends at label next. Where how is
+// keep or kept, R14 is where the numbers are kept, or SI, and w is 1.
 func (f *file) scoresColumns(s isa, format string, bytes int, how access, n, w int, here, next string) {
 	vectors := w * s.halves
 	acc := func(r, v int) int { return r*vectors + v }

@@ -4,8 +4,8 @@ import "fmt"
 
 // With 256 bits a page of keys or values is read by 6 rows at a time, and its integers become float32 anew for each 6.
 // Where more rows share a page, the first of them keep what they have made of 16 keys, or of 16 dimensions of the
-// values, in 16 KB of the L1 cache, and the others multiply from there. For F16 and F32 that gains nothing: loading them
-// takes no unit that multiplies.
+// values, in 16 KB of the L1 cache, and the others multiply from there. For F16 and F32 that gains nothing: loading
+// them takes no unit that multiplies.
 
 // access is where a loop has the numbers of the cache from.
 type access int

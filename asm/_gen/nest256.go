@@ -14,8 +14,8 @@ import "fmt"
 //
 // There are too few registers for the float sums of 8 tokens, so they are kept in out itself, at R10 + R11 * {0, 1, 2,
 // 4}, + R8 (3 strides) * {1, 2}, and in kernels for a whole tile + R9 (5 strides), + R12 (7 strides). Of 5 to 8 tokens
-// they are kept in local memory: in out their rows lie a multiple of 4 KB apart as a rule, and 8 lines at such addresses
-// fill one set of an L1 cache of 8 ways.
+// they are kept in local memory: in out their rows lie a multiple of 4 KB apart as a rule, and 8 lines at such
+// addresses fill one set of an L1 cache of 8 ways.
 type parts256 struct {
 	constants func(f *file, vnni bool) // fills registers once
 	super     func(f *file)            // points BX, and R12, into the super-block at AX
