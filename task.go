@@ -55,7 +55,7 @@ func (m *Model) Count(ctx context.Context, r Request) (int, error) {
 	return len(t.prompts[0]), nil
 }
 
-// mostAnswers bounds [Request].N: each answer under way has a goroutine.
+// mostAnswers bounds the answers of a [Request], N of each prompt: each that is under way has a goroutine.
 const mostAnswers = 1 << 16
 
 // Prepare binds a request to the model. What is wrong with the request is a *[RequestError].
@@ -74,8 +74,9 @@ func (m *Model) Prepare(ctx context.Context, r Request) (*Task, error) {
 		choice.Drafter = cmp.Or(r.Speculation.Drafter, "own")
 	}
 	t.r.Speculation, t.each, t.r.N = choice, each, max(r.N, 1)
-	if r.N > mostAnswers {
-		return nil, bad("n", "%d answers of each prompt, at most %d", r.N, mostAnswers)
+	if prompts := max(len(r.Prompts), 1); prompts > mostAnswers/t.r.N { // N may be more than all of them
+		return nil, bad("n", "%d answers of each prompt and %d of them (prompt): a request has at most %d answers", t.r.N,
+			prompts, mostAnswers)
 	}
 	if slices.Contains(r.Stop, "") {
 		return nil, bad("stop", "an empty text")
