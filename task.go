@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -109,7 +110,8 @@ func (m *Model) Prepare(ctx context.Context, r Request) (*Task, error) {
 	if err := t.setBudget(); err != nil {
 		return nil, err
 	}
-	if _, err := sampling.New(m.parts.Target.Config().Vocab, t.Sampling(0)); err != nil {
+	how := t.Sampling(0)
+	if err := how.Check(m.parts.Target.Config().Vocab); err != nil {
 		return nil, &RequestError{Field: "sampling", Reason: err.Error(), Err: err}
 	}
 	for i, ids := range t.prompts {
@@ -222,7 +224,16 @@ func bad(field, format string, a ...any) error {
 // checkSampling checks ids against the vocabulary.
 func (t *Task) checkSampling() error {
 	s := &t.r.Sampling
-	if err := t.m.checkIDs("logit_bias", slices.Concat(slices.Sorted(maps.Keys(s.LogitBias)), s.Banned)); err != nil {
+	if len(s.LogitBias) > 0 { // of the lowest id, and of the highest, whatever the order of the map
+		low, high := int32(math.MaxInt32), int32(math.MinInt32)
+		for id := range s.LogitBias {
+			low, high = min(low, id), max(high, id)
+		}
+		if err := t.m.checkIDs("logit_bias", []int32{low, high}); err != nil {
+			return err
+		}
+	}
+	if err := t.m.checkIDs("logit_bias", s.Banned); err != nil {
 		return err
 	}
 	if step := s.Twice(); step != "" {
