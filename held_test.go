@@ -70,7 +70,8 @@ func TestSavedTextsKeepToTheirBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	r := Request{Prompts: []Prompt{{Text: "for i := 0; i < n; i++ {\n\tfor i := 0; i < n; i++ {\n\tfor i := 0;"}}, MaxTokens: 64,
+	const prompt = "for i := 0; i < n; i++ {\n\tfor i := 0; i < n; i++ {\n\tfor i := 0;"
+	r := Request{Prompts: []Prompt{{Text: prompt}}, MaxTokens: 64,
 		Speculation: speculative.Choice{Drafter: "eagle", Schedule: "constant", Max: 3}}
 	task, err := m.Prepare(t.Context(), r)
 	if err != nil {

@@ -646,7 +646,9 @@ func TestSavesCountWhatHeadsHaveNotRead(t *testing.T) {
 	c := New(head, Options{CacheBytes: 1 << 30})
 	defer c.Close()
 	s := sharedSession(t, c)
-	s.Resume(t.Context(), text[:1], text[1:], func() ([]int32, []float32) { return text[40:60], states[40*width : 60*width] })
+	s.Resume(t.Context(), text[:1], text[1:], func() ([]int32, []float32) {
+		return text[40:60], states[40*width : 60*width]
+	})
 	g := engine.Segment{Tokens: text[1:41], States: states[:40*width], FromTarget: true, Logits: engine.Last}
 	if _, err := s.EvalSegment(t.Context(), g); err != nil {
 		t.Fatal(err)
