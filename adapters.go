@@ -3,6 +3,7 @@ package spec
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/specgo/spec/engine"
@@ -90,9 +91,11 @@ func (m *Model) scaled(scales []AdapterScale) (list []engine.ScaledAdapter, set 
 	return list, set, nil
 }
 
-// readSalt is the salt of a draft head's sequence, whose state follows from the target's hidden states.
+// readSalt is the salt of a draft head's sequence, whose state follows from the target's hidden states: another one for
+// each salt and set. It is the salt alone where there are no adapters, and else has the set's key, which has no zero
+// byte, behind its last zero byte.
 func readSalt(salt string, set *engine.AdapterSet) string {
-	if set.Len() == 0 {
+	if set.Len() == 0 && !strings.Contains(salt, "\x00") {
 		return salt
 	}
 	return salt + "\x00" + set.Key()

@@ -3,8 +3,10 @@ package spec
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -229,5 +231,41 @@ func TestReceiptsHaveAdapters(t *testing.T) {
 	if _, err := speculative.Confirm(t.Context(), p.Target, engine.Fingerprint{}, with(ra, rb, ra), a, b); !errors.Is(err,
 		speculative.ErrReceipt) || !strings.Contains(err.Error(), "twice") {
 		t.Error("an adapter twice:", err)
+	}
+}
+
+// What heads read under one salt and set of adapters is no other's, whatever the bytes of salts.
+func TestSaltsOfHeadsAreApart(t *testing.T) {
+	p, err := pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := targetAdapters(t, p.Target, 2)
+	var sets []engine.AdapterSet
+	for _, scales := range [][2]float32{{0, 0}, {1, 0}, {0, 1}, {1, 2}} {
+		list[0].Scale, list[1].Scale = scales[0], scales[1]
+		set, err := engine.NewAdapterSet(list...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sets = append(sets, set)
+	}
+	salts := []string{"", "key", "\x00", "key\x00"}
+	for _, set := range sets {
+		salts = append(salts, "\x00"+set.Key(), "key\x00"+set.Key(), set.Key())
+	}
+	slices.Sort(salts)
+	seen := map[string]string{}
+	for _, salt := range slices.Compact(salts) {
+		for i := range sets {
+			got, who := readSalt(salt, &sets[i]), fmt.Sprintf("%q with set %d", salt, i)
+			if other, ok := seen[got]; ok {
+				t.Errorf("%s has the salt of %s", who, other)
+			}
+			seen[got] = who
+		}
+	}
+	if readSalt("key", &sets[0]) != "key" {
+		t.Error("without adapters the salt is another one")
 	}
 }

@@ -81,7 +81,7 @@ func (m *Model) eachDraft(f func(*scheduled) error) error {
 
 // SaveHeld writes what the target computes of a text, and what its drafts have computed of it, to a file: for
 // RestoreHeld, of this process or of another one, on any machine. What is no longer in memory of the target's is
-// computed. most is the most bytes of that to write, beside which the file has the text's tokens; 0: any number,
+// computed. most is the most bytes of the file for what it does not have yet, beside the text's tokens; 0: any number,
 // beyond it the error wraps ErrNoSpace. A file of that name is replaced, when all is written, if it is one of the same
 // salt that is not damaged; else the error wraps ErrSavedFile.
 func (m *Model) SaveHeld(ctx context.Context, path string, most int64, t Held) (saved SavedFile, err error) {
@@ -169,7 +169,7 @@ type boundedStore struct {
 }
 
 func (b *boundedStore) Put(ctx context.Context, key promptcache.Key, data []byte) error {
-	if b.left -= int64(len(data)); b.left < 0 {
+	if b.left -= promptcache.EntryBytes(len(data)); b.left < 0 {
 		return ErrNoSpace
 	}
 	return b.Store.Put(ctx, key, data)

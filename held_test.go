@@ -2,9 +2,13 @@ package spec
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"path/filepath"
 	"slices"
 	"testing"
 
+	"github.com/specgo/spec/engine/promptcache"
 	"github.com/specgo/spec/speculative"
 )
 
@@ -53,5 +57,52 @@ func TestHeldEndsWithTheAnswer(t *testing.T) {
 		for n := 1; n < len(plain); n += 5 {
 			answer(Request{Speculation: how}, n)
 		}
+	}
+}
+
+// A text is saved within the bytes that it may take, to the byte: what the draft head has of it counts, and the heads
+// of entries.
+func TestSavedTextsKeepToTheirBytes(t *testing.T) {
+	p, head := storedParts(t)
+	p.Draft = head
+	m, err := New(p, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	const prompt = "for i := 0; i < n; i++ {\n\tfor i := 0; i < n; i++ {\n\tfor i := 0;"
+	r := Request{Prompts: []Prompt{{Text: prompt}}, MaxTokens: 64,
+		Speculation: speculative.Choice{Drafter: "eagle", Schedule: "constant", Max: 3}}
+	task, err := m.Prepare(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer task.Close()
+	var held Held
+	for _, err := range task.Generate(t.Context(), Run{Ended: func(_ int, h Held) { held = h }}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := t.TempDir()
+	whole, err := m.SaveHeld(t.Context(), filepath.Join(dir, "whole"), 0, held)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := promptcache.OpenFile(filepath.Join(dir, "whole"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	contents, err := json.Marshal(f.Contents())
+	if err != nil {
+		t.Fatal(err)
+	}
+	least := whole.Bytes - promptcache.EntryBytes(len(contents))
+	if got, err := m.SaveHeld(t.Context(), filepath.Join(dir, "fits"), least, held); err != nil || got != whole {
+		t.Errorf("%d bytes: %+v, %v", least, got, err)
+	}
+	if got, err := m.SaveHeld(t.Context(), filepath.Join(dir, "short"), least-1, held); !errors.Is(err, ErrNoSpace) {
+		t.Errorf("a byte less: %+v, %v", got, err)
 	}
 }

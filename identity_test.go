@@ -23,7 +23,8 @@ func TestIdentityIsOfWhatChangesAnswers(t *testing.T) {
 		"model": sum(engine.Fingerprint{Model: "n", Tokenizer: "t"}, Options{}), "context": sum(file, Options{Context: 9}),
 		"tokenizer": sum(engine.Fingerprint{Model: "m", Tokenizer: "u"}, Options{}), "cache": sum(file, Options{KV: "q8_0"}),
 		"template": sum(file, Options{Template: hermes + " "}), "stops": sum(file, Options{Stops: []string{"x"}}),
-		"fallback": sum(file, Options{ToolFallback: true}),
+		"fallback":     sum(file, Options{ToolFallback: true}),
+		"other logits": sum(file, Options{Around: func(s Sequence) Sequence { return s }}),
 	} {
 		if got == plain || slices.Contains(seen, got) {
 			t.Errorf("%s: the identity is that without it, or another one's", what)

@@ -29,7 +29,7 @@ type Request struct {
 	ToolChoice ToolChoice
 	OneCall    bool // at most one call
 
-	N         int  // answers of each prompt, at most 65536; 0 is 1. Answer i has the seed Sampling.Seed + i
+	N         int  // answers of each prompt, at most 65536 of all; 0 is 1. Answer i has the seed Sampling.Seed + i
 	MaxTokens int  // of an answer; 0: as many as fit the context
 	WhenFull  Full // what becomes of a prompt that leaves the context too little room
 	Keep      int  // with FullDrop, of a text: its first tokens that stay; negative: all, which is refused then

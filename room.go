@@ -58,10 +58,10 @@ func (e *MemoryError) Unwrap() error { return ErrOptions }
 // limit each sequence has as many rows of logits as Sessions says, and those that there is room for beside all of it;
 // where Sessions has none they are not counted and have no bound.
 func (r Room) Divide(target, draft *engine.Model) (m Memory, err error) {
-	s := r.Sessions
+	s, d := r.Sessions, target.Describe()
 	s.Heads = false // they are the draft
-	kv, draftKV := s.Bytes(target.Describe()), int64(0)
-	d := target.Describe()
+	kv, draftKV := s.Bytes(d), int64(0)
+	s.Own = s.Own || r.DraftForm
 	all := target.Bytes() + kv + s.Pass(d)
 	if draft != nil {
 		if !sharesCache(draft) {
@@ -73,9 +73,12 @@ func (r Room) Divide(target, draft *engine.Model) (m Memory, err error) {
 		}
 	}
 	form := target.DraftFormBytes(r.DraftVocab, draftText(r.DraftText))
+	later := int64(0) // asked for by a request: the form, and the logits of its drafts
 	if r.DraftForm {
 		m.DraftForm = form
 		all += form
+	} else if later = form; form > 0 && !s.Own {
+		later += s.DraftLogits(d)
 	}
 	left := int64(math.MaxInt64)
 	switch {
@@ -86,18 +89,17 @@ func (r Room) Divide(target, draft *engine.Model) (m Memory, err error) {
 	case r.Machine > 0 && r.Kept == 0:
 		left = engine.MostMemory(r.Machine) - all
 	}
-	if !r.DraftForm && left-form >= max(r.MostKept(), 0) { // where nothing is kept less for it
+	if !r.DraftForm && left-later >= max(r.MostKept(), 0) { // where nothing is kept less for it
 		m.DraftForm = form
+	} else {
+		later = 0
 	}
 	if m.Cache = min(r.MostKept(), left); m.Cache <= 0 {
 		m.Cache = -1
 	}
 	if r.Limit > 0 {
-		spare := left - max(m.Cache, 0)
-		if !r.DraftForm {
-			spare -= m.DraftForm
-		}
-		if d.TextRow > 0 {
+		spare := left - max(m.Cache, 0) - later
+		if s.Own = false; d.TextRow > 0 {
 			m.Text, spare = max(s.Pass(d)-s.Logits(d)+spare, 1), 0
 		}
 		m.Rows = rowsWithin(s, d, spare)

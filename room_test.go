@@ -35,6 +35,7 @@ func TestRoomIsDivided(t *testing.T) {
 		engine.Sessions{Count: 3, Rows: 1}.Logits(draft.Describe())
 	form := target.PlanDraftForm().Bytes // which requests may ask for where nothing is kept less for it
 	row := int64(s.Count) * int64(target.Config().Vocab) * 4
+	own := s.DraftLogits(target.Describe()) // of drafts by the form
 	const gib = 1 << 30
 	for name, c := range map[string]struct {
 		room spec.Room
@@ -53,10 +54,15 @@ func TestRoomIsDivided(t *testing.T) {
 			Rows: 37}},
 		"less than a row": {spec.Room{Limit: all + 7*row - 1, Kept: -1}, spec.Memory{KV: kv, DraftKV: draftKV, Cache: -1,
 			Rows: 36}},
-		"a form beside": {spec.Room{Limit: all + form + 7*row, Kept: -1}, spec.Memory{KV: kv, DraftKV: draftKV, Cache: -1,
-			DraftForm: form, Rows: 37}},
-		"a byte":   {spec.Room{Limit: all + 1000, Kept: 1001}, spec.Memory{}},
-		"not even": {spec.Room{Limit: all - 1, Kept: -1}, spec.Memory{}},
+		"a form beside": {spec.Room{Limit: all + form + own + 7*row, Kept: -1}, spec.Memory{KV: kv, DraftKV: draftKV,
+			Cache: -1, DraftForm: form, Rows: 37}},
+		"a form without its logits": {spec.Room{Limit: all + form + own - 1, Kept: -1, Machine: 1}, spec.Memory{KV: kv,
+			DraftKV: draftKV, Cache: -1, Rows: 30 + int((form+own-1)/row)}},
+		"a form": {spec.Room{Limit: all + form + own, Kept: -1, DraftForm: true}, spec.Memory{KV: kv, DraftKV: draftKV,
+			Cache: -1, DraftForm: form, Rows: 30}},
+		"not even a form": {spec.Room{Limit: all + form + own - 1, Kept: -1, DraftForm: true}, spec.Memory{}},
+		"a byte":          {spec.Room{Limit: all + 1000, Kept: 1001}, spec.Memory{}},
+		"not even":        {spec.Room{Limit: all - 1, Kept: -1}, spec.Memory{}},
 	} {
 		c.room.Sessions = s
 		got, err := c.room.Divide(target, draft)

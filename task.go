@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -55,7 +56,7 @@ func (m *Model) Count(ctx context.Context, r Request) (int, error) {
 	return len(t.prompts[0]), nil
 }
 
-// mostAnswers bounds [Request].N: each answer under way has a goroutine.
+// mostAnswers bounds the answers of a [Request], N of each prompt: each that is under way has a goroutine.
 const mostAnswers = 1 << 16
 
 // Prepare binds a request to the model. What is wrong with the request is a *[RequestError].
@@ -74,8 +75,9 @@ func (m *Model) Prepare(ctx context.Context, r Request) (*Task, error) {
 		choice.Drafter = cmp.Or(r.Speculation.Drafter, "own")
 	}
 	t.r.Speculation, t.each, t.r.N = choice, each, max(r.N, 1)
-	if r.N > mostAnswers {
-		return nil, bad("n", "%d answers of each prompt, at most %d", r.N, mostAnswers)
+	if prompts := max(len(r.Prompts), 1); prompts > mostAnswers/t.r.N { // N may be more than all of them
+		return nil, bad("n", "%d answers of each prompt and %d of them (prompt): a request has at most %d answers", t.r.N,
+			prompts, mostAnswers)
 	}
 	if slices.Contains(r.Stop, "") {
 		return nil, bad("stop", "an empty text")
@@ -108,7 +110,8 @@ func (m *Model) Prepare(ctx context.Context, r Request) (*Task, error) {
 	if err := t.setBudget(); err != nil {
 		return nil, err
 	}
-	if _, err := sampling.New(m.parts.Target.Config().Vocab, t.Sampling(0)); err != nil {
+	how := t.Sampling(0)
+	if err := how.Check(m.parts.Target.Config().Vocab); err != nil {
 		return nil, &RequestError{Field: "sampling", Reason: err.Error(), Err: err}
 	}
 	for i, ids := range t.prompts {
@@ -221,7 +224,16 @@ func bad(field, format string, a ...any) error {
 // checkSampling checks ids against the vocabulary.
 func (t *Task) checkSampling() error {
 	s := &t.r.Sampling
-	if err := t.m.checkIDs("logit_bias", slices.Concat(slices.Sorted(maps.Keys(s.LogitBias)), s.Banned)); err != nil {
+	if len(s.LogitBias) > 0 { // of the lowest id, and of the highest, whatever the order of the map
+		low, high := int32(math.MaxInt32), int32(math.MinInt32)
+		for id := range s.LogitBias {
+			low, high = min(low, id), max(high, id)
+		}
+		if err := t.m.checkIDs("logit_bias", []int32{low, high}); err != nil {
+			return err
+		}
+	}
+	if err := t.m.checkIDs("logit_bias", s.Banned); err != nil {
 		return err
 	}
 	if step := s.Twice(); step != "" {

@@ -173,6 +173,18 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
+	// The answers of all prompts are counted together.
+	many := slices.Repeat(text, 1<<9)
+	for n, fits := range map[int]bool{1 << 7: true, 1<<7 + 1: false, 0: true} {
+		task, err := m.Prepare(t.Context(), Request{Prompts: many, N: n})
+		if fits && err == nil {
+			task.Close()
+		}
+		if e := (*RequestError)(nil); fits != (err == nil) || !fits && (!errors.As(err, &e) || e.Field != "n" ||
+			!strings.Contains(e.Reason, "512 of them (prompt)")) {
+			t.Errorf("%d answers of each of %d prompts: %v", n, len(many), err)
+		}
+	}
 }
 
 // What a request says and its answer would not follow is refused by the field that says it.

@@ -227,6 +227,8 @@ func formOf(s shape) shape {
 // another, or all of it would be more than the most bytes, it is an error that wraps ErrUnsupported or
 // tensor.ErrMemory.
 func (m *Model) NewDraftForm(ctx context.Context, o DraftFormOptions) (*DraftForm, error) {
+	m.forms.RLock()
+	defer m.forms.RUnlock()
 	if m.closed.Load() || m.rt.closed.Load() {
 		return nil, fmt.Errorf("%s: %w", m.name, ErrClosed)
 	}
@@ -366,6 +368,9 @@ func (f *DraftForm) recode(ctx context.Context) error {
 	}
 	m.rt.t.Unlock()
 	for w, to := range parts {
+		if m.closed.Load() {
+			return ErrClosed
+		}
 		form, err := tensor.Recode(ctx, m.rt.t, w, to)
 		if errors.Is(err, tensor.ErrNotFinite) {
 			continue

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"testing"
+	"time"
 
 	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/internal/randommodel"
@@ -195,5 +197,50 @@ func TestDraftFormsRefused(t *testing.T) {
 	m.Close()
 	if _, err := m.NewDraftForm(context.Background(), DraftFormOptions{}); !errors.Is(err, ErrClosed) {
 		t.Errorf("a closed model: %v", err)
+	}
+}
+
+// closingContext closes a model while its weights are read, and says whether that went on beside the reads.
+type closingContext struct {
+	context.Context
+	m     *Model
+	begun bool
+	ended chan bool
+}
+
+func (c *closingContext) Err() error {
+	if c.begun {
+		return nil
+	}
+	c.begun = true
+	go func() {
+		c.m.Close()
+		close(c.ended)
+	}()
+	for {
+		if _, err := c.m.NewSession(SessionOptions{}); errors.Is(err, ErrClosed) {
+			break
+		}
+		runtime.Gosched()
+	}
+	select {
+	case <-c.ended: // what is read now is not there any more
+		return context.Canceled
+	case <-time.After(20 * time.Millisecond):
+		return nil
+	}
+}
+
+// A model that is closed while a draft form is made of it keeps its weights until that has ended, with an error.
+func TestCloseWaitsForDraftForms(t *testing.T) {
+	m := openDrawn(t, newRuntime(t, RuntimeOptions{Threads: 1}), randommodel.Llama(), Options{})
+	ctx := &closingContext{Context: t.Context(), m: m, ended: make(chan bool)}
+	if f, err := m.NewDraftForm(ctx, DraftFormOptions{}); !errors.Is(err, ErrClosed) {
+		f.Close()
+		t.Errorf("a draft form of a closed model: %v", err)
+	}
+	<-ctx.ended
+	if _, err := m.NewDraftForm(t.Context(), DraftFormOptions{}); !errors.Is(err, ErrClosed) {
+		t.Errorf("afterwards: %v", err)
 	}
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -125,6 +126,7 @@ type Model struct {
 	plans
 	target      *Model // of a draft head, whose weights it may share
 	closed      atomic.Bool
+	forms       sync.RWMutex // read while draft forms are made, of weights that are read beside passes
 	costs       passCosts
 	bytes       int64
 	parameters  parameters
@@ -147,14 +149,17 @@ type plans struct {
 }
 
 // Close frees the weights now instead of when the Model is collected. It waits for the
-// runtime's pass in progress; later passes of the model fail with ErrClosed.
+// runtime's pass in progress; later passes of the model fail with ErrClosed. A draft form that is being made of it
+// fails likewise, before Close returns.
 func (m *Model) Close() {
 	if m == nil {
 		return
 	}
+	m.closed.Store(true)
+	m.forms.Lock()
+	defer m.forms.Unlock()
 	m.rt.t.Lock()
 	defer m.rt.t.Unlock()
-	m.closed.Store(true)
 	for w := range m.sites.each {
 		w.Close()
 	}

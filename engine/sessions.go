@@ -11,6 +11,7 @@ type Sessions struct {
 	StateBytes int64  // likewise
 	Rows       int    // of logits that a pass has of each, at most
 	Heads      bool   // the MTP blocks of the model's own file draft for them
+	Own        bool   // the model drafts for them itself: in fewer bits, or with its first layers
 	DraftVocab int    // tokens of the draft vocabulary of what drafts, which has rows for them; 0: none
 	DraftText  int    // tokens of a text that it has rows for beside them
 	// KVBytes, if it is not 0, is what keys, values and states of all of them may take: those of the model, and as much
@@ -94,13 +95,17 @@ func (s Sessions) Logits(d *Description) int64 {
 	return rows * int64(d.Config.Vocab) * 4
 }
 
-// Pass is what a pass takes beside the weights and the sequences: the logits, and of models that texts go through whole
-// the activations of one as long as a sequence.
+// Pass is what a pass takes beside the weights and the sequences: the logits, with those of drafts by the model itself,
+// and of models that texts go through whole the activations of one as long as a sequence.
 func (s Sessions) Pass(d *Description) int64 {
-	if s.Count == 0 {
-		return s.Logits(d)
+	n := s.Logits(d)
+	if s.Own {
+		n += s.DraftLogits(d)
 	}
-	return s.Logits(d) + d.TextBytes(s.tokens(d))
+	if s.Count > 0 {
+		n += d.TextBytes(s.tokens(d))
+	}
+	return n
 }
 
 // DraftLogits is what the logits of a pass of a draft model take: a row of each sequence, or those of a block.

@@ -117,8 +117,8 @@ func TestPlanCountsTheLogitsOfDrafts(t *testing.T) {
 	mtp := mtpRecipe("qwen35", 2, true).File(t)
 	own, _ := openMTP(t, rt, mtp, Options{})
 	s := Sessions{Count: 3, Tokens: 300, Rows: 33}
-	few, heads := s, s
-	few.Rows, heads.Heads = 2, true
+	few, heads, itself := s, s, s
+	few.Rows, heads.Heads, itself.Own = 2, true, true
 	planned := func(data []byte, o Options, s Sessions) int64 {
 		f, err := gguf.Open(bytes.NewReader(data), int64(len(data)), "m")
 		if err != nil {
@@ -142,6 +142,7 @@ func TestPlanCountsTheLogitsOfDrafts(t *testing.T) {
 		"blocks of its own file": {planned(mtp, Options{}, heads) - heads.Logits(own.Describe()) - rows(own, 1),
 			planned(mtp, Options{}, Sessions{Count: 3, Tokens: 300, Heads: true})},
 		"its file beforehand": {s.DraftBytes(d, d), s.Bytes(d) + rows(target, 1)},
+		"the model itself":    {planned(llama, Options{}, itself) - planned(llama, Options{}, s), rows(target, 1)},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: %d bytes, want %d", name, c.got, c.want)

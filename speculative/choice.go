@@ -96,7 +96,7 @@ func (c Choice) Complete(draft *engine.Model, foreign error) Choice {
 
 // ChoiceError is what is wrong with a [Choice].
 type ChoiceError struct {
-	Field  string // drafter, schedule, verify, max, min or exit_layer
+	Field  string // drafter, schedule, verify, max, min, confidence, exit_layer or sampling
 	Reason string // in words that go on after what the caller calls the field
 }
 
@@ -129,8 +129,14 @@ func (c Choice) Check(temperature float32) error {
 		return bad("min", "%d is more than the most tokens of a draft, %d", c.Min, c.Max)
 	case c.Verify == "greedy" && temperature > 0:
 		return bad("verify", "greedy needs temperature 0, and no range of it: at another it would change the distribution")
+	case !(c.Confidence <= 1): // NaN too
+		return bad("confidence", "%v is not a probability, nor negative for never", c.Confidence)
+	case c.ExitLayer < 0:
+		return bad("exit_layer", "%d is negative", c.ExitLayer)
 	case c.ExitLayer > 0 && c.Drafter != "early-exit":
 		return bad("exit_layer", "%d is for the drafter early-exit", c.ExitLayer)
+	case c.Sampling < 0 || int(c.Sampling) >= len(draftSamplings):
+		return bad("sampling", "%d is none of %v", c.Sampling, DraftSamplings())
 	}
 	return nil
 }

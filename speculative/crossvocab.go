@@ -9,30 +9,8 @@ import (
 	"github.com/specgo/spec/engine"
 )
 
-// tokenTable is a tokenizer with the bytes of its tokens at hand.
-type tokenTable struct {
-	*bpe.Tokenizer
-	texts []string // [id]; "" where a token is no text
-}
-
-func newTokenTable(t *bpe.Tokenizer) tokenTable {
-	if t == nil {
-		return tokenTable{}
-	}
-	w := tokenTable{t, make([]string, t.Size())}
-	for id := range w.texts {
-		w.texts[id] = string(t.Bytes(int32(id)))
-	}
-	return w
-}
-
-// tokenText is the bytes of a token, none for one outside the vocabulary.
-func (w tokenTable) tokenText(id int32) string {
-	if id < 0 || int(id) >= len(w.texts) {
-		return ""
-	}
-	return w.texts[id]
-}
+// pieces is a tokenizer, with what drafts across vocabularies ask of it.
+type pieces struct{ *bpe.Tokenizer }
 
 // encoding is a text, or a part of one, in the tokens of some vocabulary.
 type encoding struct {
@@ -43,17 +21,17 @@ type encoding struct {
 
 // encodeAt encodes the bytes that begin at byte from of a text. A vocabulary's space prefix stands in front of the
 // whole text only, and not of one that begins with a space, which is the prefix of the vocabulary it was written in.
-func (w tokenTable) encodeAt(text []byte, from int) encoding {
+func (w pieces) encodeAt(text []byte, from int) encoding {
 	begins := from == 0 && (len(text) == 0 || text[0] != ' ')
 	s := encoding{ids: w.Encode(string(text), bpe.EncodeOptions{NoSpacePrefix: !begins})}
 	size := 0
 	for _, id := range s.ids {
-		size += len(w.tokenText(id))
+		size += len(w.Piece(id))
 	}
 	s.from = from - max(0, size-len(text))
 	at := s.from
 	for _, id := range s.ids {
-		at += len(w.tokenText(id))
+		at += len(w.Piece(id))
 		s.ends = append(s.ends, at)
 	}
 	return s
@@ -102,7 +80,7 @@ const lookbehind = 10
 // target's by encoding the end of the text again.
 type crossVocab struct {
 	seq           cachedSequence
-	target, draft tokenTable
+	target, draft pieces
 
 	text []byte   // of the target's tokens
 	ends []int    // [target token] where it ends in text
@@ -110,7 +88,7 @@ type crossVocab struct {
 }
 
 func newCrossVocab(seq Sequence, t Tokenizers) crossVocab {
-	return crossVocab{seq: cachedSequence{Sequence: seq}, target: newTokenTable(t.Target), draft: newTokenTable(t.Draft)}
+	return crossVocab{seq: cachedSequence{Sequence: seq}, target: pieces{t.Target}, draft: pieces{t.Draft}}
 }
 
 // start begins a text: it feeds the prompt without its last token.
@@ -151,7 +129,7 @@ func (f *crossVocab) follow(sequence []int32) error {
 	f.own.ids = f.own.ids[:len(f.own.ends)] // drops the draft
 	known := len(f.ends)
 	for _, id := range sequence[known:] {
-		f.text = append(f.text, f.target.tokenText(id)...)
+		f.text = append(f.text, f.target.Piece(id)...)
 		f.ends = append(f.ends, len(f.text))
 	}
 	window := f.draft.encodeAt(f.text[f.window(known):], f.window(known))

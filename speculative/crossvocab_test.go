@@ -85,7 +85,7 @@ func TestSharedTokens(t *testing.T) {
 	draft := vocabulary(t, append([]string{"<end>", "fo", "he", "ll", "wo"},
 		append(slices.Clone(abc), "llo", "hello", "rl", "ld", "rld", "world", "foo", "ba", "baz")...)...)
 	names := map[string]bool{}
-	for _, c := range sharedTokens(newTokenTable(target), newTokenTable(draft), target.Size()) {
+	for _, c := range sharedTokens(pieces{target}, pieces{draft}, target.Size()) {
 		if target.Token(c.target) != draft.Token(c.draft) {
 			t.Errorf("%q and %q are not the same", target.Token(c.target), draft.Token(c.draft))
 		}
@@ -97,7 +97,7 @@ func TestSharedTokens(t *testing.T) {
 			t.Errorf("%q is shared: %v", name, names[name])
 		}
 	}
-	if n := len(sharedTokens(newTokenTable(target), newTokenTable(draft), 3)); n != 3 {
+	if n := len(sharedTokens(pieces{target}, pieces{draft}, 3)); n != 3 {
 		t.Errorf("%d shared tokens of a target that has 3", n)
 	}
 }
@@ -296,10 +296,10 @@ func TestRespellingIsExact(t *testing.T) {
 		rng := rand.New(rand.NewPCG(1, 2))
 		f := reencode{crossVocab: newCrossVocab(
 			newFake(t, c.draft.Size(), 4000, nil), Tokenizers{Target: c.target, Draft: c.draft})}
-		join := func(w tokenTable, ids []int32) string {
+		join := func(w pieces, ids []int32) string {
 			var s strings.Builder
 			for _, id := range ids {
-				s.WriteString(w.tokenText(id))
+				s.WriteString(w.Piece(id))
 			}
 			return s.String()
 		}
@@ -318,13 +318,13 @@ func TestRespellingIsExact(t *testing.T) {
 			}
 			for i, id := range f.own.ids {
 				if begin, end := f.own.begin(i), f.own.ends[i]; begin < end &&
-					want[max(0, begin):end] != f.draft.tokenText(id)[max(0, begin)-begin:] {
+					want[max(0, begin):end] != f.draft.Piece(id)[max(0, begin)-begin:] {
 					t.Fatalf("token %d is said to be bytes %d to %d", i, begin, end)
 				}
 			}
 			f.draftText = f.draftText[:0]
 			for range 1 + rng.IntN(5) {
-				f.draftText = append(f.draftText, f.draft.tokenText(int32(rng.IntN(c.draft.Size())))...)
+				f.draftText = append(f.draftText, f.draft.Piece(int32(rng.IntN(c.draft.Size())))...)
 			}
 			if fresh := join(f.target, f.draftTokens()); fresh == "" && len(f.draftText) > 0 {
 				none++
@@ -359,6 +359,16 @@ func TestIntersectFollowsItsDraft(t *testing.T) {
 		if st := d.Stats(); st.Accepted != st.Drafted || st.Drafted < 60 {
 			t.Errorf("%+v: %d of %d accepted", s, st.Accepted, st.Drafted)
 		}
+	}
+}
+
+// A drafter across vocabularies is made without going through them: each answer makes one.
+func TestDraftersOfTextsBeginAtOnce(t *testing.T) {
+	gopher, _ := pair(t)
+	tok := gopher.Tokenizer()
+	seq := newFake(t, tok.Size(), 10, nil)
+	if n := testing.AllocsPerRun(10, func() { Reencode(seq, Tokenizers{Target: tok, Draft: tok}) }); n > 5 {
+		t.Errorf("%v allocations", n)
 	}
 }
 

@@ -96,15 +96,15 @@ func (x *intersect) mapLogits(row []float32) {
 }
 
 // sharedTokens lists the tokens that two vocabularies have in common; of the target's only ids below vocab count.
-func sharedTokens(target, draft tokenTable, vocab int) (all []sharedToken) {
+func sharedTokens(target, draft pieces, vocab int) (all []sharedToken) {
 	other := draft.idsByText()
 	for text, id := range target.idsByText() {
 		if own, ok := other[text]; ok && int(id) < vocab {
 			all = append(all, sharedToken{id, own})
 		}
 	}
-	if t, d := target.EOS(), draft.EOS(); t >= 0 && d >= 0 && int(t) < vocab && target.tokenText(t) == "" &&
-		draft.tokenText(d) == "" {
+	if t, d := target.EOS(), draft.EOS(); t >= 0 && d >= 0 && int(t) < vocab && target.Piece(t) == "" &&
+		draft.Piece(d) == "" {
 		all = append(all, sharedToken{t, d})
 	}
 	return all
@@ -112,13 +112,13 @@ func sharedTokens(target, draft tokenTable, vocab int) (all []sharedToken) {
 
 // idsByText maps bytes to a token. Where several tokens have the same bytes, it is the first that is not one of the
 // single-byte tokens, such as <0x41>, that a SentencePiece vocabulary falls back to.
-func (w tokenTable) idsByText() map[string]int32 {
+func (w pieces) idsByText() map[string]int32 {
 	last := func(id int32) bool {
-		return len(w.texts[id]) == 1 && strings.HasPrefix(w.Token(id), "<0x")
+		return len(w.Piece(id)) == 1 && strings.HasPrefix(w.Token(id), "<0x")
 	}
-	all := make(map[string]int32, len(w.texts))
-	for i, text := range w.texts {
-		id := int32(i)
+	all := make(map[string]int32, w.Size())
+	for id := range int32(w.Size()) {
+		text := w.Piece(id)
 		if old, ok := all[text]; text != "" && (!ok || last(old) && !last(id)) {
 			all[text] = id
 		}

@@ -42,6 +42,7 @@ type modelDrafter struct {
 	head  draftHead // nil: a model by itself
 	// ready reports whether the sequence can compute by now; until then it drafts nothing. nil: it always can.
 	ready  func() bool
+	likely float64 // how likely its tokens are, as [Draft] has it
 	unread []int32 // input of its encoder that memory was refused for; nil: it has it, or none
 }
 
@@ -149,6 +150,7 @@ func (m *modelDrafter) knows(tokens []int32) bool {
 func (m *modelDrafter) Draft(ctx context.Context, sequence []int32, d *Draft) error {
 	written := len(sequence)
 	sequence = append(sequence, d.Tokens...) // what a constraint forces
+	d.Likely = m.likely
 	m.begin()
 	for d.More() {
 		n := d.Len()

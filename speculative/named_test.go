@@ -3,6 +3,7 @@ package speculative
 import (
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"strings"
 	"testing"
@@ -103,7 +104,9 @@ func TestChoiceMakesWhatItNames(t *testing.T) {
 		{Choice{Verify: "stairs-batch"}, "verify"},
 		{Choice{Verify: "greedy"}, "verify"}, {Choice{Max: 3, Min: 4}, "min"}, {Choice{Max: MaxDraft + 1}, "max"},
 		{Choice{Min: -2}, "min"},
-		{Choice{Drafter: "tree", ExitLayer: 1}, "exit_layer"},
+		{Choice{Drafter: "tree", ExitLayer: 1}, "exit_layer"}, {Choice{ExitLayer: -1}, "exit_layer"},
+		{Choice{Confidence: 1.5}, "confidence"}, {Choice{Confidence: float32(math.NaN())}, "confidence"},
+		{Choice{Sampling: -1}, "sampling"}, {Choice{Sampling: DraftFromQ + 1}, "sampling"},
 	} {
 		if e := (*ChoiceError)(nil); !errors.As(c.Check(0.5), &e) || e.Field != c.field {
 			t.Errorf("%+v: %v", c.Choice, c.Check(0.5))
@@ -112,7 +115,8 @@ func TestChoiceMakesWhatItNames(t *testing.T) {
 	if o, err := (Choice{Min: -1}).Options(Parts{}); err != nil || o.DraftMin != 0 {
 		t.Errorf("a draft has at least %d tokens, %v", o.DraftMin, err)
 	}
-	if err := (Choice{Verify: "greedy", Drafter: "early-exit", ExitLayer: 1, Max: 4, Min: 4}).Check(0); err != nil {
+	if err := (Choice{Verify: "greedy", Drafter: "early-exit", ExitLayer: 1, Max: 4, Min: 4, Confidence: -1,
+		Sampling: DraftFromQ}).Check(0); err != nil {
 		t.Error(err)
 	}
 	if err := (Choice{Drafter: "tree"}).Fits(nil, nil, nil); err == nil {

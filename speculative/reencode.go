@@ -68,7 +68,7 @@ func (r *reencode) Draft(ctx context.Context, sequence []int32, d *Draft) error 
 				id = r.sampler.Pick(row, nil)
 			}
 			ended = r.draft.IsEOG(id)
-			if over = r.draft.tokenText(id) == ""; over {
+			if over = r.draft.Piece(id) == ""; over {
 				break
 			}
 			p := part{len(r.draftText), 1}
@@ -76,7 +76,7 @@ func (r *reencode) Draft(ctx context.Context, sequence []int32, d *Draft) error 
 				p.confidence = sampling.Probability(row, id)
 			}
 			r.extend(id)
-			r.draftText, r.parts = append(r.draftText, r.draft.tokenText(id)...), append(r.parts, p)
+			r.draftText, r.parts = append(r.draftText, r.draft.Piece(id)...), append(r.parts, p)
 			drafted = r.draftTokens()
 			over = len(r.parts)-begun >= maxStalled
 		}
@@ -90,7 +90,7 @@ func (r *reencode) Draft(ctx context.Context, sequence []int32, d *Draft) error 
 			}
 			return nil
 		}
-		end := at + len(r.target.tokenText(drafted[n]))
+		end := at + len(r.target.Piece(drafted[n]))
 		d.Add(drafted[n], r.confidence(at, end), nil)
 		at = end
 	}

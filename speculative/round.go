@@ -30,7 +30,7 @@ func (d *Decoder) step(ctx context.Context) error {
 	v := &d.verification
 	v.Sequence, v.Draft, v.Logits, v.Path, v.Err = d.sequence, &d.draft, logits, v.Path[:0], nil
 	d.verifier.Verify(v)
-	err = d.emitRound(v)
+	err = d.emitRound(ctx, v)
 	kept := min(len(v.Path), len(d.sequence)-d.round.Position) // behind a stop string nothing is part of the text
 	if failed := d.commit(v.Path[:kept]); err == nil {
 		err = failed
@@ -232,10 +232,14 @@ func (d *Decoder) count(v *Verification, i int32, by int) {
 	}
 }
 
-// emitRound appends the accepted tokens and the target's own token to the sequence, until the text ends.
-func (d *Decoder) emitRound(v *Verification) error {
+// emitRound appends the accepted tokens and the target's own token to the sequence, until the text ends, or ctx: what
+// Options.Top describes of each of many tokens takes a while.
+func (d *Decoder) emitRound(ctx context.Context, v *Verification) error {
 	node := -1
 	for _, i := range v.Path {
+		if d.o.Top > 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
 		t := Token{ID: v.Draft.Tokens[i], Drafted: true, Source: v.Draft.Sources[i]}
 		d.count(v, i, 1)
 		if err := d.emit(t, v.row(node)); err != nil || d.stats.End != "" {
@@ -274,13 +278,15 @@ func (d *Decoder) leave(n int) {
 func (d *Decoder) describe(t *Token, row []float32) {
 	if d.chooser != nil {
 		d.chances = d.chooser.AppendDistribution(d.chances[:0], row, d.sequence)
+		ranking := newRanking(max(d.o.Top, 0), len(d.chances))
 		for _, p := range d.chances {
 			if p.ID == t.ID && d.o.LogProbs {
 				t.LogProb = tensor.Log(p.P)
 			}
-			if d.o.Top > 0 {
-				t.Top = intoTop(t.Top, p, d.o.Top)
-			}
+			ranking.add(p)
+		}
+		if d.o.Top > 0 {
+			t.Top = ranking.sorted()
 		}
 		for i := range t.Top {
 			t.Top[i].P = tensor.Log(t.Top[i].P)

@@ -22,7 +22,7 @@ func Self(m *engine.Model, form func() *engine.DraftForm, o engine.SessionOption
 		return nil, err
 	}
 	d := &self{newModelDrafter(seq), seq}
-	d.ready = seq.ready
+	d.ready, d.likely = seq.ready, selfAcceptance
 	return d, nil
 }
 
@@ -35,7 +35,7 @@ func SelfSplice(m *engine.Model, form func() *engine.DraftForm, o engine.Session
 		return nil, err
 	}
 	d := &selfSplice{newTree(seq, t, true), seq}
-	d.model.ready = seq.ready
+	d.model.ready, d.model.likely = seq.ready, selfAcceptance
 	return d, nil
 }
 
@@ -51,12 +51,6 @@ func (d *self) Start(ctx context.Context, s Setup) error {
 	}
 	d.seq.Sequence = d.own.sequence()
 	return d.modelDrafter.Start(ctx, s)
-}
-
-// Draft says beforehand how likely its tokens are.
-func (d *self) Draft(ctx context.Context, sequence []int32, draft *Draft) error {
-	draft.Likely = selfAcceptance
-	return d.modelDrafter.Draft(ctx, sequence, draft)
 }
 
 // selfAcceptance is how often a token that a model drafts in fewer bits is accepted, before its texts have shown it.
@@ -76,12 +70,6 @@ func (d *selfSplice) Start(ctx context.Context, s Setup) error {
 	}
 	d.model.seq.Sequence = d.own.sequence()
 	return d.tree.Start(ctx, s)
-}
-
-// Draft says beforehand how likely its tokens are.
-func (d *selfSplice) Draft(ctx context.Context, sequence []int32, draft *Draft) error {
-	draft.Likely = selfAcceptance
-	return d.tree.Draft(ctx, sequence, draft)
 }
 
 // forkable is a sequence whose state a draft form can go on from: an [*engine.Session].

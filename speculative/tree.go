@@ -173,7 +173,7 @@ func (t *tree) grow(ctx context.Context, sequence []int32, d *Draft) error {
 	t.candidates, t.expanded, t.places, t.frontier = t.candidates[:0], t.expanded[:0], t.places[:0], t.frontier[:0]
 	t.model.begin()
 	t.sources.begin(sequence)
-	d.Ranked, d.Calibrated = !t.chain, true
+	d.Ranked, d.Calibrated, d.Likely = !t.chain, true, t.model.likely
 	root := float32(1)
 	for n := range d.Prefix() { // what a constraint forces
 		t.forced(n, root)

@@ -67,6 +67,7 @@ func (m *modelFlags) draftFormRoom(target *engine.Model) int64 {
 		return math.MaxInt64
 	}
 	s, d := planned(m.sessions), target.Describe()
+	s.Own = true // with the form
 	if left := limit - m.loaded - s.Bytes(d) - s.Pass(d); left > 0 {
 		return left
 	}

@@ -41,7 +41,7 @@ func (s *serving) load(ctx context.Context, p *program, rt *engine.Runtime, f se
 	}
 	flags.loaded = flags.adapters.bytes()
 	flags.sessions.Heads, flags.sessions.DraftVocab = !s.targetOnly && f.draft == "", s.vocab.tokens
-	flags.sessions.DraftText = speculative.DraftText
+	flags.sessions.DraftText, flags.sessions.Own = speculative.DraftText, !s.targetOnly // requests may ask for it
 	defer func() { err = s.memoryError(err) }()
 	target, err := flags.open(ctx, p, rt, f.target, "target", testdata.Target())
 	if err != nil {

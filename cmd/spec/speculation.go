@@ -51,7 +51,7 @@ func about[T any](list []speculative.Named[T]) string {
 // fields are the flags of the fields of a choice.
 var fields = map[string]string{
 	"drafter": "--drafter", "schedule": "--schedule", "verify": "--verify", "max": "--draft-max", "min": "--draft-min",
-	"exit_layer": "--exit-layer",
+	"confidence": "--draft-p-min", "exit_layer": "--exit-layer", "sampling": "--draft-sampling",
 }
 
 // flagError names the flag of an error of a choice.

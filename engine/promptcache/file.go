@@ -189,7 +189,7 @@ func (f *File) put(key Key, data []byte) error {
 		return err
 	}
 	f.added[key] = place{f.at + int64(headBytes), int64(len(data))}
-	f.at += int64(headBytes + len(data))
+	f.at += EntryBytes(len(data))
 	if len(data) <= shortBytes {
 		f.short[key] = slices.Clone(data)
 	}

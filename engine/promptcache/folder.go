@@ -95,7 +95,7 @@ func (f *Folder) Get(_ context.Context, key Key) ([]byte, error) {
 
 // Put is [Store].Put. After a crash of the machine a file may be incomplete, which Get finds out.
 func (f *Folder) Put(_ context.Context, key Key, data []byte) error {
-	size := int64(headBytes + len(data))
+	size := EntryBytes(len(data))
 	if f.limit > 0 && size > f.limit {
 		return fmt.Errorf("%s: an entry of %d bytes in a prompt cache of %d", f.dir, size, f.limit)
 	}

@@ -39,6 +39,9 @@ const (
 	headBytes  = len(entryMagic) + 2*sha256.Size + 8
 )
 
+// EntryBytes is what an entry of so many bytes takes in a [File] and in a [Folder], with its head.
+func EntryBytes(data int) int64 { return int64(headBytes) + int64(data) }
+
 // entryHead is the head of an entry.
 func entryHead(key Key, data []byte) []byte {
 	head := append([]byte(entryMagic), key[:]...)

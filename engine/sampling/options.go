@@ -84,8 +84,9 @@ type bias struct {
 	x  float32
 }
 
-// check refuses options that are out of range.
-func (o *Options) check(vocab int) error {
+// Check refuses options that are out of range, and token ids outside a vocabulary of so many: with an error that wraps
+// [ErrSampling] or [ErrVocabulary]. [New] makes a Sampler of exactly those that it lets pass.
+func (o *Options) Check(vocab int) error {
 	for _, f := range []struct {
 		name   string
 		x      float32
@@ -154,13 +155,22 @@ func (o *Options) check(vocab int) error {
 		}
 		return nil
 	}
-	for _, b := range o.biases() {
-		if err := inside("logit bias", b.id); err != nil {
-			return err
+	var wrong error // about the lowest id, whatever the order of the map
+	at := int32(0)
+	for id, x := range o.LogitBias {
+		if wrong != nil && id > at {
+			continue
 		}
-		if !(b.x >= -mostChange && b.x <= mostChange || b.x == negInf) {
-			return fmt.Errorf("%w: logit bias %v of token %d", ErrSampling, b.x, b.id)
+		err := inside("logit bias", id)
+		if err == nil && !(x >= -mostChange && x <= mostChange || x == negInf) {
+			err = fmt.Errorf("%w: logit bias %v of token %d", ErrSampling, x, id)
 		}
+		if err != nil {
+			wrong, at = err, id
+		}
+	}
+	if wrong != nil {
+		return wrong
 	}
 	for _, f := range []struct {
 		what string

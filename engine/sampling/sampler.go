@@ -46,10 +46,9 @@ type Sampler struct {
 
 var negInf = float32(math.Inf(-1))
 
-// New checks the options against a vocabulary's size. It refuses what is not a number,
-// negative temperatures and token ids outside the vocabulary.
+// New makes a sampler of options that [Options.Check] lets pass for a vocabulary of so many tokens.
 func New(vocab int, o Options) (*Sampler, error) {
-	if err := o.check(vocab); err != nil {
+	if err := o.Check(vocab); err != nil {
 		return nil, err
 	}
 	o = o.Normalized()

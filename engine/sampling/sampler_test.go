@@ -2,8 +2,10 @@ package sampling
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/specgo/spec/internal/randommodel"
@@ -478,6 +480,36 @@ func TestUnpenalizedTokens(t *testing.T) {
 		if got := float64(some[1].P / some[0].P * all[0].P / all[1].P); math.Abs(float64(ratio)-1) > 1e-4 ||
 			math.Abs(got/want-1) > 1e-4 {
 			t.Errorf("%v: %v, with penalties %v", order, some, all)
+		}
+	}
+}
+
+// Options are checked without what a sampler has: of any number of biases nothing is made, and of several that are
+// wrong the lowest id is named.
+func TestOptionsAreCheckedWithoutASampler(t *testing.T) {
+	const vocab = 10_000
+	o := Options{Temperature: 1, LogitBias: map[int32]float32{}}
+	for id := range int32(vocab) {
+		o.LogitBias[id] = 1
+	}
+	if n := testing.AllocsPerRun(5, func() {
+		if err := o.Check(vocab); err != nil {
+			t.Fatal(err)
+		}
+	}); n > 20 {
+		t.Errorf("%v allocations", n)
+	}
+	if _, err := New(vocab, o); err != nil {
+		t.Error(err)
+	}
+	for _, id := range []int32{vocab + 7, vocab, 900, 17, -3} {
+		if o.LogitBias[id] = float32(math.NaN()); id < 0 || id >= vocab {
+			o.LogitBias[id] = 1
+		}
+		err := o.Check(vocab)
+		if _, again := New(vocab, o); err == nil || again == nil || again.Error() != err.Error() ||
+			!strings.Contains(err.Error(), fmt.Sprint(id)) {
+			t.Errorf("token %d: %v, %v", id, err, again)
 		}
 	}
 }

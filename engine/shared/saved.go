@@ -101,7 +101,7 @@ func (c *Scheduler) SaveKept(ctx context.Context, store promptcache.Store, o Ses
 // up their memory for the copy. The caller has the lock, which is given up.
 func (c *Scheduler) saveFork(ctx context.Context, store promptcache.Store, from *prefix, l lineage, s *engine.Session,
 	n int, u unread) (promptcache.Saved, error) {
-	need := s.SaveBytes(n)
+	need := s.SaveBytes(n) + u.bytes()
 	for !c.fits(need) && c.prefixes.evict(from) {
 	}
 	if !c.fits(need) {
@@ -114,9 +114,11 @@ func (c *Scheduler) saveFork(ctx context.Context, store promptcache.Store, from 
 		return promptcache.Saved{}, err
 	}
 	c.copies++
+	c.used.Add(u.bytes())
 	c.mu.Unlock()
 	defer func() {
 		fork.Close()
+		c.used.Add(-u.bytes())
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.copies--

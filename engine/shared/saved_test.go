@@ -634,3 +634,43 @@ func TestSavesTakeNoJournal(t *testing.T) {
 		}
 	})
 }
+
+// What a draft head has not read of its text counts as memory while a copy of it is saved, and not behind that.
+func TestSavesCountWhatHeadsHaveNotRead(t *testing.T) {
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
+	target := smallLlama(t, rt, 512)
+	head := openFile(t, rt, randommodel.Eagle{}.File(t), engine.Options{Target: target})
+	const width = 3 * 64
+	text := randomTokens(61, 70, 4)
+	states := statesFor(t, target, head, text)
+	c := New(head, Options{CacheBytes: 1 << 30})
+	defer c.Close()
+	s := sharedSession(t, c)
+	s.Resume(t.Context(), text[:1], text[1:], func() ([]int32, []float32) {
+		return text[40:60], states[40*width : 60*width]
+	})
+	g := engine.Segment{Tokens: text[1:41], States: states[:40*width], FromTarget: true, Logits: engine.Last}
+	if _, err := s.EvalSegment(t.Context(), g); err != nil {
+		t.Fatal(err)
+	}
+	copied, unread := s.session.SaveBytes(40), int64(20*(1+width)*4)
+	s.Close()
+	used, most := c.used.Load(), int64(0)
+	for _, room := range []int64{copied + unread, copied + unread - 1} {
+		c.mu.Lock()
+		c.budget = used + room
+		c.mu.Unlock()
+		inFile(t, filepath.Join(t.TempDir(), "text"), false, func(f *promptcache.File) {
+			saved, err := c.SaveKept(t.Context(), watchedStore{f, func() { most = max(most, c.used.Load()) }},
+				SessionOptions{}, text)
+			if fits := room == copied+unread; fits != (err == nil) || fits && (saved.Tokens != 40 || most != used+room) ||
+				!fits && !errors.Is(err, engine.ErrKVBudget) {
+				t.Errorf("room for %d bytes, %d and %d are needed: %d tokens, up to %d bytes, %v", room, copied, unread,
+					saved.Tokens, most-used, err)
+			}
+		})
+		if n := c.used.Load(); n != used {
+			t.Errorf("%d bytes are left", n-used)
+		}
+	}
+}

@@ -169,7 +169,7 @@ func New(m *engine.Model, o Options) *Scheduler {
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.ended.L = &c.mu
 	c.steps.build, c.steps.settle = c.build, c.settle
-	c.stored.init()
+	c.stored.init(&c.used)
 	c.timer = time.AfterFunc(time.Hour, c.bound)
 	c.timer.Stop()
 	c.joint.init(c)

@@ -36,6 +36,7 @@ const (
 
 // storing is what a Scheduler does with its Store.
 type storing struct {
+	used    *atomic.Int64 // of the ledger: counts what heads have beyond their sequences
 	queue   []stored
 	writing bool          // a goroutine works on the queue
 	stop    func()        // ends what it is writing; nil: nothing
@@ -51,7 +52,9 @@ type stored struct {
 	unread  unread
 }
 
-func (w *storing) init() { w.seat, w.hurry = make(chan struct{}, 1), make(chan struct{}) }
+func (w *storing) init(used *atomic.Int64) {
+	w.used, w.seat, w.hurry = used, make(chan struct{}, 1), make(chan struct{})
+}
 
 // end stores what waits, and waits for that. The caller has c's lock.
 func (w *storing) end(c *Scheduler) {
@@ -71,11 +74,17 @@ func (w *storing) end(c *Scheduler) {
 // drop gives up what waits to be stored, for its memory; false: nothing does.
 func (w *storing) drop() bool {
 	for _, x := range w.queue {
-		x.session.Close()
+		w.close(x)
 	}
 	some := len(w.queue) > 0
 	w.queue = w.queue[:0]
 	return some
+}
+
+// close gives up a sequence's memory.
+func (w *storing) close(x stored) {
+	x.session.Close()
+	w.used.Add(-x.unread.bytes())
 }
 
 // cancel ends what is being stored, so that its memory will be free; false: nothing is.
@@ -123,7 +132,7 @@ func (c *Scheduler) store(l lineage, s *engine.Session, u unread) {
 	if l.read {
 		n = s.Fed()
 	}
-	if s.Len() < leastShared || len(w.queue) >= mostStoring || c.closed || !c.fits(s.SaveBytes(n)) {
+	if s.Len() < leastShared || len(w.queue) >= mostStoring || c.closed || !c.fits(s.SaveBytes(n)+u.bytes()) {
 		return
 	}
 	fork, err := s.SaveAt(n)
@@ -131,6 +140,7 @@ func (c *Scheduler) store(l lineage, s *engine.Session, u unread) {
 		return // there is no memory for it
 	}
 	w.queue = append(w.queue, stored{l, fork, u})
+	w.used.Add(u.bytes())
 	if !w.writing {
 		w.writing, w.done = true, make(chan struct{})
 		go c.write()
@@ -153,7 +163,7 @@ func (c *Scheduler) write() {
 		w.stop = stop
 		c.mu.Unlock()
 		saved, err := c.save(ctx, c.o.Stored.Store, x)
-		x.session.Close()
+		w.close(x)
 		if err != nil && ctx.Err() == nil && c.o.Stored.Failed != nil {
 			c.o.Stored.Failed(err)
 		}
