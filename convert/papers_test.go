@@ -525,7 +525,8 @@ func TestAddedTokensWithoutRows(t *testing.T) {
 	s.weights()
 	s.file("added_tokens.json", map[string]int{"   ": 258, "  ": 259, "<image>": 261})
 	added := map[string]addedToken{"261": {Content: "<image>", Special: true}, "262": {Content: "<sound>"}}
-	s.file("tokenizer_config.json", map[string]any{"eos_token": "</s>", "added_tokens_decoder": added})
+	s.file("tokenizer_config.json", map[string]any{"bos_token": "</s>", "eos_token": "</s>",
+		"added_tokens_decoder": added})
 	m, err := Open(s.dir)
 	if err != nil {
 		t.Fatal(err)

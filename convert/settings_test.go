@@ -172,7 +172,8 @@ func TestTokensCostNoMoreThanTheModelHasRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.Close()
-	if notes := strings.Join(m.Notes, "\n"); !strings.Contains(notes, "added token <near> and all behind it are left out") {
+	notes := strings.Join(m.Notes, "\n")
+	if !strings.Contains(notes, "added token <near> and all behind it are left out") {
 		t.Errorf("notes %q", notes)
 	}
 	s.editTokenizer(func(m map[string]any) { m["model"].(map[string]any)["vocab"].(map[string]any)["far"] = far })
@@ -180,6 +181,25 @@ func TestTokensCostNoMoreThanTheModelHasRows(t *testing.T) {
 	if all := allocated() - before; all > 64<<20 {
 		t.Errorf("%d bytes were allocated", all)
 	}
+}
+
+// TestMarksThatAreNotThere: where each text gets a token in front or behind, there is one.
+func TestMarksThatAreNotThere(t *testing.T) {
+	opt, config := small(t, "OPTForCausalLM") // whose texts begin with one
+	delete(config, "bos_token_id")
+	opt.file("config.json", config)
+	opt.weights()
+	converted(t, opt.dir, Options{Type: "f32"})
+	opt.file("tokenizer_config.json", map[string]any{"eos_token": "</s>"})
+	opt.refused("no beginning", []string{"tokenizer_config.json: add_bos_token", "there is none"})
+	opt.file("tokenizer_config.json", map[string]any{"eos_token": "</s>", "add_bos_token": false})
+	converted(t, opt.dir, Options{Type: "f32"})
+	s, config := llamaSource(t, "LlamaForCausalLM")
+	delete(config, "eos_token_id")
+	s.file("config.json", config)
+	s.weights()
+	s.file("tokenizer_config.json", map[string]any{"add_eos_token": true})
+	s.refused("no end", []string{"tokenizer_config.json: add_eos_token", "there is none"})
 }
 
 // TestAddedBesideSentencePiece: tokens that were added stand in tokenizer.json alone, where transformers 5 saved it.

@@ -220,11 +220,21 @@ func readTokenizer(dir string, b *builder) ([]gguf.KV, error) {
 		b.note("of the tokens that end a text %d, %s for one, are left out: GGUF has keys for three", len(ends)-2,
 			gguf.Printable(w.tokens[ends[2]], 40))
 	}
-	if on := settings.flag("add_bos_token", w.addBOS); on != nil {
-		add("add_bos_token", *on)
-	}
-	if on := settings.flag("add_eos_token", w.addEOS); on != nil {
-		add("add_eos_token", *on)
+	absent := bpe.Defaults(w.model, w.pre) // ids that a file without their keys has
+	for _, mark := range []struct {
+		key, name string
+		on        *bool
+		id        int32
+	}{{"bos", "bos_token", w.addBOS, absent.BOS}, {"eos", "eos_token", w.addEOS, max(absent.EOS, absent.SEP)}} {
+		on := settings.flag("add_"+mark.name, mark.on)
+		if on == nil {
+			continue
+		}
+		has := func(kv gguf.KV) bool { return kv.Key == "tokenizer.ggml."+mark.key+"_token_id" }
+		if *on && mark.id < 0 && !slices.ContainsFunc(kvs, has) {
+			return nil, fmt.Errorf("%s: add_%s: each text gets a %s, and there is none", settings.file, mark.name, mark.name)
+		}
+		add("add_"+mark.name, *on)
 	}
 	if b.encodes && w.addSEP != nil {
 		add("add_sep_token", *w.addSEP)
