@@ -145,6 +145,39 @@ func TestStripAfter(t *testing.T) {
 	}
 }
 
+// TestStripBefore: some special tokens take the white space in front of them, as far as the next special token.
+func TestStripBefore(t *testing.T) {
+	c := tinySentencePiece()
+	c.StripBefore = []int32{int32(len(c.Tokens) - 1)} // <tool>
+	tok := must(t, c)
+	c.StripAfter = []int32{2}
+	both := must(t, c)
+	for _, c := range []struct {
+		tok        *Tokenizer
+		text, want string
+	}{
+		{tok, "the \n\t\v\f\r <tool> the", "▁the <tool> ▁ ▁the"},
+		{tok, " \n<tool>\n", "<tool> ▁ <0x0A>"},
+		{tok, "the</s>\n<tool>", "▁the </s> <tool>"},
+		{tok, "the \n</s> <s>", "▁the ▁ <0x0A> </s> ▁▁ <s>"},
+		{tok, "\u3000<tool>", "▁ <0xE3> <0x80> <0x80> <tool>"},
+		{both, "</s> \n the \n <tool>", "</s> ▁the <tool>"},
+		{both, "</s> \n <tool>", "</s> <tool>"},
+	} {
+		got := strings.Join(tokenStrings(c.tok, c.tok.Encode(c.text, EncodeOptions{ParseSpecial: true})), " ")
+		if got != c.want {
+			t.Errorf("%q: got %q, want %q", c.text, got, c.want)
+		}
+	}
+	if c.StripAfter = nil; must(t, c).Equal(must(t, tinySentencePiece())) {
+		t.Error("the option does not matter")
+	}
+	c.StripBefore = []int32{int32(len(c.Tokens))}
+	if _, err := New(c); err == nil {
+		t.Error("a token that is not there")
+	}
+}
+
 // TestEnds: the marks that end a generation, by what the file calls them.
 func TestEnds(t *testing.T) {
 	ends := func(types map[string]int32, eos int32, tokens ...string) string {

@@ -14,7 +14,8 @@ func (t *Tokenizer) Equal(other *Tokenizer) bool {
 		t.bos == other.bos && t.eos == other.eos && t.unk == other.unk && t.sep == other.sep &&
 		t.addBOS == other.addBOS && t.addEOS == other.addEOS && t.addSEP == other.addSEP &&
 		t.spacePrefix == other.spacePrefix &&
-		maps.Equal(t.stripAfter, other.stripAfter) && slices.Equal(t.eog, other.eog) && t.encoder.equal(other.encoder)
+		maps.Equal(t.stripAfter, other.stripAfter) && maps.Equal(t.stripBefore, other.stripBefore) &&
+		slices.Equal(t.eog, other.eog) && t.encoder.equal(other.encoder)
 }
 
 // Compatible returns nil if the ids of t and other stand for the same tokens, so that

@@ -52,8 +52,8 @@ type Config struct {
 	AddSpacePrefix         bool // a llama or t5 model's text begins with a space, after a special token too
 
 	// StripAfter are special tokens that take the white space behind them (ASCII's)
-	// with them where they are found in a text.
-	StripAfter []int32
+	// with them where they are found in a text, StripBefore those that take the white space in front of them.
+	StripAfter, StripBefore []int32
 
 	// RemoveExtraWhitespaces makes one space of each run of spaces in a llama or t5
 	// model's text, and none of those at its ends. In a t5 model's text a space then
@@ -164,12 +164,7 @@ func newTokenizer(c Config) (*Tokenizer, error) {
 		t.ids[s] = int32(i)
 	}
 	t.findEnds(c.EOG)
-	for _, id := range c.StripAfter {
-		if t.stripAfter == nil {
-			t.stripAfter = make(map[int32]bool)
-		}
-		t.stripAfter[id] = true
-	}
+	t.stripAfter, t.stripBefore = setOf(c.StripAfter), setOf(c.StripBefore)
 	if t.bytes, err = t.makeTokenBytes(); err != nil {
 		return nil, err
 	}
@@ -194,6 +189,18 @@ func newTokenizer(c Config) (*Tokenizer, error) {
 		return nil, err
 	}
 	return t, nil
+}
+
+// setOf is ids as a set, nil for none.
+func setOf(ids []int32) map[int32]bool {
+	if len(ids) == 0 {
+		return nil
+	}
+	set := make(map[int32]bool, len(ids))
+	for _, id := range ids {
+		set[id] = true
+	}
+	return set
 }
 
 // checkIDs checks every id that the configuration names.
@@ -230,10 +237,12 @@ func checkIDs(c *Config) error {
 			return fmt.Errorf("tokenizer.ggml.fim_%s_token_id: %d is outside the vocabulary of %d tokens", part, id, n)
 		}
 	}
-	for i, id := range c.StripAfter {
-		if id < 0 || int(id) >= n {
-			return fmt.Errorf("token %d of %d that strip white space: %d is outside the vocabulary of %d tokens", i,
-				len(c.StripAfter), id, n)
+	for _, strip := range [][]int32{c.StripAfter, c.StripBefore} {
+		for i, id := range strip {
+			if id < 0 || int(id) >= n {
+				return fmt.Errorf("token %d of %d that strip white space: %d is outside the vocabulary of %d tokens", i,
+					len(strip), id, n)
+			}
 		}
 	}
 	if c.AddBOS && c.BOS < 0 {

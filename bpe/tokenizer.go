@@ -22,6 +22,7 @@ type Tokenizer struct {
 	addBOS, addEOS, addSEP bool
 	spacePrefix            bool
 	stripAfter             map[int32]bool // special tokens that take the white space behind them
+	stripBefore            map[int32]bool // and those that take what is in front
 	infill                 map[string]int32
 
 	scratch sync.Pool // of *scratch
@@ -113,7 +114,8 @@ func (t *Tokenizer) encode(text string, parts []Part, o EncodeOptions) []int32 {
 	}
 	s.begins = !o.NoSpacePrefix
 	strip := false
-	for _, f := range t.special.cut(s, text, parts) {
+	fragments := t.special.cut(s, text, parts)
+	for i, f := range fragments {
 		if f.id >= 0 {
 			s.ids = append(s.ids, f.id)
 			s.begins = true
@@ -124,9 +126,14 @@ func (t *Tokenizer) encode(text string, parts []Part, o EncodeOptions) []int32 {
 			for f.start < f.end && asciiSpace(text[f.start]) {
 				f.start++
 			}
-			if f.start == f.end {
-				continue
+		}
+		if i+1 < len(fragments) && t.stripBefore[fragments[i+1].id] {
+			for f.start < f.end && asciiSpace(text[f.end-1]) {
+				f.end--
 			}
+		}
+		if f.start == f.end {
+			continue
 		}
 		s.barred = nil
 		if t.special.barred != nil {

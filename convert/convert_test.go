@@ -598,7 +598,7 @@ func TestRangesAreAsLongAsTheShapes(t *testing.T) {
 		h, _ := json.Marshal(map[string]any{"x": map[string]any{
 			"dtype": "F32", "shape": []int{4}, "data_offsets": []int{0, size}}})
 		data := append(binary.LittleEndian.AppendUint64(nil, uint64(len(h))), h...)
-		data = append(data, make([]byte, 32)...)
+		data = append(data, make([]byte, max(16, size))...)
 		name := filepath.Join(dir, "model.safetensors")
 		if err := os.WriteFile(name, data, 0o666); err != nil {
 			t.Fatal(err)
@@ -628,7 +628,7 @@ func TestAddedTokensOverOthers(t *testing.T) {
 		{typeByte, false, typeByte}, {typeUnused, false, typeUser}, {typeUnused, true, typeControl},
 		{typeUser, false, typeUser}, {typeUser, true, typeControl}, {typeUnknown, true, typeUnknown},
 	} {
-		w := &words{tokens: []string{"x"}, types: []int32{c.was}}
+		w := &words{tokens: []string{"x"}, types: []int32{c.was}, rows: 1}
 		if err := w.place("tokenizer.json", 0, addedToken{Content: "<x>", Special: c.special}); err != nil {
 			t.Fatal(err)
 		}

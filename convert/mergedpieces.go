@@ -23,7 +23,7 @@ func (t *tokenizerJSON) mergedPieces(file string, vocab map[string]int32) (*word
 	if t.Model.IgnoreMerges {
 		return nil, errors.New("model.ignore_merges with model.byte_fallback is not supported")
 	}
-	w := &words{model: "llama", pre: "default"}
+	w := &words{model: "llama", pre: "default", rows: t.rows}
 	if err := w.setVocabulary(vocab); err != nil {
 		return nil, fmt.Errorf("model.vocab: %w", err)
 	}

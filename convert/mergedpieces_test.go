@@ -62,7 +62,7 @@ func TestMergedPieces(t *testing.T) {
 	s.file("tokenizer.json", map[string]any{"added_tokens": added, "normalizer": llamaNormalizer(), "pre_tokenizer": nil,
 		"model": map[string]any{"type": "BPE", "byte_fallback": true, "unk_token": "<unk>", "vocab": vocab,
 			"merges": mergesOf(vocab, order)}})
-	w, err := readTokenizerJSON(s.dir+"/tokenizer.json", new(builder))
+	w, err := readTokenizerJSON(s.dir+"/tokenizer.json", &builder{vocab: 40000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestMergedPiecesRefused(t *testing.T) {
 		c.change(m, model)
 		s := &source{t: t, dir: t.TempDir()}
 		s.file("tokenizer.json", m)
-		w, err := readTokenizerJSON(s.dir+"/tokenizer.json", new(builder))
+		w, err := readTokenizerJSON(s.dir+"/tokenizer.json", &builder{vocab: 40000})
 		switch {
 		case c.want != "":
 			if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -174,7 +174,7 @@ func FuzzMergedPieces(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s := &source{t: t, dir: t.TempDir()}
 		s.file("tokenizer.json", string(data))
-		if w, err := readTokenizerJSON(s.dir+"/tokenizer.json", new(builder)); err == nil && w.model == "llama" {
+		if w, err := readTokenizerJSON(s.dir+"/tokenizer.json", &builder{vocab: 40000}); err == nil && w.model == "llama" {
 			w.spellSpaces()
 			w.check()
 		}

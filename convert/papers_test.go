@@ -400,7 +400,7 @@ func TestPapersRefused(t *testing.T) {
 		{t5, "too many extra ids", func(s *source,
 			c map[string]any) {
 			s.file("tokenizer_config.json", `{"extra_ids": 2000}`)
-		}, []string{"2007 tokens", "vocab_size"}},
+		}, []string{"<extra_id_0> has id 2006", "vocab_size"}},
 		tensor(t5, "lm_head.weight", nil), tensor(
 			t5, "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight", nil),
 		tensor(t5, "decoder.block.0.layer.1.EncDecAttention.q.weight", nil),
@@ -495,7 +495,7 @@ func FuzzUnigramJSON(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s := &source{t: t, dir: t.TempDir()}
 		s.file("tokenizer.json", string(data))
-		readTokenizerJSON(s.dir+"/tokenizer.json", &builder{unigram: true})
+		readTokenizerJSON(s.dir+"/tokenizer.json", &builder{unigram: true, vocab: 1000})
 	})
 }
 
@@ -525,7 +525,8 @@ func TestAddedTokensWithoutRows(t *testing.T) {
 	s.weights()
 	s.file("added_tokens.json", map[string]int{"   ": 258, "  ": 259, "<image>": 261})
 	added := map[string]addedToken{"261": {Content: "<image>", Special: true}, "262": {Content: "<sound>"}}
-	s.file("tokenizer_config.json", map[string]any{"eos_token": "</s>", "added_tokens_decoder": added})
+	s.file("tokenizer_config.json", map[string]any{"bos_token": "</s>", "eos_token": "</s>",
+		"added_tokens_decoder": added})
 	m, err := Open(s.dir)
 	if err != nil {
 		t.Fatal(err)

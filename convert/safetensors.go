@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -17,7 +18,7 @@ const maxHeader = 100 << 20
 // safetensors reads the header of a safetensors file.
 //
 // The format: a little-endian uint64, the header's length; the header, {name: {dtype, shape, data_offsets}}, with an
-// optional __metadata__; the tensors' bytes, little endian, rows first.
+// optional __metadata__; the tensors' bytes, little endian, rows first. Each byte behind the header is of one tensor.
 func (w *weights) safetensors(f *os.File, size int64) error {
 	var length [8]byte
 	if _, err := f.ReadAt(length[:], 0); err != nil {
@@ -41,6 +42,11 @@ func (w *weights) safetensors(f *os.File, size int64) error {
 		Shape   []int64 `json:"shape"`
 		Offsets []int64 `json:"data_offsets"`
 	}
+	type span struct {
+		name     string
+		from, to int64
+	}
+	var spans []span
 	for name, raw := range entries {
 		if name == "__metadata__" {
 			continue
@@ -70,6 +76,21 @@ func (w *weights) safetensors(f *os.File, size int64) error {
 		if err := w.put(name, s); err != nil {
 			return fail("%v", err)
 		}
+		spans = append(spans, span{name, e.Offsets[0], e.Offsets[1]})
+	}
+	slices.SortFunc(spans, func(a, b span) int {
+		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to), cmp.Compare(a.name, b.name))
+	})
+	at, before := int64(0), span{}
+	for _, s := range append(spans, span{from: room, to: room}) {
+		if s.from < at {
+			return fmt.Errorf("tensor %s: data_offsets %v, which tensor %s has in part, at %v", gguf.Printable(s.name, 80),
+				[]int64{s.from, s.to}, gguf.Printable(before.name, 80), []int64{before.from, before.to})
+		}
+		if s.from > at {
+			return fmt.Errorf("bytes %d to %d of the data are of no tensor", at, s.from)
+		}
+		at, before = s.to, s
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -146,6 +147,59 @@ func TestPaddingWithoutRow(t *testing.T) {
 		"tokenizer.ggml.eos_token_id": 257})
 	s.file("tokenizer_config.json", map[string]any{"eos_token": "<end>", "pad_token": "<none>"})
 	s.refused("a token that nobody adds", []string{"pad_token", "<none>"})
+}
+
+// TestTokensCostNoMoreThanTheModelHasRows: an id far behind the last row is left out or refused, and takes no room.
+func TestTokensCostNoMoreThanTheModelHasRows(t *testing.T) {
+	const far = largest - 1
+	s, config := llamaSource(t, "LlamaForCausalLM")
+	s.file("config.json", config)
+	s.weights()
+	allocated := func() uint64 {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.TotalAlloc
+	}
+	before := allocated()
+	s.editTokenizer(func(m map[string]any) {
+		m["added_tokens"] = append(m["added_tokens"].([]any), map[string]any{"id": far, "content": "<far>", "special": true})
+	})
+	s.file("added_tokens.json", map[string]int{"<further>": far - 1})
+	s.file("tokenizer_config.json", map[string]any{"eos_token": "<end>", "added_tokens_decoder": map[string]addedToken{
+		"300": {Content: "<near>"}}})
+	m, err := Open(s.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Close()
+	notes := strings.Join(m.Notes, "\n")
+	if !strings.Contains(notes, "added token <near> and all behind it are left out") {
+		t.Errorf("notes %q", notes)
+	}
+	s.editTokenizer(func(m map[string]any) { m["model"].(map[string]any)["vocab"].(map[string]any)["far"] = far })
+	s.refused("a token of the vocabulary", []string{"model.vocab: far has id 16777215", "vocab_size"})
+	if all := allocated() - before; all > 64<<20 {
+		t.Errorf("%d bytes were allocated", all)
+	}
+}
+
+// TestMarksThatAreNotThere: where each text gets a token in front or behind, there is one.
+func TestMarksThatAreNotThere(t *testing.T) {
+	opt, config := small(t, "OPTForCausalLM") // whose texts begin with one
+	delete(config, "bos_token_id")
+	opt.file("config.json", config)
+	opt.weights()
+	converted(t, opt.dir, Options{Type: "f32"})
+	opt.file("tokenizer_config.json", map[string]any{"eos_token": "</s>"})
+	opt.refused("no beginning", []string{"tokenizer_config.json: add_bos_token", "there is none"})
+	opt.file("tokenizer_config.json", map[string]any{"eos_token": "</s>", "add_bos_token": false})
+	converted(t, opt.dir, Options{Type: "f32"})
+	s, config := llamaSource(t, "LlamaForCausalLM")
+	delete(config, "eos_token_id")
+	s.file("config.json", config)
+	s.weights()
+	s.file("tokenizer_config.json", map[string]any{"add_eos_token": true})
+	s.refused("no end", []string{"tokenizer_config.json: add_eos_token", "there is none"})
 }
 
 // TestAddedBesideSentencePiece: tokens that were added stand in tokenizer.json alone, where transformers 5 saved it.

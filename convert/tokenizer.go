@@ -39,17 +39,19 @@ type words struct {
 	addEOS        *bool
 	around        [2]string // tokens that a post-processor puts in front of a text and behind it; "": none
 	addPrefix     *bool
-	squeeze       *bool  // remove_extra_whitespaces
-	charsmap      []byte // of a unigram model
-	addSEP        *bool  // between the texts of a pair
-	unknown       string // WordPiece's token for words of no pieces
-	lower         bool   // WordPiece makes texts lower case
-	pieces        int    // of a unigram model, before tokens were added
-	own           int    // tokens before others were added; 0: all
-	whole         bool   // words that are tokens are not merged
-	note          string // what is left out; "" if nothing is
-	stripsAccents *bool  // WordPiece drops accents; nil: where texts are made lower case
-	beside        string // an added token of which it matters what stands beside it; "" if there is none
+	squeeze       *bool            // remove_extra_whitespaces
+	charsmap      []byte           // of a unigram model
+	addSEP        *bool            // between the texts of a pair
+	unknown       string           // WordPiece's token for words of no pieces
+	lower         bool             // WordPiece makes texts lower case
+	pieces        int              // of a unigram model, before tokens were added
+	own           int              // of pieces with merges: tokens before others were added
+	rows          int              // of the model's embedding: vocab_size
+	beyond        map[int32]string // added tokens that it has no rows for
+	whole         bool             // words that are tokens are not merged
+	note          string           // what is left out; "" if nothing is
+	stripsAccents *bool            // WordPiece drops accents; nil: where texts are made lower case
+	beside        string           // an added token of which it matters what stands beside it; "" if there is none
 }
 
 // addedToken is an entry of added_tokens or added_tokens_decoder.
@@ -78,7 +80,6 @@ func readTokenizer(dir string, b *builder) ([]gguf.KV, error) {
 	if err != nil {
 		return nil, err
 	}
-	own := cmp.Or(w.own, len(w.tokens)) // what follows was added
 	if err := w.addFile(filepath.Join(dir, "added_tokens.json")); err != nil {
 		return nil, err
 	}
@@ -92,12 +93,9 @@ func readTokenizer(dir string, b *builder) ([]gguf.KV, error) {
 			return nil, err
 		}
 	}
-	var left []string
-	if own <= vocab {
-		if left = w.cut(vocab); left != nil {
-			b.note("the added token %s and all behind it are left out: the model has no rows for them (vocab_size %d)",
-				gguf.Printable(left[0], 40), vocab)
-		}
+	if left := slices.Sorted(maps.Keys(w.beyond)); left != nil {
+		b.note("the added token %s and all behind it are left out: the model has no rows for them (vocab_size %d)",
+			gguf.Printable(w.beyond[left[0]], 40), vocab)
 	}
 	if w.model == "t5" {
 		if err := w.extraIDs(settings); err != nil {
@@ -193,7 +191,8 @@ func readTokenizer(dir string, b *builder) ([]gguf.KV, error) {
 		id := int32(-1)
 		if text := cmp.Or(mark.text, settings.text(mark.name)); text != "" {
 			var ok bool
-			if id, ok = w.ids[text]; !ok && mark.key == "padding" && slices.Contains(left, text) {
+			if id, ok = w.ids[text]; !ok && mark.key == "padding" &&
+				slices.Contains(slices.Collect(maps.Values(w.beyond)), text) {
 				continue // nothing is padded here
 			} else if !ok {
 				return nil, fmt.Errorf("%s: %s %s is not in the vocabulary", settings.file, mark.name, gguf.Printable(text, 40))
@@ -221,11 +220,21 @@ func readTokenizer(dir string, b *builder) ([]gguf.KV, error) {
 		b.note("of the tokens that end a text %d, %s for one, are left out: GGUF has keys for three", len(ends)-2,
 			gguf.Printable(w.tokens[ends[2]], 40))
 	}
-	if on := settings.flag("add_bos_token", w.addBOS); on != nil {
-		add("add_bos_token", *on)
-	}
-	if on := settings.flag("add_eos_token", w.addEOS); on != nil {
-		add("add_eos_token", *on)
+	absent := bpe.Defaults(w.model, w.pre) // ids that a file without their keys has
+	for _, mark := range []struct {
+		key, name string
+		on        *bool
+		id        int32
+	}{{"bos", "bos_token", w.addBOS, absent.BOS}, {"eos", "eos_token", w.addEOS, max(absent.EOS, absent.SEP)}} {
+		on := settings.flag("add_"+mark.name, mark.on)
+		if on == nil {
+			continue
+		}
+		has := func(kv gguf.KV) bool { return kv.Key == "tokenizer.ggml."+mark.key+"_token_id" }
+		if *on && mark.id < 0 && !slices.ContainsFunc(kvs, has) {
+			return nil, fmt.Errorf("%s: add_%s: each text gets a %s, and there is none", settings.file, mark.name, mark.name)
+		}
+		add("add_"+mark.name, *on)
 	}
 	if b.encodes && w.addSEP != nil {
 		add("add_sep_token", *w.addSEP)
@@ -290,23 +299,6 @@ func (w *words) ends(dir string, c *config, s *settings) (list []int32, err erro
 	return list, nil
 }
 
-// cut drops the tokens from id n on, and returns the texts of those that have one.
-func (w *words) cut(n int) (left []string) {
-	if len(w.tokens) <= n {
-		return nil
-	}
-	for _, text := range w.tokens[n:] {
-		if text != "" {
-			left = append(left, text)
-		}
-	}
-	w.tokens, w.types = w.tokens[:n], w.types[:n]
-	if w.scores != nil {
-		w.scores = w.scores[:n]
-	}
-	return left
-}
-
 // marks is how many tokens of several characters may be the result of no merge, besides a hundredth of the merges:
 // vocab.json has marks such as </s> and OPT's madeupword0000 among its tokens. As many may differ where a vocabulary
 // stands in two files.
@@ -366,10 +358,17 @@ func idsOf(c *config, key string) (ids []int32) {
 	return ids
 }
 
-// place puts an added token where it belongs.
+// place puts an added token where it belongs, or with those that the model has no rows for.
 func (w *words) place(file string, id int32, t addedToken) error {
 	if id < 0 || id >= largest {
 		return fmt.Errorf("%s: added token %s: id %d", file, gguf.Printable(t.Content, 40), id)
+	}
+	if int(id) >= w.rows {
+		if w.beyond == nil {
+			w.beyond = map[int32]string{}
+		}
+		w.beyond[id] = t.Content
+		return nil
 	}
 	if t.beside() && w.beside == "" {
 		w.beside = t.Content
@@ -548,6 +547,7 @@ func (s *settings) flag(key string, absent *bool) *bool {
 
 // tokenizerJSON is the part of tokenizer.json that is understood.
 type tokenizerJSON struct {
+	rows          int             // of the model's embedding
 	Added         []addedToken    `json:"added_tokens"`
 	Normalizer    json.RawMessage `json:"normalizer"`
 	PreTokenizer  *step           `json:"pre_tokenizer"`
@@ -659,7 +659,7 @@ func readTokenizerJSON(file string, b *builder) (*words, error) {
 	fail := func(format string, args ...any) (*words, error) {
 		return nil, fmt.Errorf("%s: %s", file, fmt.Sprintf(format, args...))
 	}
-	var t tokenizerJSON
+	t := tokenizerJSON{rows: b.vocab}
 	if err := json.Unmarshal(data, &t); err != nil {
 		return fail("%v", err)
 	}
@@ -724,14 +724,13 @@ func readTokenizerJSON(file string, b *builder) (*words, error) {
 			return fail("model.ignore_merges with pre-tokenizer %s is not supported", pre)
 		}
 	}
-	w := &words{model: "gpt2", pre: pre, merges: []string{}, whole: t.Model.IgnoreMerges}
+	w := &words{model: "gpt2", pre: pre, rows: t.rows, merges: []string{}, whole: t.Model.IgnoreMerges}
 	if composes {
 		w.note = "characters are not composed (NFC), as tokenizer.json has it: GGUF's tokenizers take a text as it is"
 	}
 	if err := w.setVocabulary(vocab); err != nil {
 		return fail("model.vocab: %v", err)
 	}
-	w.own = len(w.tokens)
 	for i, raw := range t.Model.Merges {
 		var text string
 		var pair []string
@@ -810,12 +809,17 @@ func composition(raw json.RawMessage) (composes bool, err error) {
 
 // setVocabulary sets the tokens of a byte-level vocabulary.
 func (w *words) setVocabulary(vocab map[string]int32) error {
-	size := int32(0)
+	size, last := 0, ""
 	for text, id := range vocab {
-		if id < 0 || id >= largest {
+		if id < 0 {
 			return fmt.Errorf("%s has id %d", gguf.Printable(text, 40), id)
 		}
-		size = max(size, id+1)
+		if int(id) >= size {
+			size, last = int(id)+1, text
+		}
+	}
+	if size > w.rows {
+		return fmt.Errorf("%s has id %d, vocab_size in config.json is %d", gguf.Printable(last, 40), size-1, w.rows)
 	}
 	w.tokens, w.types = make([]string, size), make([]int32, size)
 	for text, id := range vocab {

@@ -58,6 +58,9 @@ func (w *words) extraIDs(s *settings) error {
 		if slices.Contains(w.tokens, text) || id < len(w.tokens) && w.tokens[id] != "" {
 			continue
 		}
+		if id >= w.rows {
+			return fmt.Errorf("%s: extra_ids: %s has id %d, vocab_size in config.json is %d", s.file, text, id, w.rows)
+		}
 		if err := w.place(s.file, int32(id), addedToken{Content: text}); err != nil {
 			return err
 		}
@@ -77,7 +80,7 @@ func (t *tokenizerJSON) unigram(file string) (*words, error) {
 		return nil, errors.New("model.byte_fallback: which tokens stand for bytes is not read from here; put spiece.model " +
 			"beside it")
 	}
-	w := &words{pre: "default", scores: []float32{}}
+	w := &words{pre: "default", rows: t.rows, scores: []float32{}}
 	for i, pair := range list {
 		text, isText := pair[0].(string)
 		number, isNumber := pair[1].(json.Number)

@@ -25,7 +25,7 @@ func readWords(dir string, b *builder) (w *words, file string, err error) {
 				return nil, fmt.Errorf("%s: no tokenizer.json: vocab.json does not say how a %s model cuts a text into words",
 					dir, b.arch)
 			}
-			return readVocabulary(file)
+			return readVocabulary(file, b.vocab)
 		}},
 		{"vocab.txt", func(file string) (*words, error) {
 			if !b.encodes {
@@ -38,7 +38,9 @@ func readWords(dir string, b *builder) (w *words, file string, err error) {
 		if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
 			continue
 		}
-		w, err = f.read(file)
+		if w, err = f.read(file); err == nil {
+			w.rows = b.vocab
+		}
 		return w, file, err
 	}
 	return nil, "", fmt.Errorf("%s: no tokenizer: none of tokenizer.model, spiece.model, tokenizer.json, vocab.json and "+
@@ -46,7 +48,7 @@ func readWords(dir string, b *builder) (w *words, file string, err error) {
 }
 
 // readVocabulary reads vocab.json and the merges.txt beside it: GPT-2's own files, which OPT has too.
-func readVocabulary(file string) (*words, error) {
+func readVocabulary(file string, rows int) (*words, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
@@ -55,7 +57,7 @@ func readVocabulary(file string) (*words, error) {
 	if err := json.Unmarshal(data, &vocab); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	w := &words{model: "gpt2", pre: "gpt-2", merges: []string{}}
+	w := &words{model: "gpt2", pre: "gpt-2", rows: rows, merges: []string{}}
 	if err := w.setVocabulary(vocab); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}

@@ -1,11 +1,14 @@
 package convert
 
 import (
+	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -72,5 +75,42 @@ func TestTensorsWithoutElements(t *testing.T) {
 			continue
 		}
 		converted(t, s.dir, Options{})
+	}
+}
+
+// TestEachByteIsOfOneTensor: as the format says, no two tensors share bytes, and there are none that no tensor has.
+func TestEachByteIsOfOneTensor(t *testing.T) {
+	for name, c := range map[string]struct {
+		from [3]int // of tensors x, y and z of 4 numbers, 0 and 2
+		data int
+		want string
+	}{
+		"all":       {[3]int{0, 16, 16}, 24, ""},
+		"any order": {[3]int{8, 8, 0}, 24, ""},
+		"the same":  {[3]int{0, 0, 0}, 16, "tensor x: data_offsets [0 16], which tensor z has in part, at [0 8]"},
+		"in part":   {[3]int{0, 0, 8}, 16, "tensor z: data_offsets [8 16], which tensor x has in part, at [0 16]"},
+		"a hole":    {[3]int{0, 16, 20}, 28, "bytes 16 to 20 of the data are of no tensor"},
+		"in front":  {[3]int{8, 8, 24}, 32, "bytes 0 to 8 of the data are of no tensor"},
+		"behind":    {[3]int{0, 16, 16}, 25, "bytes 24 to 25 of the data are of no tensor"},
+	} {
+		header := map[string]any{}
+		for i, size := range []int{4, 0, 2} {
+			header[string(rune('x'+i))] = map[string]any{"dtype": "F32", "shape": []int{size},
+				"data_offsets": []int{c.from[i], c.from[i] + 4*size}}
+		}
+		h, _ := json.Marshal(header)
+		data := append(binary.LittleEndian.AppendUint64(nil, uint64(len(h))), h...)
+		file, err := os.Create(filepath.Join(t.TempDir(), "model.safetensors"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := file.Write(append(data, make([]byte, c.data)...)); err != nil {
+			t.Fatal(err)
+		}
+		err = (&weights{tensors: map[string]stored{}}).safetensors(file, int64(len(data)+c.data))
+		file.Close()
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
 	}
 }

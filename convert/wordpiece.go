@@ -61,7 +61,7 @@ func (t *tokenizerJSON) wordPieces(file string) (*words, error) {
 		return nil, errors.New("normalizer: clean_text and handle_chinese_chars are always on in GGUF's tokenizer")
 	}
 	no := false
-	w := &words{model: "bert", pre: "default", unknown: *t.Model.Unknown, lower: n.Lower == nil || *n.Lower,
+	w := &words{model: "bert", pre: "default", rows: t.rows, unknown: *t.Model.Unknown, lower: n.Lower == nil || *n.Lower,
 		stripsAccents: n.Accents, addSEP: &no}
 	if err := w.setVocabulary(vocab); err != nil {
 		return nil, fmt.Errorf("model.vocab: %w", err)

@@ -165,3 +165,37 @@ func TestTokenizerExtraWhitespace(t *testing.T) {
 		}
 	}
 }
+
+// TestGapsTakeTheWhiteSpaceInFront: the token for a gap does, where a name says so.
+func TestGapsTakeTheWhiteSpaceInFront(t *testing.T) {
+	key := func(name, v string) gguf.KV { return gguf.KV{Key: name, Value: v} }
+	for _, c := range []struct {
+		pre           string
+		kv            gguf.KV
+		mask, bracket bool
+	}{
+		{"jina-v2-code", key("general.name", "modern-bert"), true, false},
+		{"jina-v2-de", key("general.name", ""), true, false},
+		{"jina-v1-en", key("general.name", ""), false, false},
+		{"gpt-2", key("general.architecture", "nomic-bert-moe"), true, false},
+		{"gpt-2", key("general.architecture", "nomic-bert"), false, false},
+		{"modern-bert", key("general.name", "A Modern-BERT"), false, true},
+		{"modern-bert", key("general.name", "ModernBERT"), false, false},
+	} {
+		tok, err := ReadTokenizer(openKeys(t, c.kv,
+			gguf.KV{Key: "tokenizer.ggml.model", Value: "gpt2"}, gguf.KV{Key: "tokenizer.ggml.pre", Value: c.pre},
+			gguf.KV{Key: "tokenizer.ggml.tokens", Value: []string{"Ġ", "a", "<mask>", "[MASK]"}},
+			gguf.KV{Key: "tokenizer.ggml.token_type", Value: []int32{1, 1, 3, 3}},
+			gguf.KV{Key: "tokenizer.ggml.merges", Value: []string{}},
+			gguf.KV{Key: "tokenizer.ggml.add_sep_token", Value: false}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for text, takes := range map[string]bool{"a <mask>": c.mask, "a [MASK]": c.bracket} {
+			got := tok.Encode(text, bpe.EncodeOptions{ParseSpecial: true})
+			if (len(got) == 2) != takes || len(got) > 3 {
+				t.Errorf("%s, %v: %q is %v", c.pre, c.kv, text, got)
+			}
+		}
+	}
+}

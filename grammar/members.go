@@ -125,17 +125,22 @@ func (s *schema) inside(b *branch, at *place, call bool) expression {
 	}
 	few := b.other == nil && b.leastMembers > len(list) // others must be there
 	others := s.others(b, nil, names, at, call, few)
-	var must expression
+	var must, behind expression
 	if b.other != nil {
 		if must = s.others(b, b.other, names, at, call, true); must == nil {
 			return nil
 		}
+		var taken both
+		for _, x := range b.other {
+			taken = append(taken, x.names)
+		}
+		behind = s.others(b, []somePart{{complement{taken}, true}}, names, at, call, few)
 	}
 	if s.err != nil {
 		return nil
 	}
 	if b.mostMembers < 0 && (b.leastMembers <= len(b.required) || b.leastMembers == len(b.required)+1 && must != nil) {
-		return s.members(at, list, others, must)
+		return s.members(at, list, others, must, behind)
 	}
 	if must != nil {
 		s.refuse(at, "not", "of a member that is not named, with a number of members, is not supported")
@@ -301,8 +306,9 @@ func (s *schema) otherName(text both, names []string, at *place, call bool) expr
 }
 
 // members is an object's inside: rule i is what may stand from member i on, once with and once without a member
-// before it. Behind them come others, and one that must be there. In any order they are an expression of their own.
-func (s *schema) members(at *place, list []property, other, must expression) expression {
+// before it. Behind them come others, and one that must be there. What stands behind that one has no name that it could
+// have: the last of equal names is the one that counts. In any order they are an expression of their own.
+func (s *schema) members(at *place, list []property, other, must, behind expression) expression {
 	if s.AnyOrder && must == nil && (len(list) > 1 || len(list) == 1 && other != nil) {
 		comma := s.shared("comma", func() expression { return s.comma() })
 		return s.add(at.at("members"), anyOrder{list, comma, other})
@@ -311,10 +317,14 @@ func (s *schema) members(at *place, list []property, other, must expression) exp
 	if other == nil {
 		other = choice{}
 	}
+	if behind == nil {
+		behind = choice{}
+	}
 	more := repeat{sequence{s.comma(), other}, 0, -1}
 	if must != nil {
-		first = sequence{repeat{sequence{other, s.comma()}, 0, -1}, must, more}
-		later = sequence{more, s.comma(), must, more}
+		last := sequence{must, repeat{sequence{s.comma(), behind}, 0, -1}}
+		first = sequence{repeat{sequence{other, s.comma()}, 0, -1}, last}
+		later = sequence{more, s.comma(), last}
 	} else {
 		first, later = choice{sequence{}, sequence{other, more}}, more
 	}

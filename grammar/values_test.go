@@ -163,9 +163,10 @@ func TestKeywords(t *testing.T) {
 		{`{"type":"object","not":{"required":["a","b"]},"properties":{"a":{},"b":{}}}`, []string{`{"a":1}`,
 			`{"b":1}`, `{}`}, []string{`{"a":1,"b":1}`}},
 		{`{"type":"object","not":{"additionalProperties":{"type":"integer"}}}`, []string{`{"a":""}`,
-			`{"a":1,"b":""}`}, []string{`{}`, `{"a":1}`}},
+			`{"a":1,"b":""}`, `{"a":1,"a":""}`}, []string{`{}`, `{"a":1}`, `{"a":"","a":1}`}},
 		{`{"type":"object","not":{"patternProperties":{"^x":{"type":"integer"}}},"properties":{"x":{}}}`,
-			[]string{`{"x":""}`, `{"x":1,"xa":null}`}, []string{`{}`, `{"x":1}`, `{"a":""}`}},
+			[]string{`{"x":""}`, `{"x":1,"xa":null}`, `{"xa":"","b":1}`},
+			[]string{`{}`, `{"x":1}`, `{"a":""}`, `{"xa":"","xa":1}`, `{"xa":"","b":1,"xa":1}`}},
 		{`{"type":"object","properties":{"a":{"type":"integer"}},"unevaluatedProperties":false,` +
 			`"allOf":[{"properties":{"b":{}}}]}`,
 			[]string{`{"a":1,"b":2}`, `{}`}, []string{`{"c":1}`, `{"a":""}`}},

@@ -137,9 +137,10 @@ func (c Cache) Find(r Reference) ([]string, error) {
 	return list, nil
 }
 
-// Remove deletes the files that a reference names, in all snapshots: without a file all GGUF files of the
-// repository, and where that leaves nothing of it, downloads that were not finished and that no program is at. A blob
-// is deleted when no snapshot links to it any more. It returns what was removed; an unfinished download has no commit.
+// Remove deletes the files that a reference names, in all snapshots: models by their quantization, any file by its
+// name, without both all GGUF files of the repository, and where that leaves nothing of it, downloads that were not
+// finished and that no program is at. A blob is deleted when no snapshot links to it any more. It returns what was
+// removed; an unfinished download has no commit.
 func (c Cache) Remove(r Reference) (removed []Entry, err error) {
 	all, err := c.files(r)
 	if err != nil {
@@ -147,7 +148,8 @@ func (c Cache) Remove(r Reference) (removed []Entry, err error) {
 	}
 	for _, e := range all {
 		base := filepath.Base(filepath.FromSlash(e.File))
-		if r.File == "" || sameModel(e.File, r.File) || sameModel(base, r.File) || hasQuant(e.File, r.File) {
+		if r.File == "" || sameModel(e.File, r.File) || sameModel(base, r.File) ||
+			isModel(e.File) && hasQuant(e.File, r.File) {
 			removed = append(removed, e)
 		}
 	}

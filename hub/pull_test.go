@@ -583,12 +583,14 @@ func TestChoose(t *testing.T) {
 		"Q6_K":              {"big-Q6_K-00001-of-00002.gguf", "big-Q6_K-00002-of-00002.gguf"},
 		"m-iq4_xs.GGUF":     {"m-IQ4_XS.gguf"},
 		"sub/m-Q4_K_M.gguf": {"sub/m-Q4_K_M.gguf"},
+		"mmproj-M-F16.gguf": {"mmproj-m-F16.gguf"},
+		"imatrix.gguf":      {"imatrix.gguf"},
 	} {
 		if got, err := choose(files, want); err != nil || !slices.Equal(got, expected) {
 			t.Errorf("%q: %v, %v", want, got, err)
 		}
 	}
-	for _, want := range []string{"Q4_K", "Q4", "Q2_K", "K_M", "README.md", "mmproj-m-F16.gguf"} {
+	for _, want := range []string{"Q4_K", "Q4", "Q2_K", "K_M", "README.md", "mmproj-m-F16", "mmproj"} {
 		if got, err := choose(files, want); !errors.Is(err, ErrNoFile) {
 			t.Errorf("%q: %v, %v", want, got, err)
 		}
@@ -596,9 +598,43 @@ func TestChoose(t *testing.T) {
 	for _, c := range [][2]string{{"m-F16.gguf,m-Q8_0.gguf", "m-Q8_0.gguf"}, {"b.gguf,a.gguf", "a.gguf"},
 		{"x-Q5_K_S.gguf,x-Q6_K.gguf", "x-Q5_K_S.gguf"},
 		{"m-UD-IQ1_M.gguf,m-UD-Q2_K_XL.gguf,m-UD-Q4_K_XL.gguf", "m-UD-Q4_K_XL.gguf"},
+		{"m_v2_F16.gguf,m_v2_Q8_0.gguf,m_v2_Q4_K_M.gguf,m_v2_Q4_K_S.gguf", "m_v2_Q4_K_M.gguf"},
 		{"m-IQ1_S.gguf,m-IQ3_XXS.gguf,m-IQ2_M.gguf", "m-IQ3_XXS.gguf"}, {"m-IQ1_S.gguf,m-BF16.gguf", "m-BF16.gguf"}} {
 		if got, err := choose(strings.Split(c[0], ","), ""); err != nil || got[0] != c[1] {
 			t.Errorf("of %s: %v, %v", c[0], got, err)
+		}
+	}
+}
+
+// In names with underscores a quantization is found whole: no part of one is.
+func TestQuantizationsBehindUnderscores(t *testing.T) {
+	files := []string{"m_F16.gguf", "m_K_Q8_0.gguf", "m_UD_IQ4_XS.gguf", "m_Q4_K_M-00001-of-00001.gguf",
+		"M_BF16_Q3_K.gguf"}
+	for want, expected := range map[string]string{"F16": files[0], "q8_0": files[1], "iq4_xs": files[2],
+		"Q4_K_M": files[3], "Q3_K": files[4], "Q4_K": "", "K_M": "", "M": "", "Q4": "", "XS": "", "8_0": "", "BF16": "",
+		"K": ""} {
+		if got, err := choose(files, want); err == nil && got[0] != expected || err != nil && expected != "" {
+			t.Errorf("%s: %v, %v", want, got, err)
+		}
+	}
+	if _, err := choose([]string{"mmproj-F16.gguf"}, ""); !errors.Is(err, ErrNoFile) {
+		t.Errorf("a projector alone: %v", err)
+	}
+}
+
+// A model's quantization is not that of the projector beside it, which is removed by its name.
+func TestRemoveLeavesProjectors(t *testing.T) {
+	h, c := newHub(t)
+	h.files = map[string][]byte{"m-F16.gguf": content(2, 300), "mmproj-F16.gguf": content(3, 5)}
+	for _, file := range []string{"F16", "mmproj-F16.gguf"} {
+		if _, err := c.Pull(t.Context(), Reference{"owner", "name", file}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, x := range [][2]string{{"F16", "m-F16.gguf"}, {"mmproj-F16.gguf", "mmproj-F16.gguf"}} {
+		removed, err := c.Cache.Remove(Reference{"owner", "name", x[0]})
+		if err != nil || len(removed) != 1 || removed[0].File != x[1] {
+			t.Errorf("%s: removed %+v, %v", x[0], removed, err)
 		}
 	}
 }

@@ -9,6 +9,7 @@
 package hub
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -158,29 +159,42 @@ var preferences = []string{"Q4_K_M", "Q4_K_S", "Q4_K", "Q4_0", "Q4_K_L", "Q4_K_X
 	"Q3_K_XL", "Q3_K_S", "IQ3_M", "IQ3_S", "IQ3_XS", "IQ3_XXS", "Q2_K", "Q2_K_L", "Q2_K_XL", "F16", "BF16", "F32",
 	"IQ2_M", "Q2_K_S", "IQ2_S", "IQ2_XS", "IQ2_XXS", "IQ1_M", "IQ1_S"}
 
-// choose returns the files of a model among those of a repository: one, or all parts of a split one.
+// isModel reports whether a GGUF file is a model by its name: neither a projector nor an importance matrix.
+func isModel(file string) bool {
+	base := strings.ToLower(path.Base(file))
+	return !strings.Contains(base, "mmproj") && !strings.Contains(base, "imatrix")
+}
+
+// hasName reports whether a file is called so, with its folder or without.
+func hasName(file, want string) bool {
+	return strings.EqualFold(file, want) || strings.EqualFold(path.Base(file), want)
+}
+
+// choose returns the files of a model among those of a repository: one, or all parts of a split one. What is no model
+// is chosen by its whole name alone.
 func choose(files []string, want string) ([]string, error) {
-	var models []string
+	var all, models []string
 	for _, f := range files {
-		base := strings.ToLower(path.Base(f))
-		if strings.HasSuffix(base, ".gguf") && !strings.Contains(base, "mmproj") &&
-			!strings.Contains(base, "imatrix") {
+		if strings.HasSuffix(strings.ToLower(f), ".gguf") {
+			all = append(all, f)
+		}
+	}
+	// Short names first: they are the plain ones.
+	slices.SortFunc(all, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b)) })
+	for _, f := range all {
+		if hasName(f, want) {
+			return parts(all, f)
+		}
+		if isModel(f) {
 			models = append(models, f)
 		}
 	}
 	if len(models) == 0 {
 		return nil, fmt.Errorf("%w: it holds no GGUF model", ErrNoFile)
 	}
-	// Short names first: they are the plain ones.
-	slices.SortFunc(models, func(a, b string) int {
-		if len(a) != len(b) {
-			return len(a) - len(b)
-		}
-		return strings.Compare(a, b)
-	})
 	if want != "" {
 		for _, f := range models {
-			if strings.EqualFold(f, want) || strings.EqualFold(path.Base(f), want) || hasQuant(f, want) {
+			if hasQuant(f, want) {
 				return parts(models, f)
 			}
 		}
@@ -197,16 +211,26 @@ func choose(files []string, want string) ([]string, error) {
 	return parts(models, models[0])
 }
 
-// hasQuant reports whether a file's name has the quantization as a part of its own.
+// wholeQuant is how the name of a quantization begins: Q4_K, IQ3_S, BF16. K_M is the end of one.
+var wholeQuant = regexp.MustCompile(`^[A-Z]+[0-9]`)
+
+// hasQuant reports whether a file's name has the quantization as a part of its own: between hyphens or dots, or behind
+// an underscore. One behind it would be of the quantization's name.
 func hasQuant(file, quant string) bool {
 	name, quant := strings.ToUpper(strings.TrimSuffix(path.Base(file), path.Ext(file))), strings.ToUpper(quant)
-	boundary := func(s string, at int) bool { return at < 0 || at >= len(s) || strings.IndexByte("-.", s[at]) >= 0 }
+	before, behind := "-.", "-."
+	if wholeQuant.MatchString(quant) {
+		before = "-._"
+	}
 	for at := 0; ; {
 		i := strings.Index(name[at:], quant)
 		if i < 0 {
 			return false
 		}
-		if i += at; boundary(name, i-1) && boundary(name, i+len(quant)) {
+		i += at
+		end := i + len(quant)
+		if (i == 0 || strings.IndexByte(before, name[i-1]) >= 0) &&
+			(end == len(name) || strings.IndexByte(behind, name[end]) >= 0) {
 			return true
 		}
 		at = i + 1

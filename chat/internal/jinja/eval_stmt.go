@@ -36,15 +36,20 @@ func (s *setStmt) exec(m *machine, sc *scope, _ *builder) flow {
 
 func (s *setBlockStmt) exec(m *machine, sc *scope, _ *builder) flow {
 	m.line = s.line
-	v := m.filtered(s.filters, sc, m.capture(s.body, sc.inner()))
-	m.assign(&s.target, v, sc)
-	return next
+	t, how := m.capture(s.body, sc.inner())
+	if how == next { // as in Jinja, a break or continue leaves what was captured
+		m.assign(&s.target, m.filtered(s.filters, sc, t), sc)
+	}
+	return how
 }
 
 func (s *filterStmt) exec(m *machine, sc *scope, out *builder) flow {
 	inner := sc.inner()
-	out.text(m.text(m.filtered(s.filters, inner, m.capture(s.body, inner))))
-	return next
+	t, how := m.capture(s.body, inner)
+	if how == next { // as in Jinja, a break or continue leaves what was captured
+		out.text(m.text(m.filtered(s.filters, inner, t)))
+	}
+	return how
 }
 
 func (m *machine) filtered(filters []filterExpr, sc *scope, v Value) Value {
@@ -116,7 +121,7 @@ func (m *machine) closure(d *macroDef, sc *scope) *function {
 		inner := sc.inner()
 		m.bindMacro(d, a, inner)
 		line := m.line
-		t := m.capture(d.body, inner)
+		t, _ := m.capture(d.body, inner)
 		m.line = line
 		return t
 	})

@@ -222,11 +222,11 @@ func (m *machine) run(body []stmt, sc *scope, out *builder) flow {
 	return next
 }
 
-// capture executes statements and returns what they print.
-func (m *machine) capture(body []stmt, sc *scope) Text {
+// capture executes statements and returns what they print, and how they ended.
+func (m *machine) capture(body []stmt, sc *scope) (Text, flow) {
 	b := m.builder()
-	m.run(body, sc, b)
-	return b.done()
+	how := m.run(body, sc, b)
+	return b.done(), how
 }
 
 // iterate returns what Python would iterate over, and whether it would.

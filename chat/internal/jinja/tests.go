@@ -11,8 +11,11 @@ type testFunc func(m *machine, v Value, a args) bool
 var testTable = map[string]testFunc{
 	"boolean": typeTest[bool],
 	"callable": func(_ *machine, v Value, _ args) bool {
-		_, ok := v.(*function)
-		return ok
+		switch v.(type) {
+		case undefined, *function, *loop:
+			return true
+		}
+		return false
 	},
 	"defined": func(m *machine, v Value, a args) bool {
 		m.bind("defined", a)

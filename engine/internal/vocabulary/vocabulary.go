@@ -4,6 +4,7 @@ package vocabulary
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/specgo/spec/bpe"
@@ -108,7 +109,7 @@ func Read(f *gguf.File) (*bpe.Tokenizer, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.StripAfter = stripAfter(f, &c)
+	c.StripAfter, c.StripBefore = stripAfter(f, &c), stripBefore(f, &c)
 	t, err := bpe.New(c)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Name, err)
@@ -138,6 +139,28 @@ func stripAfter(f *gguf.File, c *bpe.Config) (ids []int32) {
 		}
 	}
 	return ids
+}
+
+// stripBefore returns the token of these vocabularies that takes the white space in front of it, by which a text has a
+// gap. As of stripAfter's the reference engine goes by names.
+func stripBefore(f *gguf.File, c *bpe.Config) []int32 {
+	arch, _ := f.String("general.architecture")
+	name, _ := f.String("general.name")
+	has := func(s string) func(part string) bool {
+		return func(part string) bool { return strings.Contains(s, part) }
+	}
+	gap := ""
+	switch {
+	case slices.ContainsFunc([]string{"jina-v2-de", "jina-v2-es", "jina-v2-code"}, has(c.Pre)),
+		slices.ContainsFunc([]string{"nomic-bert-moe", "jina-bert-v3"}, has(arch)):
+		gap = "<mask>"
+	case strings.Contains(strings.ToLower(name), "modern-bert"):
+		gap = "[MASK]"
+	}
+	if id := slices.Index(c.Tokens, gap); gap != "" && id >= 0 {
+		return []int32{int32(id)}
+	}
+	return nil
 }
 
 // byteArray returns an array of bytes, which files have as unsigned or as signed ones.

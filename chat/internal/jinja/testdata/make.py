@@ -342,7 +342,11 @@ E = """
 {{ dict([(1, 2, 3)]) }}
 {{ dict(1) }}
 {{ namespace(1) }}
-{{ range is callable }} {{ n is callable }}
+{{ range is callable }} {{ n is callable }} {{ nope is callable }} {{ d.nope is callable }} {% for i in l %}{{ loop is callable }}{{ loop.index is callable }}{{ loop.cycle is callable }}{% endfor %} {{ joiner() is callable }} {{ namespace() is callable }} {{ none is callable }}
+{% for i in l %}a{{ i }}{% filter upper %}x{% if i == 1 %}{% break %}{% endif %}y{% endfilter %}b{% else %}e{% endfor %}
+{% for i in l %}a{{ i }}{% filter upper %}x{% if i == 1 %}{% continue %}{% endif %}y{% endfilter %}b{% endfor %}
+{% for i in l %}a{{ i }}{% set z %}x{% if i == 1 %}{% break %}{% endif %}y{% endset %}{{ z }}{% endfor %}
+{% set z = namespace(v=0) %}{% for i in l %}a{{ i }}{% set z.v | upper %}x{% if i == 1 %}{% continue %}{% endif %}y{{ i }}{% endset %}{{ z.v }}{% endfor %}{{ z.v }}
 {{ 1e5 }} {{ 1E5 }} {{ 1.5e-3 }} {{ 1e+2 }} {{ 1_0.5_0 }} {{ 0x_ff }} {{ 0XfF }} {{ 0B11 }} {{ 00 }} {{ 0 }} {{ 1.0e2 }} {{ 12 }} {{ 7 }}
 {{ 012 }}
 {{ 1.e5 }}
