@@ -599,9 +599,9 @@ func (b *benchmark) encodeText(m *engine.Model, o *results.Origin) error {
 	if b.text == "" {
 		return nil
 	}
-	tok := m.Tokenizer()
-	if tok == nil {
-		return fmt.Errorf("-f %s: no tokenizer in the model's file", b.text)
+	tok, err := tokenizerOf(m, fmt.Sprintf("-f %s: %s", b.text, m.Name()))
+	if err != nil {
+		return err
 	}
 	if b.o.Text = tok.Encode(b.read, bpe.EncodeOptions{}); len(b.o.Text) == 0 {
 		return fmt.Errorf("-f %s: no tokens", b.text)
