@@ -126,7 +126,7 @@ func (b *benchmark) flags() []group {
 			switchFlag("--limits", &b.machine, true, "what this machine can do at most, and what of it the kernels reach"),
 			fileFlag("-f, --file", &b.text, "FILE",
 				"take the tokens of this text instead of random ones: which experts they choose is then a text's").when(b.ofModel),
-			kernelsRow(&b.kernels).when(b.ofModel),
+			kernelsRow(&b.kernels, &b.modelFlags).when(b.ofModel),
 			fileFlag("--cpuprofile", &b.profile, "FILE", "write a CPU profile of all this, for go tool pprof").when(b.ofModel),
 		}},
 		{"output", b.results.rows("SPEC_BENCH_OUTPUT")},
