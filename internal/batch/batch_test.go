@@ -645,6 +645,38 @@ func TestAgain(t *testing.T) {
 	}
 }
 
+// While answers are dropped no other run can have the output, until another file is in its place: it would go on with
+// one that nobody finds any more.
+func TestOutputStaysMarkedUntilItIsReplaced(t *testing.T) {
+	if !filelock.Works {
+		t.Skip("files cannot be locked here")
+	}
+	o := files(t, requests(5))
+	if _, err := Run(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	out, err := openOutput(o.Output, o.Input)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err = out.without(map[string]bool{"id-4": true}, o.Input, func(old, new string) error {
+		if other, err := openOutput(o.Output, o.Input); !errors.Is(err, ErrOutput) {
+			t.Errorf("another run has the output: %v", err)
+			if err == nil {
+				other.close()
+			}
+		}
+		return os.Rename(old, new)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.close()
+	if len(out.done) != 4 {
+		t.Errorf("%v", out.done)
+	}
+}
+
 // A request that fails for the moment is asked again when all others have been asked, so often and no more; then its
 // failure is its answer, until a later run asks again. What is wrong is asked once.
 func TestTransientFailuresAreAskedAgain(t *testing.T) {
