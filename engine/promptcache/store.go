@@ -39,6 +39,10 @@ const (
 	headBytes  = len(entryMagic) + 2*sha256.Size + 8
 )
 
+// mostEntry is the most bytes of an entry in a file: the states of the largest recurrent models have less than half of
+// it. What says to have more is damaged: a file may seem to be far larger than its disk.
+const mostEntry = 1 << 30
+
 // entryHead is the head of an entry.
 func entryHead(key Key, data []byte) []byte {
 	head := append([]byte(entryMagic), key[:]...)
