@@ -320,6 +320,56 @@ func TestPoisonIsGivenUpWithItsReason(t *testing.T) {
 	}
 }
 
+// A request that was given up before is put into the queue again at once, also where its worker has told that it is
+// given up and not yet removed it. One that is given up now is told of at once.
+func TestRetryWaitsForNothing(t *testing.T) {
+	q := queue(t, QueueOptions{}, 0)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	s := submitter(t, q, func(o *SubmitOptions) { o.Retry = true })
+	s.again = time.Hour
+	r, err := Complete(request(1), s.o.Clock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := Key(s.o.Identity, r)
+	put(t, q, s.lane, r)
+	if err := q.publish(ctx, nats.NewMsg(q.deadSubject(key))); err != nil {
+		t.Fatal(err)
+	}
+	tried, err := q.nc.SubscribeSync(q.workSubject(s.lane, key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := q.nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan int)
+	go func() {
+		status, _ := s.Do(ctx, r)
+		answered <- status
+	}()
+	if _, err := tried.NextMsg(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if err := q.work.Purge(ctx); err != nil { // as the worker has it removed
+		t.Fatal(err)
+	}
+	var calls atomic.Int64
+	work(t, WorkerOptions{Queue: q, Tries: 1, Do: func(ctx context.Context, r Request) (int, []byte) {
+		if calls.Add(1) > 1 {
+			return 500, []byte(`{}`)
+		}
+		return echo(ctx, r)
+	}})
+	if status := <-answered; status != 200 {
+		t.Errorf("status %d", status)
+	}
+	if status, answer := s.Do(ctx, request(2)); status != 500 || calls.Load() != 2 {
+		t.Errorf("%d %s, computed %d times", status, answer, calls.Load())
+	}
+}
+
 // A request that ends its workers is given up too, by a worker that finds it handed out too often.
 func TestRequestThatEndsWorkersIsGivenUp(t *testing.T) {
 	q := queue(t, QueueOptions{}, 0)
