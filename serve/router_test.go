@@ -5,20 +5,17 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 )
 
 // status waits until a model's place in memory is no longer that of a load under way.
 func (s *tester) status(name string) modelStatus {
 	s.t.Helper()
-	for range 2000 {
-		if _, status := s.models.statusOf(name); status.Value != "loading" {
-			return status
-		}
-		time.Sleep(time.Millisecond)
-	}
-	s.t.Fatalf("%s is still being loaded", name)
-	return modelStatus{}
+	var status modelStatus
+	s.wait(func() bool {
+		_, status = s.models.statusOf(name)
+		return status.Value != "loading"
+	})
+	return status
 }
 
 // Models are loaded and unloaded by llama.cpp's endpoints, and lists say which are in memory and which failed.
