@@ -50,10 +50,12 @@ var clientSamples = map[string]sample{
 	"echo":                       off(`false`, `true`),
 	"top_logprobs":               off(`0`, `1`),
 	"mcp_servers":                off(`[]`, `[{}]`),
-	"truncate":                   off(`true`, `1`),
-	"shift":                      off(`false`, `true`),
-	"vocab_only":                 off(`false`, `true`),
-	"embedding_only":             off(`false`, `true`),
+	"context_management": {good: []string{`{"edits":[{"type":"clear_thinking_20251015","keep":"all"}]}`, `{}`},
+		bad: []string{`[]`, `{"edits":[1]}`, `{"edit":[]}`}},
+	"truncate":       off(`true`, `1`),
+	"shift":          off(`false`, `true`),
+	"vocab_only":     off(`false`, `true`),
+	"embedding_only": off(`false`, `true`),
 }
 
 // Another name means what its field does, and what SillyTavern sends to llama.cpp with everything off is answered like
