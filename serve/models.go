@@ -88,10 +88,11 @@ func (p *pool) find(name string) (*slot, *Error) {
 
 // named is the slot that has a name; nil: none. The lock is held.
 func (p *pool) named(name string) *slot {
-	for _, s := range p.slots {
-		short := strings.TrimSuffix(name, latestTag) // Ollama's clients write the tag
-		if s.Name == name || s.Name == short || slices.Contains(s.Aliases, short) {
-			return s
+	for _, wanted := range []string{name, strings.TrimSuffix(name, latestTag)} { // Ollama's clients write the tag
+		for _, s := range p.slots {
+			if s.Name == wanted || slices.Contains(s.Aliases, wanted) {
+				return s
+			}
 		}
 	}
 	return nil
