@@ -232,7 +232,9 @@ func (p *pool) acquireOnce(ctx context.Context, name string) (m *loaded, release
 	}
 	defer func() {
 		if waits {
-			s.wanted--
+			if s.wanted--; s.leaving && s.wanted == 0 {
+				p.unloadSoon(s) // it came, and this request had left
+			}
 			p.signal() // requests for other models may have waited for this one
 		}
 	}()
@@ -253,6 +255,9 @@ func (p *pool) acquireOnce(ctx context.Context, name string) (m *loaded, release
 			return m, sync.OnceFunc(func() { p.release(s, m) }), "", nil
 		}
 		if s.model == nil && !s.loading && !yields {
+			if err := ctx.Err(); err != nil { // it was loaded for this request, and unloaded before it had it
+				return nil, nil, "", err
+			}
 			room, err := p.room(s)
 			if err != nil {
 				return nil, nil, "", err

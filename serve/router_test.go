@@ -139,9 +139,7 @@ func TestUnloadWhileLoading(t *testing.T) {
 		}
 		let <- true
 		want := modelStatus{Value: map[bool]string{false: "unloaded", true: "loaded"}[again]}
-		if got := s.status("a"); got != want {
-			t.Fatalf("loaded again %t: %+v", again, got)
-		}
+		s.wait(func() bool { _, got := s.models.statusOf("a"); return got == want })
 	}
 	_, release, err := s.models.acquire(t.Context(), "a")
 	if err != nil {
