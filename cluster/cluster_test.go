@@ -320,6 +320,56 @@ func TestPoisonIsGivenUpWithItsReason(t *testing.T) {
 	}
 }
 
+// A request that was given up before is put into the queue again at once, also where its worker has told that it is
+// given up and not yet removed it. One that is given up now is told of at once.
+func TestRetryWaitsForNothing(t *testing.T) {
+	q := queue(t, QueueOptions{}, 0)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	s := submitter(t, q, func(o *SubmitOptions) { o.Retry = true })
+	s.again = time.Hour
+	r, err := Complete(request(1), s.o.Clock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := Key(s.o.Identity, r)
+	put(t, q, s.lane, r)
+	if err := q.publish(ctx, nats.NewMsg(q.deadSubject(key))); err != nil {
+		t.Fatal(err)
+	}
+	tried, err := q.nc.SubscribeSync(q.workSubject(s.lane, key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := q.nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan int)
+	go func() {
+		status, _ := s.Do(ctx, r)
+		answered <- status
+	}()
+	if _, err := tried.NextMsg(time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	if err := q.work.Purge(ctx); err != nil { // as the worker has it removed
+		t.Fatal(err)
+	}
+	var calls atomic.Int64
+	work(t, WorkerOptions{Queue: q, Tries: 1, Do: func(ctx context.Context, r Request) (int, []byte) {
+		if calls.Add(1) > 1 {
+			return 500, []byte(`{}`)
+		}
+		return echo(ctx, r)
+	}})
+	if status := <-answered; status != 200 {
+		t.Errorf("status %d", status)
+	}
+	if status, answer := s.Do(ctx, request(2)); status != 500 || calls.Load() != 2 {
+		t.Errorf("%d %s, computed %d times", status, answer, calls.Load())
+	}
+}
+
 // A request that ends its workers is given up too, by a worker that finds it handed out too often.
 func TestRequestThatEndsWorkersIsGivenUp(t *testing.T) {
 	q := queue(t, QueueOptions{}, 0)
@@ -625,6 +675,7 @@ func TestLeaseIsExtended(t *testing.T) {
 // The metrics are in Prometheus' form, with what was done.
 func TestMetrics(t *testing.T) {
 	q := queue(t, QueueOptions{}, 0)
+	begin := time.Now()
 	w, _ := work(t, WorkerOptions{Queue: q})
 	s := submitter(t, q, nil)
 	for i := range 3 {
@@ -634,10 +685,15 @@ func TestMetrics(t *testing.T) {
 	var b strings.Builder
 	w.WriteMetrics(&b)
 	for _, want := range []string{"spec_worker_answers_total{status=\"200\"} 3\n", "\nspec_worker_different_total 0\n",
-		"# TYPE spec_worker_queue_seconds_total counter\nspec_worker_queue_seconds_total 0.0"} {
+		"# TYPE spec_worker_queue_seconds_total counter\nspec_worker_queue_seconds_total "} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}
+	}
+	_, last, _ := strings.Cut(b.String(), "\nspec_worker_queue_seconds_total ")
+	idle := 0.0
+	if _, err := fmt.Sscan(last, &idle); err != nil || idle <= 0 || idle > time.Since(begin).Seconds() {
+		t.Errorf("its place waited %f s for the queue, %v", idle, err)
 	}
 }
 
@@ -770,14 +826,22 @@ func TestFailuresOfTheQueueAreToldOnce(t *testing.T) {
 	q := queue(t, QueueOptions{}, 0)
 	var log lines
 	s := submitter(t, q, func(o *SubmitOptions) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	const looks = 1 << 30
+	f := &failing{Stream: q.leader}
+	f.n.Store(looks)
+	q.leader = f
 	q.nc.Close()
 	before := log.n.Load() // what the watch for answers has told
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var all sync.WaitGroup
 	for i := range 50 {
 		all.Go(func() { s.Do(ctx, request(i)) })
 	}
+	for looks-f.n.Load() < 100 || log.n.Load() == before { // each has looked once at least, many have twice
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
 	all.Wait()
 	if n := log.n.Load() - before; n < 1 || n > 10 {
 		t.Errorf("%d lines", n)

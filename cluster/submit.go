@@ -22,7 +22,7 @@ type SubmitOptions struct {
 	Tenant   string    // whose requests take turns with those of others; "": default
 	Priority string    // one of Priorities; "": normal
 	Clock    time.Time // of lines that have none
-	Retry    bool      // requests that were given up are tried again
+	Retry    bool      // requests that were given up before are tried again
 	Log      *slog.Logger
 }
 
@@ -116,7 +116,7 @@ func (s *Submitter) Do(ctx context.Context, r Request) (status int, answer []byt
 	key := m.Header.Get(headerKey)
 	defer s.stored(key)
 	c := s.wait(key) // before it is looked for: none is missed
-	put, retry := false, s.o.Retry
+	put, retry, forgot := false, s.o.Retry, false
 	for pause := 50 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, 5*time.Second) {
 		a, reason, err := s.result(ctx, key)
 		switch {
@@ -124,16 +124,21 @@ func (s *Submitter) Do(ctx context.Context, r Request) (status int, answer []byt
 		case a != nil:
 			return a.Status, a.Body
 		case reason != "" && retry:
-			retry = false
-			err = s.q.forget(ctx, key)
+			if err = s.q.forget(ctx, key); err == nil {
+				retry, forgot = false, true
+			}
 		case reason != "":
 			return http.StatusInternalServerError, wrong("dead_letter", reason)
 		}
 		if err == nil && !put {
-			if err = s.q.publish(ctx, m); isThere(err) {
+			err = s.q.publish(ctx, m)
+			there := isThere(err)
+			if there {
 				err = nil
 			}
-			if put = err == nil; put {
+			// What is there may be what was given up: the worker tells of that before it removes it.
+			if put = err == nil && !(there && forgot); put {
+				retry = false                                          // what is given up from now on is so in spite of this try
 				_ = s.q.nc.Publish(s.q.wakeSubject(s.o.Identity), nil) // workers look by themselves too
 			}
 		}
@@ -147,11 +152,19 @@ func (s *Submitter) Do(ctx context.Context, r Request) (status int, answer []byt
 			sleep(ctx, pause)
 			continue
 		}
-		pause = 50 * time.Millisecond
+		wait := s.again
+		if put {
+			pause = 50 * time.Millisecond
+		} else {
+			wait = pause
+		}
 		select {
 		case <-c:
 			c = s.wait(key)
-		case <-time.After(s.again):
+		case <-time.After(wait):
+			if !put {
+				continue
+			}
 			if err := s.lost.look(ctx, s.q); err != nil {
 				return http.StatusServiceUnavailable, wrong("queue_lost", err.Error())
 			}

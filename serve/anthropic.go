@@ -45,6 +45,12 @@ type anthropicAnswer struct {
 	Reason   *string          `json:"stop_reason"`
 	Sequence *string          `json:"stop_sequence"`
 	Usage    anthropicUsage   `json:"usage"`
+	Edits    *anthropicEdits  `json:"context_management,omitempty"`
+}
+
+// anthropicEdits are the edits of context_management that were applied: none.
+type anthropicEdits struct {
+	Applied []any `json:"applied_edits"`
 }
 
 // anthropicBlock is a block of content: thinking, text or tool_use.
@@ -110,6 +116,14 @@ func (f *anthropicForm) used() anthropicUsage {
 	return u
 }
 
+// applied are the edits that were applied, where some were asked for.
+func (f *anthropicForm) applied() *anthropicEdits {
+	if !f.edits {
+		return nil
+	}
+	return &anthropicEdits{[]any{}}
+}
+
 // ended is why the answer ended, and which stop sequence did it.
 func (f *anthropicForm) ended() (reason string, sequence *string) {
 	a := &f.answers[0]
@@ -140,7 +154,7 @@ func (f *anthropicForm) whole() any {
 		out.Content = append(out.Content, b)
 	}
 	reason, sequence := f.ended()
-	out.Reason, out.Sequence, out.Usage = &reason, sequence, f.used()
+	out.Reason, out.Sequence, out.Usage, out.Edits = &reason, sequence, f.used(), f.applied()
 	return out
 }
 
@@ -161,6 +175,7 @@ type anthropicEvent struct {
 	Block   *anthropicBlock  `json:"content_block,omitempty"`
 	Delta   any              `json:"delta,omitempty"`
 	Usage   *anthropicUsage  `json:"usage,omitempty"`
+	Edits   *anthropicEdits  `json:"context_management,omitempty"`
 }
 
 type anthropicDelta struct {
@@ -230,7 +245,7 @@ func (f *anthropicForm) delta(to sink, d *delta) {
 	f.stop(to)
 	reason, sequence := f.ended()
 	u := f.used()
-	f.send(to, anthropicEvent{Type: "message_delta", Usage: &u, Delta: struct {
+	f.send(to, anthropicEvent{Type: "message_delta", Usage: &u, Edits: f.applied(), Delta: struct {
 		Reason   string  `json:"stop_reason"`
 		Sequence *string `json:"stop_sequence"`
 	}{reason, sequence}})

@@ -50,6 +50,25 @@ func TestMessages(t *testing.T) {
 	}
 }
 
+// What Claude Code sends beside a conversation is taken: edits of the conversation, of which the answer says that none
+// was applied, and how tools are told and their arguments streamed.
+func TestMessagesOfClaudeCode(t *testing.T) {
+	s := newTester(t, nil)
+	const body = `{"max_tokens":3,"messages":[{"role":"user","content":"func main"}],"context_management":{"edits":` +
+		`[{"type":"clear_thinking_20251015","keep":"all"}]},"tools":[{"name":"f","input_schema":{"type":"object"},` +
+		`"defer_loading":false,"eager_input_streaming":true,"cache_control":{"type":"ephemeral"}}]`
+	const none = `"context_management":{"applied_edits":[]}`
+	if text := s.post("/v1/messages", body+`}`, 200); !strings.Contains(text, none) {
+		t.Error(text)
+	}
+	for line := range strings.Lines(s.post("/v1/messages", body+`,"stream":true}`, 200)) {
+		if strings.HasPrefix(line, "data: ") && strings.Contains(line, `"message_delta"`) != strings.Contains(line, none) {
+			t.Error(line)
+		}
+	}
+	s.post("/v1/messages/count_tokens", body+`}`, 200)
+}
+
 // Errors have types of Anthropic's list, by which its clients tell them apart.
 func TestMessagesErrors(t *testing.T) {
 	s := newTester(t, func(o *Options) { o.Limits.BodyBytes = 8 << 10 })

@@ -78,7 +78,8 @@ func TestCompletionLogprobs(t *testing.T) {
 	s := newTester(t, nil)
 	outside := 0
 	for seed := range 6 {
-		body := fmt.Sprintf(`{"prompt":"func (r *Ring) Push(","max_tokens":16,"temperature":1.5,"seed":%d,"ignore_eos":true,"logprobs":2}`, seed)
+		body := fmt.Sprintf(`{"prompt":"func (r *Ring) Push(","max_tokens":16,"temperature":1.5,"seed":%d,`+
+			`"ignore_eos":true,"logprobs":2}`, seed)
 		c := object(decode(t, s.post("/v1/completions", body, 200)).get(t, "choices", 0).(map[string]any))
 		text, l := c.get(t, "text").(string), object(c.get(t, "logprobs").(map[string]any))
 		tokens, each, top, offsets := l.get(t, "tokens").([]any), l.get(t, "token_logprobs").([]any),
@@ -180,8 +181,10 @@ func TestResponsesItems(t *testing.T) {
 		}
 		return strings.Join(list, "|")
 	}
-	const reasoning = `{"type":"reasoning","id":"rs_1","summary":[],"content":[{"type":"reasoning_text","text":"hm"}],"encrypted_content":null,"status":"completed"}`
-	const message = `{"type":"message","id":"msg_1","role":"assistant","status":"completed","content":[{"type":"output_text","text":"yes","annotations":[],"logprobs":[]}]}`
+	const reasoning = `{"type":"reasoning","id":"rs_1","summary":[],` +
+		`"content":[{"type":"reasoning_text","text":"hm"}],"encrypted_content":null,"status":"completed"}`
+	const message = `{"type":"message","id":"msg_1","role":"assistant","status":"completed",` +
+		`"content":[{"type":"output_text","text":"yes","annotations":[],"logprobs":[]}]}`
 	const call = `{"type":"function_call","id":"fc_1","call_id":"c","name":"f","arguments":"{}","status":"completed"}`
 	const result = `{"type":"function_call_output","call_id":"c","output":"42"}`
 	for items, want := range map[string]string{
@@ -201,11 +204,12 @@ func TestResponsesItems(t *testing.T) {
 		}
 	}
 	for item, field := range map[string]string{
-		`{"type":"reasoning","content":[{"type":"output_text","text":"x"}]}`:                      "input[0].content[0].type",
-		`{"type":"reasoning","summary":[],"encrypted_content":"x"}`:                               "input[0].encrypted_content",
-		`{"role":"user","content":"x","summary":[{"type":"summary_text","text":"x"}]}`:            "input[0].summary",
-		`{"role":"user","content":[{"type":"reasoning_text","text":"x"}]}`:                        "input[0].content[0].type",
-		`{"type":"item_reference","id":"msg_1"}`:                                                  "input[0].type",
+		`{"type":"reasoning","content":[{"type":"output_text","text":"x"}]}`:           "input[0].content[0].type",
+		`{"type":"reasoning","summary":[],"encrypted_content":"x"}`:                    "input[0].encrypted_content",
+		`{"role":"user","content":"x","summary":[{"type":"summary_text","text":"x"}]}`: "input[0].summary",
+		`{"role":"user","content":[{"type":"reasoning_text","text":"x"}]}`:             "input[0].content[0].type",
+		`{"type":"item_reference","id":"msg_1"}`:                                       "input[0].type",
+
 		`{"type":"function_call_output","call_id":"c","output":[{"type":"input_image","x":"y"}]}`: "input[0].output[0].type",
 	} {
 		if text := s.post("/v1/responses", `{"input":[`+item+`]}`, 400); decode(t, text).get(t, "error", "param") != field {

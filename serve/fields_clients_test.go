@@ -50,10 +50,12 @@ var clientSamples = map[string]sample{
 	"echo":                       off(`false`, `true`),
 	"top_logprobs":               off(`0`, `1`),
 	"mcp_servers":                off(`[]`, `[{}]`),
-	"truncate":                   off(`true`, `1`),
-	"shift":                      off(`false`, `true`),
-	"vocab_only":                 off(`false`, `true`),
-	"embedding_only":             off(`false`, `true`),
+	"context_management": {good: []string{`{"edits":[{"type":"clear_thinking_20251015","keep":"all"}]}`, `{}`},
+		bad: []string{`[]`, `{"edits":[1]}`, `{"edit":[]}`}},
+	"truncate":       off(`true`, `1`),
+	"shift":          off(`false`, `true`),
+	"vocab_only":     off(`false`, `true`),
+	"embedding_only": off(`false`, `true`),
 }
 
 // Another name means what its field does, and what SillyTavern sends to llama.cpp with everything off is answered like
@@ -77,15 +79,16 @@ func TestNamesOfOtherServers(t *testing.T) {
 	if got, want := text(`,"rep_pen":3,"rep_pen_range":3`), text(`,"repeat_penalty":3,"repeat_last_n":3`); got != want {
 		t.Errorf("a range of 3: %q, expected %q", got, want)
 	}
-	if got := text(`,"samplers":["penalties","dry","top_n_sigma","top_k","typ_p","tfs_z","typical_p","top_p","min_p","xtc",` +
-		`"temperature","adaptive_p"],"tfs":1,"top_a":0,"typical":1,"nsigma":0,"mirostat_mode":0,"dynamic_temperature":false,` +
-		`"dynatemp_low":1,"dynatemp_high":1,"smoothing_factor":0,"smoothing_curve":1,"guidance_scale":1,"negative_prompt":"",` +
-		`"add_bos_token":true,"ban_eos_token":false,"skip_special_tokens":true,"truncation_length":2048,"adaptive_target":-0.01,` +
-		`"adaptive_decay":0.9,"min_length":0,"num_beams":1,"early_stopping":false,"custom_token_bans":""`); got != plain {
+	if got := text(`,"samplers":["penalties","dry","top_n_sigma","top_k","typ_p","tfs_z","typical_p","top_p","min_p",` +
+		`"xtc","temperature","adaptive_p"],"tfs":1,"top_a":0,"typical":1,"nsigma":0,"mirostat_mode":0,` +
+		`"dynamic_temperature":false,"dynatemp_low":1,"dynatemp_high":1,"smoothing_factor":0,"smoothing_curve":1,` +
+		`"guidance_scale":1,"negative_prompt":"","add_bos_token":true,"ban_eos_token":false,"skip_special_tokens":true,` +
+		`"truncation_length":2048,"adaptive_target":-0.01,"adaptive_decay":0.9,"min_length":0,"num_beams":1,` +
+		`"early_stopping":false,"custom_token_bans":""`); got != plain {
 		t.Errorf("%q, without %q", got, plain)
 	}
-	if e := s.post("/completion", `{"prompt":"x","temperature":1,"typical_p":0.5,"samplers":["typ_p","typical_p"]}`, 400); !strings.Contains(
-		e, "twice") {
+	e := s.post("/completion", `{"prompt":"x","temperature":1,"typical_p":0.5,"samplers":["typ_p","typical_p"]}`, 400)
+	if !strings.Contains(e, "twice") {
 		t.Error(e)
 	}
 }
@@ -94,9 +97,10 @@ func TestNamesOfOtherServers(t *testing.T) {
 // it is.
 func TestBrokenArgumentsInTheHistory(t *testing.T) {
 	s := newTester(t, nil)
-	body := `{"max_tokens":2,"verbose":true,"messages":[{"role":"user","content":"x"},{"role":"assistant","content":null,"tool_calls":` +
-		`[{"id":"a","type":"function","function":{"name":"f","arguments":"{\"path\": \"a.go"}}]},{"role":"tool","tool_call_id":"a",` +
-		`"content":"broken"},{"role":"user","content":"again"}]}`
+	body := `{"max_tokens":2,"verbose":true,"messages":[{"role":"user","content":"x"},{"role":"assistant",` +
+		`"content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f",` +
+		`"arguments":"{\"path\": \"a.go"}}]},{"role":"tool","tool_call_id":"a","content":"broken"},` +
+		`{"role":"user","content":"again"}]}`
 	o := decode(t, s.post("/v1/chat/completions", body, 200))
 	if p := o.get(t, "__verbose", "prompt").(string); !strings.Contains(p, `{\"path\": \"a.go`) && !strings.Contains(
 		p, `{"path": "a.go`) {

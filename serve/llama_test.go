@@ -361,20 +361,24 @@ func TestNamesTagsAndPath(t *testing.T) {
 	s := newTester(t, func(o *Options) {
 		o.NoSlots, o.Sampling.Seed = true, 7
 		first := &o.Models[0]
-		first.Aliases, first.Tags, first.Path = []string{"small", "fast"}, []string{"code"}, "/models/go.gguf"
-		o.Models = append(o.Models, entry(t, "other"))
+		first.Aliases, first.Tags, first.Path = []string{"small", "fast", "best:latest"},
+			[]string{"code"}, "/models/go.gguf"
+		o.Models = append(o.Models, entry(t, "other"), entry(t, "fast:latest"))
 	})
 	list := decode(t, s.page("/v1/models"))
 	got := fmt.Sprint(list.get(t, "data", 0, "aliases"), list.get(t, "data", 0, "tags"))
-	if got != "[go small fast] [code]" {
+	if got != "[go small fast best:latest] [code]" {
 		t.Error(got)
 	}
-	for name, status := range map[string]int{"fast": 200, "small:latest": 200, "slow": 404} {
+	for name, status := range map[string]int{"fast": 200, "small:latest": 200, "best:latest": 200, "slow": 404} {
 		s.post("/v1/completions", `{"model":"`+name+`","prompt":"x","max_tokens":1}`, status)
 		if got, text, _ := s.do("GET", "/v1/models/"+name, ""); got != status || status == 200 &&
 			decode(t, text).get(t, "id") != "go" {
 			t.Errorf("/v1/models/%s: %d %s", name, got, text)
 		}
+	}
+	if got := decode(t, s.page("/v1/models/fast:latest")).get(t, "id"); got != "fast:latest" { // a name of its own
+		t.Errorf("fast:latest is %v", got)
 	}
 	props := decode(t, s.page("/props?model=fast"))
 	if props.get(t, "model_path") != "/models/go.gguf" ||

@@ -337,7 +337,7 @@ func TestMetricsOfRunningAnswers(t *testing.T) {
 // Of a request that ends while its first prompt is read, one answer has begun, no prompt has a time, and nothing runs
 // any more; several answers run as far as there are places.
 func TestMetricsOfAnswersThatAreLeft(t *testing.T) {
-	s := newTester(t, func(o *Options) { o.Parallel, o.RequestTime = 1, 300*time.Millisecond })
+	s := newTester(t, func(o *Options) { o.Parallel, o.RequestTime = 1, 500*time.Millisecond })
 	release, h := s.hold()
 	defer release()
 	done := make(chan int, 1)
@@ -359,7 +359,7 @@ func TestMetricsOfAnswersThatAreLeft(t *testing.T) {
 	if n := count(`spec_model_requests_running{model="go"}`); n != 1 {
 		t.Errorf("%v answers run in one place", n)
 	}
-	time.Sleep(2 * s.o.RequestTime)
+	time.Sleep(s.o.RequestTime + 10*time.Millisecond) // the request came before its pass
 	release()
 	if status := <-done; status != http.StatusGatewayTimeout {
 		t.Errorf("status %d", status)

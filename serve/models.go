@@ -44,12 +44,14 @@ type slot struct {
 	Entry
 	model   *loaded
 	loading bool
-	begun   bool      // /models/load is loading it, or waits for memory
-	failed  bool      // the last load ended with an error
-	leaving bool      // it is unloaded when nobody uses it
-	gone    bool      // the model is no longer offered
-	wanted  int       // requests that wait for memory for it, and have not got it
-	since   time.Time // when the first of them came
+	failed  bool // the last load ended with an error
+	leaving bool // it is unloaded when nobody uses it
+	gone    bool // the model is no longer offered
+
+	begun *context.CancelFunc // of what /models/load has begun, while it loads the model or waits for memory; nil: nothing
+
+	wanted int       // requests that wait for memory for it, and have not got it
+	since  time.Time // when the first of them came
 
 	scales []spec.AdapterScale // that /lora-adapters has set; nil: it has set none
 }
@@ -86,10 +88,11 @@ func (p *pool) find(name string) (*slot, *Error) {
 
 // named is the slot that has a name; nil: none. The lock is held.
 func (p *pool) named(name string) *slot {
-	for _, s := range p.slots {
-		short := strings.TrimSuffix(name, latestTag) // Ollama's clients write the tag
-		if s.Name == name || s.Name == short || slices.Contains(s.Aliases, short) {
-			return s
+	for _, wanted := range []string{name, strings.TrimSuffix(name, latestTag)} { // Ollama's clients write the tag
+		for _, s := range p.slots {
+			if s.Name == wanted || slices.Contains(s.Aliases, wanted) {
+				return s
+			}
 		}
 	}
 	return nil
@@ -165,22 +168,28 @@ func (p *pool) leave(s *slot) {
 	p.signal() // who waits for it learns that it is gone
 }
 
-// unloadSoon unloads a model now, or when its last user is done. The lock is held.
+// unloadSoon unloads a model now, or when its last user is done; one that is being loaded when it is there. The lock is
+// held.
 func (p *pool) unloadSoon(s *slot) {
-	if s.leaving = s.model != nil && s.model.users > 0; !s.leaving && s.model != nil {
+	if s.leaving = s.loading || s.model != nil && s.model.users > 0; !s.leaving && s.model != nil {
 		p.unload(s)
 	}
 }
 
-// unloadNamed unloads a model, see unloadSoon.
+// unloadNamed unloads a model, see unloadSoon, and ends what /models/load has begun.
 func (p *pool) unloadNamed(name string) *Error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s, err := p.find(name)
-	if err == nil {
-		p.unloadSoon(s)
+	if err != nil {
+		return err
 	}
-	return err
+	if s.begun != nil {
+		(*s.begun)()
+		s.begun = nil
+	}
+	p.unloadSoon(s)
+	return nil
 }
 
 // look has the store asked for a model of a name that none has, also where there is one model, whose any name is.
@@ -223,7 +232,9 @@ func (p *pool) acquireOnce(ctx context.Context, name string) (m *loaded, release
 	}
 	defer func() {
 		if waits {
-			s.wanted--
+			if s.wanted--; s.leaving && s.wanted == 0 {
+				p.unloadSoon(s) // it came, and this request had left
+			}
 			p.signal() // requests for other models may have waited for this one
 		}
 	}()
@@ -244,6 +255,9 @@ func (p *pool) acquireOnce(ctx context.Context, name string) (m *loaded, release
 			return m, sync.OnceFunc(func() { p.release(s, m) }), "", nil
 		}
 		if s.model == nil && !s.loading && !yields {
+			if err := ctx.Err(); err != nil { // it was loaded for this request, and unloaded before it had it
+				return nil, nil, "", err
+			}
 			room, err := p.room(s)
 			if err != nil {
 				return nil, nil, "", err
@@ -347,12 +361,16 @@ func (p *pool) load(ctx context.Context, s *slot) error {
 		s.loading, s.failed = false, r.err != nil
 		if r.err != nil {
 			p.used -= s.Bytes
+			s.leaving = false
 		} else if p.closed || s.gone {
 			p.used -= s.Bytes
 			r.m.Close()
 		} else {
 			s.model = r.m
 			s.tell(s.Entry) // which may have changed meanwhile
+			if s.leaving && s.wanted == 0 {
+				p.unloadSoon(s)
+			}
 		}
 		p.signal()
 		return r.err

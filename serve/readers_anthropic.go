@@ -138,6 +138,23 @@ func readBlock(v value) (b block, e *Error) {
 	return b, e
 }
 
+// readContextManagement reads how Anthropic's servers are to shorten a conversation, once it is long. The conversation
+// stays as it is here, and the answer tells which edits were applied.
+func readContextManagement(r *request, v value) *Error {
+	r.edits = true
+	return v.object(map[string]func(value) *Error{
+		"edits": func(v value) *Error {
+			items, err := v.list()
+			for _, item := range items {
+				if !item.isObject() {
+					return item.bad("must be an object")
+				}
+			}
+			return err
+		},
+	})
+}
+
 // readAnthropicTools reads tools in Anthropic's form. Those that its servers run have a type of their own.
 func readAnthropicTools(r *request, v value) *Error {
 	return r.readTools(v, func(t *tool, item value) *Error {
@@ -148,6 +165,9 @@ func readAnthropicTools(r *request, v value) *Error {
 			"input_schema":  func(v value) *Error { t.Parameters = v.raw; return nil },
 			"strict":        func(v value) (e *Error) { t.Strict, e = v.boolean(); return },
 			"cache_control": func(value) *Error { return nil },
+			// all tools are told from the beginning, and arguments come as they are written
+			"defer_loading":         func(v value) *Error { _, err := v.boolean(); return err },
+			"eager_input_streaming": func(v value) *Error { _, err := v.boolean(); return err },
 		})
 		if err == nil && t.Parameters == nil {
 			err = badField(item.path+".input_schema", "missing")

@@ -57,6 +57,7 @@ type conversation struct {
 	softBudget   bool // which holds where it can
 	goOn, whole  bool // continue_final_message: true, false
 	mayGoOn      bool // the form's last message is continued where the assistant has begun it
+	edits        bool // of the Messages API: context_management is there
 }
 
 // completion is prompts to continue, or texts to embed.

@@ -51,7 +51,8 @@ func (s *Server) beginLoad(_ context.Context, r *request) (any, error) {
 	return routed{true}, nil
 }
 
-// endLoad answers /models/unload. A model in use goes when its last request is done.
+// endLoad answers /models/unload. A model in use goes when its last request is done, one that is being loaded when it is
+// there and no request has waited for it.
 func (s *Server) endLoad(_ context.Context, r *request) (any, error) {
 	if e := s.mayManage(r.client); e != nil {
 		return nil, e
@@ -69,7 +70,7 @@ func (s *Server) endLoad(_ context.Context, r *request) (any, error) {
 var errNoName = badRequest("the name of a model is missing")
 
 // begin loads a model as a request would that nobody waits for: for memory it waits its turn. What comes of it is the
-// model's status.
+// model's status. One that is to be unloaded stays.
 func (p *pool) begin(name string) *Error {
 	p.look(name)
 	p.mu.Lock()
@@ -78,11 +79,11 @@ func (p *pool) begin(name string) *Error {
 	if e != nil {
 		return e
 	}
-	if s.model != nil || s.loading || s.begun {
+	if s.leaving = false; s.model != nil || s.loading || s.begun != nil {
 		return nil
 	}
-	s.begun = true
 	ctx, cancel := p.server.joined(context.Background(), p.server.o.RequestTime)
+	s.begun = &cancel
 	p.server.work.Go(func() {
 		defer cancel()
 		_, release, err := p.acquire(ctx, s.Name)
@@ -91,7 +92,9 @@ func (p *pool) begin(name string) *Error {
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		s.begun, s.failed = false, err != nil
+		if s.begun == &cancel { // else it was unloaded meanwhile
+			s.begun, s.failed = nil, err != nil
+		}
 	})
 	return nil
 }
@@ -106,7 +109,7 @@ func (p *pool) statusOf(name string) (m *loaded, status modelStatus) {
 		return nil, modelStatus{Value: "unloaded"} // it has gone meanwhile
 	case s.model != nil:
 		return s.model, modelStatus{Value: "loaded"}
-	case s.loading || s.begun:
+	case s.loading || s.begun != nil:
 		return nil, modelStatus{Value: "loading"}
 	}
 	return nil, modelStatus{"unloaded", s.failed}

@@ -1,24 +1,24 @@
 package serve
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/specgo/spec"
 )
 
 // status waits until a model's place in memory is no longer that of a load under way.
 func (s *tester) status(name string) modelStatus {
 	s.t.Helper()
-	for range 2000 {
-		if _, status := s.models.statusOf(name); status.Value != "loading" {
-			return status
-		}
-		time.Sleep(time.Millisecond)
-	}
-	s.t.Fatalf("%s is still being loaded", name)
-	return modelStatus{}
+	var status modelStatus
+	s.wait(func() bool {
+		_, status = s.models.statusOf(name)
+		return status.Value != "loading"
+	})
+	return status
 }
 
 // Models are loaded and unloaded by llama.cpp's endpoints, and lists say which are in memory and which failed.
@@ -108,6 +108,49 @@ func TestRouterRights(t *testing.T) {
 	}
 	if _, status := s.models.statusOf("go"); status.Value != "unloaded" {
 		t.Error(status)
+	}
+}
+
+// A model that is unloaded while it is being loaded, or waits for memory, is not there in the end, and has not failed.
+// One that is loaded again before stays.
+func TestUnloadWhileLoading(t *testing.T) {
+	var l loadLog
+	begun, let := make(chan bool, 9), make(chan bool)
+	slow := l.entry(t, "a", 60, nil)
+	load := slow.Load
+	slow.Load = func(ctx context.Context) (*spec.Model, error) {
+		begun <- true
+		<-let
+		return load(ctx)
+	}
+	s := newTester(t, func(o *Options) {
+		o.Models, o.Memory, o.AllowManage = []Entry{slow, l.entry(t, "b", 60, nil)}, 100, true
+	})
+	change := func(what, name string) {
+		t.Helper()
+		s.post("/models/"+what, fmt.Sprintf(`{"model":%q}`, name), 200)
+	}
+	for _, again := range []bool{false, true} {
+		change("load", "a")
+		<-begun
+		change("unload", "a")
+		if again {
+			change("load", "a")
+		}
+		let <- true
+		want := modelStatus{Value: map[bool]string{false: "unloaded", true: "loaded"}[again]}
+		s.wait(func() bool { _, got := s.models.statusOf("a"); return got == want })
+	}
+	_, release, err := s.models.acquire(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	change("load", "b")
+	change("unload", "b")
+	s.wait(func() bool { return s.status("b") == modelStatus{Value: "unloaded"} })
+	release()
+	if got := fmt.Sprint(l.list()); got != "[+a -a +a]" {
+		t.Error(got)
 	}
 }
 

@@ -38,12 +38,11 @@ func members(t *testing.T, b []byte) (names []string, data map[string][]byte) {
 	head := regexp.MustCompile("^([a-z.-]+) *\\d+ +0 +0 +100644 *(\\d+) *`\n$")
 	data = map[string][]byte{}
 	rest, ok := bytes.CutPrefix(b, []byte("!<arch>\n"))
-	for ; ok && len(rest) > 0; rest = rest[min(len(rest), len(data[names[len(names)-1]])+len(data[names[len(names)-1]])%2):] {
+	for size := 0; ok && len(rest) > 0; rest = rest[min(len(rest), size+size%2):] {
 		m := head.FindSubmatch(rest[:60])
 		if m == nil {
 			t.Fatalf("not a header: %q", rest[:60])
 		}
-		size := 0
 		fmt.Sscan(string(m[2]), &size)
 		names, rest = append(names, string(m[1])), rest[60:]
 		data[string(m[1])] = rest[:size]
@@ -86,14 +85,14 @@ func TestPackage(t *testing.T) {
 		t.Fatalf("%q, %q", names, data["debian-binary"])
 	}
 	want := []string{"./ 755 ", "./usr/ 755 ", "./usr/bin/ 755 ", "./usr/bin/spec 755 program", "./usr/share/ 755 ",
-		"./usr/share/doc/ 755 ", "./usr/share/doc/spec/ 755 ", "./usr/share/doc/spec/copyright 644 MIT\n", "./usr/share/man/ 755 ",
-		"./usr/share/man/man1/ 755 ", "./usr/share/man/man1/spec.1.gz 644 "}
+		"./usr/share/doc/ 755 ", "./usr/share/doc/spec/ 755 ", "./usr/share/doc/spec/copyright 644 MIT\n",
+		"./usr/share/man/ 755 ", "./usr/share/man/man1/ 755 ", "./usr/share/man/man1/spec.1.gz 644 "}
 	if got := entries(t, data["data.tar.gz"]); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
 	control := strings.Join(entries(t, data["control.tar.gz"]), "")
-	for _, part := range []string{"Package: spec\n", "Version: 1.2.3~rc.1\n", "Architecture: arm64\n", "Installed-Size: 1\n",
-		fmt.Sprintf("%x  usr/bin/spec\n", md5.Sum([]byte("program")))} {
+	for _, part := range []string{"Package: spec\n", "Version: 1.2.3~rc.1\n", "Architecture: arm64\n",
+		"Installed-Size: 1\n", fmt.Sprintf("%x  usr/bin/spec\n", md5.Sum([]byte("program")))} {
 		if !strings.Contains(control, part) {
 			t.Errorf("no %q in %s", part, control)
 		}
@@ -190,7 +189,8 @@ func someRelease(t *testing.T, turned bool) map[string][]byte {
 		}
 	}
 	for _, write := range []func() error{
-		func() error { return r.image(built, []byte("PEM")) }, func() error { return r.materials(built) }, r.formula, r.list} {
+		func() error { return r.image(built, []byte("PEM")) }, func() error { return r.materials(built) }, r.formula,
+		r.list} {
 		if err := write(); err != nil {
 			t.Fatal(err)
 		}
@@ -282,7 +282,8 @@ func checkImage(t *testing.T, data []byte) {
 			}
 			layers++
 			got := entries(t, blob)
-			if i := slices.IndexFunc(got, func(s string) bool { return strings.HasPrefix(s, "spec 755 program of linux/") }); i < 0 {
+			ours := func(s string) bool { return strings.HasPrefix(s, "spec 755 program of linux/") }
+			if !slices.ContainsFunc(got, ours) {
 				t.Errorf("a layer of %q", got)
 			}
 			if !slices.Contains(got, "etc/ssl/certs/ca-certificates.crt 644 PEM") {
@@ -317,11 +318,12 @@ func checkMaterials(t *testing.T, data []byte) {
 	if err := json.Unmarshal(data, &b); err != nil || b.BomFormat != "CycloneDX" || b.SpecVersion != "1.6" {
 		t.Fatal(err, b.BomFormat, b.SpecVersion)
 	}
-	if len(b.Components) != 10 || b.Components[0].PURL != "pkg:golang/example.com/m@v1.0.0" || b.Components[1].Name != "std" ||
-		b.Components[1].Version != "1.26.8" {
+	if len(b.Components) != 10 || b.Components[0].PURL != "pkg:golang/example.com/m@v1.0.0" ||
+		b.Components[1].Name != "std" || b.Components[1].Version != "1.26.8" {
 		t.Errorf("%+v", b.Components)
 	}
-	if want := fmt.Sprintf("%x", sha256.Sum256([]byte("program of freebsd/amd64"))); b.Components[9].Hashes[0].Content != want {
+	want := fmt.Sprintf("%x", sha256.Sum256([]byte("program of freebsd/amd64")))
+	if b.Components[9].Hashes[0].Content != want {
 		t.Errorf("%+v", b.Components[9])
 	}
 }

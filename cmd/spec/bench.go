@@ -126,7 +126,7 @@ func (b *benchmark) flags() []group {
 			switchFlag("--limits", &b.machine, true, "what this machine can do at most, and what of it the kernels reach"),
 			fileFlag("-f, --file", &b.text, "FILE",
 				"take the tokens of this text instead of random ones: which experts they choose is then a text's").when(b.ofModel),
-			kernelsRow(&b.kernels).when(b.ofModel),
+			kernelsRow(&b.kernels, &b.modelFlags).when(b.ofModel),
 			fileFlag("--cpuprofile", &b.profile, "FILE", "write a CPU profile of all this, for go tool pprof").when(b.ofModel),
 		}},
 		{"output", b.results.rows("SPEC_BENCH_OUTPUT")},
@@ -599,9 +599,9 @@ func (b *benchmark) encodeText(m *engine.Model, o *results.Origin) error {
 	if b.text == "" {
 		return nil
 	}
-	tok := m.Tokenizer()
-	if tok == nil {
-		return fmt.Errorf("-f %s: no tokenizer in the model's file", b.text)
+	tok, err := tokenizerOf(m, fmt.Sprintf("-f %s: %s", b.text, m.Name()))
+	if err != nil {
+		return err
 	}
 	if b.o.Text = tok.Encode(b.read, bpe.EncodeOptions{}); len(b.o.Text) == 0 {
 		return fmt.Errorf("-f %s: no tokens", b.text)

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -39,6 +41,25 @@ func TestBenchKernels(t *testing.T) {
 	for _, bad := range []string{"nosuch", "scalar,scalar"} {
 		if _, errs, code := spec(t, "", "bench", "--kernels", bad); code == 0 || !strings.Contains(errs, "--kernels") {
 			t.Errorf("%s: exit %d, %s", bad, code, errs)
+		}
+	}
+}
+
+// The model is open on every kernel set at once: each has its part of the memory, and the least is that of all.
+func TestKernelSetsShareTheMemory(t *testing.T) {
+	sets := "scalar," + bestKernels(t)
+	for _, args := range [][]string{{"bench", "--quick"}, {"compare"}} {
+		least := func(more ...string) (megabytes float64) {
+			code, _, stderr := runWith(t, t.TempDir(), slices.Concat(args, []string{"-m", servedTarget, "--memory=1M"}, more)...)
+			_, after, _ := strings.Cut(stderr, "the least is ")
+			_, err := fmt.Sscanf(after, "%f MB", &megabytes)
+			if code != exitFailed || err != nil {
+				t.Fatalf("%v: exit %d, %s", args, code, stderr)
+			}
+			return megabytes
+		}
+		if one, two := least(), least("--kernels", sets); two < 1.5*one {
+			t.Errorf("%v: the least is %f MB, with two kernel sets %f", args, one, two)
 		}
 	}
 }

@@ -64,6 +64,9 @@ func (d *dialog) command(ctx context.Context, line string) error {
 			if c.arg == "" && arg != "" {
 				return fmt.Errorf("/%s takes no argument", name)
 			}
+			if strings.Contains(c.arg, "FILE") {
+				arg = d.p.atHome(arg)
+			}
 			return c.run(d, ctx, arg)
 		}
 		known = append(known, c.names...)

@@ -126,7 +126,10 @@ func (d *dialog) complete(text string) (from int, choices []string) {
 		case name == "draft":
 			choices = beginning(append([]string{"auto"}, speculative.Names(speculative.Drafters(), false)...), arg, "")
 		case strings.Contains(c.arg, "FILE"):
-			choices = pathsFrom(arg)
+			whole := d.p.atHome(arg)
+			for _, path := range pathsFrom(whole) {
+				choices = append(choices, arg+strings.TrimPrefix(path, whole))
+			}
 		}
 	}
 	return len(text) - len(arg), choices
@@ -161,6 +164,18 @@ func ending(more bool) string {
 		return " "
 	}
 	return ""
+}
+
+// atHome is a path with the user's folder in place of a ~ that it begins with, as a shell has it.
+func (p *program) atHome(path string) string {
+	rest, ok := strings.CutPrefix(path, "~")
+	if !ok || rest == "" || !os.IsPathSeparator(rest[0]) {
+		return path
+	}
+	if home := p.env("HOME"); home != "" {
+		return home + rest
+	}
+	return path
 }
 
 // mostFiles is how many files of a folder are looked at for a completion.

@@ -118,7 +118,9 @@ func TestChatCompletion(t *testing.T) {
 	os.WriteFile(dir+"one.json", nil, 0o666)
 	os.Mkdir(dir+"open", 0o777)
 	d, _, _ := newDialog("")
+	d.p.env = func(name string) string { return map[string]string{"HOME": filepath.Clean(dir)}[name] }
 	for text, want := range map[string][]string{
+		"/load ~/o": {"~/one.json", "~/open" + string(filepath.Separator)}, "/load ~": nil,
 		"/sta": {"/stats"}, "/mo": {"/model "}, "/model " + dir + "on": {dir + "one.json"}, "/set see": {"seed "},
 		"/set when-full d": {"drop"}, "/set seed ": nil, "/set markdown ": {"show", "raw"},
 		"/draft suf": {"suffix"}, "/draft a": {"auto"}, "/draft te": nil, "no /sta": nil, "/nosuch x": nil,
@@ -137,6 +139,21 @@ func TestChatCompletion(t *testing.T) {
 	env["XDG_STATE_HOME"] = dir
 	if got := historyFile(p, ""); got != filepath.Join(dir, "spec", "history") {
 		t.Error(got)
+	}
+}
+
+// A ~ before a path is the user's folder, where a command takes a file.
+func TestFilesAtHome(t *testing.T) {
+	home := t.TempDir()
+	d, _, stderr := newDialog("")
+	d.p.env = func(name string) string { return map[string]string{"HOME": home}[name] }
+	for _, line := range []string{"save ~/a.json", "load ~/a.json", "file ~/a.json"} {
+		if err := d.command(t.Context(), line); err != nil {
+			t.Errorf("/%s: %v", line, err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(home, "a.json")); err != nil {
+		t.Errorf("%v, %s", err, stderr)
 	}
 }
 

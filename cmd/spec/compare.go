@@ -93,7 +93,7 @@ func (c *comparison) flags() []group {
 		{"model", append([]flag{c.modelRow(), c.hubRow(), threadsRow(&c.threads), numaRow(&c.numa), c.memoryRow(),
 			chosenFlag("--weights", &m.Weights, append(engine.WeightNames(), asInFile),
 				"convert the weights while loading").or("file: as they are"),
-			kernelsRow(&c.matrix.Kernels)}, drafts...)},
+			kernelsRow(&c.matrix.Kernels, &c.modelFlags)}, drafts...)},
 		{"cache", append([]flag{contextRow(&c.context, "context in tokens")}, c.cache.rows()...)},
 		{"prompts", c.single.rows()},
 		{"measurement", []flag{
@@ -311,7 +311,7 @@ func (c *comparison) hasForm() bool {
 		return false // opening the model says so
 	}
 	defer f.Close()
-	limit, sets := c.memoryLimit(), int64(max(1, len(c.matrix.Kernels)))
+	limit := c.memoryLimit()
 	for _, weights := range either(c.matrix.Weights, []string{asInFile}) {
 		if weights == asInFile {
 			weights = ""
@@ -322,7 +322,7 @@ func (c *comparison) hasForm() bool {
 		}
 		plan, err := engine.PlanMemory(f, engine.Options{Weights: weights},
 			planned(engine.Sessions{Tokens: c.context, Rows: treeRows, Heads: true, Own: true}))
-		if err != nil || limit > 0 && sets*(plan.Weights+plan.Sessions+form.Bytes) > limit {
+		if err != nil || limit > 0 && plan.Weights+plan.Sessions+form.Bytes > limit {
 			return false
 		}
 	}

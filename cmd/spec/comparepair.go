@@ -40,9 +40,9 @@ func (c *comparison) pair(ctx context.Context, p *program, rt *engine.Runtime, p
 		return nil, "", err
 	}
 	models = append(models, target)
-	tok := target.Tokenizer()
-	if tok == nil {
-		return nil, "", fmt.Errorf("%s: no tokenizer in the file, so no text can be generated", c.name())
+	tok, err := tokenizerOf(target, c.name())
+	if err != nil {
+		return nil, "", err
 	}
 	size, err := contextSize(c.context, target, c.name())
 	if err != nil {
@@ -101,8 +101,8 @@ func (c *comparison) pair(ctx context.Context, p *program, rt *engine.Runtime, p
 			return nil, "", err
 		}
 		models = append(models, draft)
-		if draft.Tokenizer() == nil {
-			return nil, "", fmt.Errorf("-md %s: no tokenizer in the file, so nothing shows that it is the target's", file)
+		if _, err := tokenizerOf(draft, "-md "+file); err != nil {
+			return nil, "", fmt.Errorf("%w, so nothing shows that it is the target's", err)
 		}
 		o := engine.SessionOptions{Context: min(session.Context(), draft.Config().Context), KV: kv}
 		if h := draft.Head(); h != nil && h.SharesCache {

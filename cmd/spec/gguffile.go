@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io/fs"
 
+	"github.com/specgo/spec/bpe"
+	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/internal/terminal"
 	"github.com/specgo/spec/testdata"
@@ -23,6 +25,27 @@ func openGGUF(path string) (*gguf.File, error) {
 		return nil, err
 	}
 	return gguf.OpenFile(path)
+}
+
+// tokenizerOf is a model's tokenizer; without one it is an error. What messages call the model is name.
+func tokenizerOf(m *engine.Model, name string) (*bpe.Tokenizer, error) {
+	return someTokenizer(m.Tokenizer(), name)
+}
+
+// readTokenizer is tokenizerOf for a file whose model is not loaded.
+func readTokenizer(f *gguf.File) (*bpe.Tokenizer, error) {
+	tok, err := engine.ReadTokenizer(f)
+	if err != nil {
+		return nil, err
+	}
+	return someTokenizer(tok, f.Name)
+}
+
+func someTokenizer(tok *bpe.Tokenizer, name string) (*bpe.Tokenizer, error) {
+	if tok == nil {
+		return nil, fmt.Errorf("%s: no tokenizer in the file", name)
+	}
+	return tok, nil
 }
 
 // filesOf lists the files of models, which no output may be: of a split one all parts.

@@ -156,9 +156,9 @@ func (x *importance) measure(ctx context.Context, p *program) (*imatrix.File, er
 	if err != nil {
 		return nil, err
 	}
-	tok := model.Tokenizer()
-	if tok == nil {
-		return nil, fmt.Errorf("%s: no tokenizer in the file", x.name())
+	tok, err := tokenizerOf(model, x.name())
+	if err != nil {
+		return nil, err
 	}
 	if _, err := contextSize(x.chunk, model, x.name()); err != nil {
 		return nil, err

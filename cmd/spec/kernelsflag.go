@@ -9,8 +9,9 @@ import (
 	"github.com/specgo/spec/engine"
 )
 
-// kernelsRow is --kernels. Whether the machine has them is known when they are selected.
-func kernelsRow(p *[]string) flag {
+// kernelsRow is --kernels. Whether the machine has them is known when they are selected. The model is open on each at
+// once, so they share the memory.
+func kernelsRow(p *[]string, m *modelFlags) flag {
 	return valueFlag("--kernels", "NAME,...",
 		"kernel sets of this machine, measured in turn: scalar, avx2, avx512 and so on",
 		func(v string) error {
@@ -20,6 +21,7 @@ func kernelsRow(p *[]string) flag {
 				}
 				*p = append(*p, name)
 			}
+			m.share = len(*p)
 			return nil
 		}).or("the best one").takes(asm.Names()...)
 }

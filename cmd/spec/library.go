@@ -57,8 +57,8 @@ func (g *generate) open(ctx context.Context, p *program, rt *engine.Runtime,
 			parts.Close()
 		}
 	}()
-	if target.Tokenizer() == nil {
-		return nil, fmt.Errorf("%s: no tokenizer in the file, so no text can be generated", g.name())
+	if _, err := tokenizerOf(target, g.name()); err != nil {
+		return nil, err
 	}
 	if parts.Adapters, err = g.adapters.open(ctx, target); err != nil {
 		return nil, err

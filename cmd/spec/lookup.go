@@ -18,7 +18,6 @@ import (
 	library "github.com/specgo/spec"
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/cmd/spec/internal/output"
-	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/internal/terminal"
 	"github.com/specgo/spec/speculative/lookup"
 )
@@ -113,12 +112,9 @@ func (l *lookingUp) build(ctx context.Context, p *program, dir string) error {
 		return err
 	}
 	defer f.Close()
-	tok, err := engine.ReadTokenizer(f)
+	tok, err := readTokenizer(f)
 	if err != nil {
 		return err
-	}
-	if tok == nil {
-		return fmt.Errorf("%s: no tokenizer in the file", f.Name)
 	}
 	if l.output != "" {
 		if err := output.Distinct(l.output, slices.Concat(l.list, f.Files)...); err != nil {
@@ -403,8 +399,10 @@ func closeIndexes(list []*lookup.Index) {
 func (s *speculation) openTexts(ctx context.Context, p *program, to *library.Parts, o *library.Options) (err error) {
 	o.Own = s.own
 	tok := to.Target.Tokenizer()
-	if tok == nil && len(s.texts) > 0 {
-		return fmt.Errorf("--lookup: %s: no tokenizer in the file", to.Target.Name())
+	if len(s.texts) > 0 {
+		if tok, err = tokenizerOf(to.Target, "--lookup: "+to.Target.Name()); err != nil {
+			return err
+		}
 	}
 	if o.DraftVocab, err = s.vocab.of(ctx, tok); err != nil {
 		return err

@@ -51,12 +51,13 @@ func (m *modelFlags) mayWrite(ctx context.Context, p *program, model, file strin
 	return fmt.Errorf("%s: --panels DIR allows it", what)
 }
 
-// memoryLimit is the most bytes that all models may take together; 0: not known.
+// memoryLimit is the most bytes that a target may take, with all that is loaded for it; 0: not known.
 func (m *modelFlags) memoryLimit() int64 {
-	if m.memory > 0 {
-		return m.memory
+	limit := m.memory
+	if limit == 0 {
+		limit = engine.MostMemory(machineMemory())
 	}
-	return engine.MostMemory(machineMemory())
+	return limit / int64(max(m.share, 1))
 }
 
 // draftFormRoom is the most bytes that a draft form of the target may take beside what is loaded and the sessions;
@@ -133,7 +134,7 @@ func (m *modelFlags) setMemory(ctx context.Context, p *program, o *engine.Option
 		return nil // loading it says what is wrong
 	}
 	if limit < plan.Least && m.memory > 0 {
-		return notEnough(m.memory, plan.Least, path)
+		return notEnough(m.memory, plan.Least*int64(max(m.share, 1)), path)
 	}
 	o.Memory = max(limit-plan.Sessions, 1)
 	return nil

@@ -31,6 +31,7 @@ type modelFlags struct {
 
 	memory     int64           // --memory; 0: what the machine has
 	panels     string          // --panels: where every model gets a panel file; "": the cache directory, where it must
+	share      int             // so many targets, each with what is loaded for it, are there at once; 0: one
 	loaded     int64           // bytes of the models that were opened before
 	beside     []string        // files of models that will be loaded beside the target
 	sessions   engine.Sessions // that memory is planned for; the zero value is one of keptTokens

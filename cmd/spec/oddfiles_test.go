@@ -67,7 +67,7 @@ func TestModelsWithoutTokenizer(t *testing.T) {
 	for _, args := range [][]string{{"cache", "prompt", "-f", in("text"), "--cache-dir", in("prompts")},
 		{"eval", "--lookup", in("text"), in("cases")}, {"eval", in("cases")}, {"generate", "-p", "x"},
 		{"lookup", "build", in("text")}, {"perplexity", "-f", in("text")}, {"tokenize", "-f", in("text")},
-		{"imatrix", "-f", in("text"), "-o", in("out")}} {
+		{"imatrix", "-f", in("text"), "-o", in("out")}, {"bench", "-f", in("text"), "--quick"}, {"compare"}} {
 		code, _, stderr := runWith(t, in("cache"), append(args, "-m", in("m.gguf"))...)
 		if code != exitFailed || !strings.Contains(stderr, ": no tokenizer in the file") {
 			t.Errorf("%q: exit %d, %s", args, code, stderr)

@@ -23,7 +23,7 @@ var (
 		"-fitt, --fit-target", "-fitc, --fit-ctx", "-dt, --defrag-thold", "-C, --cpu-mask", "-Cr, --cpu-range",
 		"--cpu-strict", "--prio", "--poll", "-Cb, --cpu-mask-batch", "-Crb, --cpu-range-batch", "--cpu-strict-batch",
 		"--prio-batch", "--poll-batch", "-ctkd, --cache-type-k-draft, --spec-draft-type-k",
-		"-ctvd, --cache-type-v-draft, --spec-draft-type-v", "--draft-p-split, --spec-draft-p-split",
+		"-ctvd, --cache-type-v-draft, --spec-draft-type-v", "-cd, --ctx-size-draft", "--draft-p-split, --spec-draft-p-split",
 		"-lv, --verbosity, --log-verbosity"}
 )
 
@@ -45,11 +45,16 @@ var refusedFlags = func() map[string]string {
 		"hf-token": "a command line can be read by other users; the environment variable HF_TOKEN has the token",
 		"offline": "a model that is in the cache is opened without a connection; the environment variable HF_HUB_OFFLINE=1 " +
 			"forbids downloads",
-		"hf-file":     "-hf OWNER/NAME:FILE takes the name of a file",
-		"model-url":   "spec run URL opens a model of the Hub by its address",
-		"docker-repo": "models are downloaded from the Hugging Face Hub alone",
-		"log-file":    "the log is on standard error, which a shell writes to a file",
-		"rpc":         "a model runs on one machine; docs/CLUSTER.md has what several do together",
+		"hf-file":              "-hf OWNER/NAME:FILE takes the name of a file",
+		"model-url":            "spec run URL opens a model of the Hub by its address",
+		"docker-repo":          "models are downloaded from the Hugging Face Hub alone",
+		"log-file":             "the log is on standard error, which a shell writes to a file",
+		"models-max":           "--models-memory SIZE bounds what the models in memory take together",
+		"models-preset":        "the sections of --config FILE are models",
+		"no-models-autoload":   "a request has its model loaded",
+		"sleep-idle-seconds":   "idle models are unloaded when memory is needed, and by POST /models/unload",
+		"no-prefill-assistant": "continue_final_message: false in a request begins a message of its own",
+		"rpc":                  "a model runs on one machine; docs/CLUSTER.md has what several do together",
 	}
 	for reason, names := range map[string][]string{
 		"images, audio and video are not read; a model's text part runs without its projector": {"mmproj", "mm",
@@ -92,7 +97,8 @@ func ignoredModes() []flag {
 func ignoredByServers(connections bool) []flag {
 	list := ignored("", "--jinja", "--embedding, --embeddings", "--rerank, --reranking", "-cb, --cont-batching",
 		"-nocb, --no-cont-batching", "--no-context-shift", "-kvu, --kv-unified", "-no-kvu, --no-kv-unified", "--swa-full",
-		"--cache-prompt", "--cache-idle-slots", "--no-cache-idle-slots", "--no-mmproj")
+		"--cache-prompt", "--no-cache-prompt", "--cache-idle-slots", "--no-cache-idle-slots", "--no-mmproj", "--warmup",
+		"--models-autoload", "--prefill-assistant")
 	list = append(list, ignored("VALUE", "--cache-reuse", "-sps, --slot-prompt-similarity",
 		"-ctxcp, --ctx-checkpoints, --swa-checkpoints", "-cms, --checkpoint-min-step")...)
 	if connections {

@@ -84,9 +84,9 @@ func (x *perplexity) run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	tok := model.Tokenizer()
-	if tok == nil {
-		return fmt.Errorf("%s: no tokenizer in the file", x.name())
+	tok, err := tokenizerOf(model, x.name())
+	if err != nil {
+		return err
 	}
 	const why = "it predicts an output from an input, and perplexity is of a text by itself"
 	if err := decoderOnly(model, x.name(), why); err != nil {

@@ -107,9 +107,9 @@ func (x *caching) keepPrompt(ctx context.Context, p *program) error {
 	if err := decoderOnly(m, x.name(), "of others no prompt is kept"); err != nil {
 		return err
 	}
-	tok := m.Tokenizer()
-	if tok == nil {
-		return fmt.Errorf("%s: no tokenizer in the file", x.name())
+	tok, err := tokenizerOf(m, x.name())
+	if err != nil {
+		return err
 	}
 	n, err := contextSize(x.context, m, x.name())
 	if err != nil {

@@ -45,6 +45,7 @@ func TestServeOptions(t *testing.T) {
 		"--models-dir d --models-memory 2G":  func(s *serving) { s.dir, s.memory = "d", 2<<30 },
 		"-c 512":                             func(s *serving) { s.context = 512 },
 		"-np 7 --queue 0":                    func(s *serving) { s.parallel, s.queue = 7, 0 },
+		"-np 7 -np -1":                       func(s *serving) {},
 		"--encoder-tokens 9":                 func(s *serving) { s.encoderTokens = 9 },
 		"--grammar-memory 64M":               func(s *serving) { s.grammars.Memory = 64 << 20 },
 		"--kv-memory 64M --prompt-delay 0.5": func(s *serving) { s.kvBytes, s.promptDelay = 64<<20, 0.5 },

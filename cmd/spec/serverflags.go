@@ -156,9 +156,16 @@ func (s *capacity) slotRows() []flag {
 	}
 }
 
-// parallelRow is -np.
+// parallelRow is -np. -1, llama.cpp's automatic number, is the standard one; where that is no number, as with 0.
 func (s *capacity) parallelRow(help, standard string) flag {
-	return intFlag("-np, --parallel", &s.parallel, 1, 1024, help).or(standard).env("LLAMA_ARG_N_PARALLEL")
+	return valueFlag("-np, --parallel", "N", help+"; -1: the default", func(v string) (err error) {
+		if v == "-1" {
+			s.parallel, _ = strconv.Atoi(standard)
+			return nil
+		}
+		s.parallel, err = wholeNumber(v, 1, 1024)
+		return err
+	}).or(standard).env("LLAMA_ARG_N_PARALLEL")
 }
 
 // queueRow is --queue.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/specgo/spec/bpe"
-	"github.com/specgo/spec/engine"
 )
 
 var tokenizeCommand = command{
@@ -54,12 +53,9 @@ func (t *tokenize) run(ctx context.Context, p *program) error {
 		return err
 	}
 	defer f.Close()
-	tok, err := engine.ReadTokenizer(f)
+	tok, err := readTokenizer(f)
 	if err != nil {
 		return err
-	}
-	if tok == nil {
-		return fmt.Errorf("%s: no tokenizer in the file", f.Name)
 	}
 	text, err := readText(ctx, source)
 	if err != nil {

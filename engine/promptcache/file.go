@@ -95,7 +95,7 @@ func (f *File) scan(size int64) error {
 			return fmt.Errorf("%s: %w", f.path, ErrNotCache)
 		}
 		at += int64(headBytes)
-		if !ok || err != nil || bytes > uint64(size-at) {
+		if !ok || err != nil || bytes > mostEntry || bytes > uint64(size-at) {
 			break
 		}
 		f.index[key] = place{at, int64(bytes)}
@@ -172,6 +172,9 @@ func (f *File) Put(_ context.Context, key Key, data []byte) error {
 func (f *File) put(key Key, data []byte) error {
 	if f.added == nil {
 		return fmt.Errorf("%s: %w", f.path, os.ErrClosed)
+	}
+	if len(data) > mostEntry {
+		return fmt.Errorf("%s: an entry of %d bytes, at most %d", f.path, len(data), mostEntry)
 	}
 	if f.next == nil {
 		f.sweep()

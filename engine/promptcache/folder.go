@@ -80,7 +80,11 @@ func (f *Folder) Has(_ context.Context, key Key) bool {
 // Get is [Store].Get.
 func (f *Folder) Get(_ context.Context, key Key) ([]byte, error) {
 	path := f.path(key)
-	all, err := os.ReadFile(path)
+	var all []byte
+	info, err := os.Stat(path)
+	if err == nil && info.Size() <= int64(headBytes+mostEntry) {
+		all, err = os.ReadFile(path)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, ErrMissing
 	}
@@ -96,8 +100,9 @@ func (f *Folder) Get(_ context.Context, key Key) ([]byte, error) {
 // Put is [Store].Put. After a crash of the machine a file may be incomplete, which Get finds out.
 func (f *Folder) Put(_ context.Context, key Key, data []byte) error {
 	size := EntryBytes(len(data))
-	if f.limit > 0 && size > f.limit {
-		return fmt.Errorf("%s: an entry of %d bytes in a prompt cache of %d", f.dir, size, f.limit)
+	if len(data) > mostEntry || f.limit > 0 && size > f.limit {
+		return fmt.Errorf("%s: an entry of %d bytes in a prompt cache of %d, with at most %d each", f.dir, size, f.limit,
+			mostEntry)
 	}
 	path := f.path(key)
 	if err := f.write(path, entryHead(key, data), data); err != nil {

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -585,6 +586,69 @@ func TestTimesToCome(t *testing.T) {
 		if folder.Has(t.Context(), key(i)) != want {
 			t.Errorf("entry %d is there: %t", i, !want)
 		}
+	}
+}
+
+// A file that seems to be larger than any entry can be, as a sparse one does, is damaged: nothing reads it.
+func TestEntriesThatSeemTooLarge(t *testing.T) {
+	const seems = 1 << 42
+	small, large := Key{1}, Key{2}
+	grow := func(path string) {
+		t.Helper()
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		head := binary.LittleEndian.AppendUint64(append([]byte(entryMagic), large[:]...), seems)
+		if _, err := f.Write(append(head, make([]byte, len(large))...)); err != nil {
+			t.Fatal(err)
+		}
+		info, err := f.Stat()
+		if err == nil {
+			err = f.Truncate(info.Size() + seems)
+		}
+		if err != nil {
+			t.Skip(err) // no sparse files here
+		}
+	}
+	path := filepath.Join(t.TempDir(), "file")
+	f, err := OpenFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Put(t.Context(), small, []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Commit(Contents{}); err != nil {
+		t.Fatal(err)
+	}
+	grow(path)
+	if f, err = OpenFile(path); err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	folder, err := NewFolder(t.TempDir(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := folder.Put(t.Context(), small, []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Dir(folder.path(large)), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	grow(folder.path(large))
+	for _, store := range []Store{f, folder} {
+		if data, err := store.Get(t.Context(), small); err != nil || string(data) != "x" {
+			t.Errorf("%T: %q, %v", store, data, err)
+		}
+		if data, err := store.Get(t.Context(), large); !errors.Is(err, ErrMissing) {
+			t.Errorf("%T: %d bytes, %v", store, len(data), err)
+		}
+	}
+	if folder.Has(t.Context(), large) {
+		t.Error("the damaged file stays")
 	}
 }
 

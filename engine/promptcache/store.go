@@ -39,6 +39,10 @@ const (
 	headBytes  = len(entryMagic) + 2*sha256.Size + 8
 )
 
+// mostEntry is the most bytes of an entry in a file: the states of the largest recurrent models have less than half of
+// it. What says to have more is damaged: a file may seem to be far larger than its disk.
+const mostEntry = 1 << 30
+
 // EntryBytes is what an entry of so many bytes takes in a [File] and in a [Folder], with its head.
 func EntryBytes(data int) int64 { return int64(headBytes) + int64(data) }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -155,7 +156,7 @@ func Run(ctx context.Context, o Options) (r Report, err error) {
 	}
 
 	if len(again) > 0 {
-		if out, err = out.without(again, o.Input); err != nil {
+		if out, err = out.without(again, o.Input, os.Rename); err != nil {
 			return r, err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -181,11 +182,20 @@ func TestLongResume(t *testing.T) {
 	TestResume(t)
 }
 
-// TestKilled kills a program that answers, again and again, until all is done.
+// TestKilled kills a program that answers, again and again, until all is done: where a quarter of the requests has been
+// answered since it began, and where half of them have it waits for that.
 func TestKilled(t *testing.T) {
 	if name := os.Getenv("BATCH_TEST_DIR"); name != "" {
 		o := Options{Input: filepath.Join(name, "in.jsonl"), Output: filepath.Join(name, "out.jsonl"), Parallel: 4}
+		most, err := strconv.ParseInt(os.Getenv("BATCH_TEST_MOST"), 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var asked atomic.Int64
 		o.Do = func(ctx context.Context, r Request) (int, []byte) {
+			if asked.Add(1) > most {
+				select {} // until it is killed
+			}
 			time.Sleep(time.Millisecond)
 			return echo(ctx, r)
 		}
@@ -202,7 +212,7 @@ func TestKilled(t *testing.T) {
 	kills := 0
 	for {
 		c := exec.Command(os.Args[0], "-test.run=^TestKilled$")
-		c.Env = append(os.Environ(), "BATCH_TEST_DIR="+filepath.Dir(o.Input))
+		c.Env = append(os.Environ(), "BATCH_TEST_DIR="+filepath.Dir(o.Input), fmt.Sprint("BATCH_TEST_MOST=", n/2))
 		var out bytes.Buffer
 		c.Stdout, c.Stderr = &out, &out
 		before := 0
@@ -642,6 +652,38 @@ func TestAgain(t *testing.T) {
 	}
 	if list, err := os.ReadDir(filepath.Dir(dir)); err != nil || len(list) != 2 {
 		t.Errorf("%v, %v", list, err)
+	}
+}
+
+// While answers are dropped no other run can have the output, until another file is in its place: it would go on with
+// one that nobody finds any more.
+func TestOutputStaysMarkedUntilItIsReplaced(t *testing.T) {
+	if !filelock.Works {
+		t.Skip("files cannot be locked here")
+	}
+	o := files(t, requests(5))
+	if _, err := Run(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	out, err := openOutput(o.Output, o.Input)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err = out.without(map[string]bool{"id-4": true}, o.Input, func(old, new string) error {
+		if other, err := openOutput(o.Output, o.Input); !errors.Is(err, ErrOutput) {
+			t.Errorf("another run has the output: %v", err)
+			if err == nil {
+				other.close()
+			}
+		}
+		return os.Rename(old, new)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.close()
+	if len(out.done) != 4 {
+		t.Errorf("%v", out.done)
 	}
 }
 

@@ -90,8 +90,9 @@ func (out *output) open(input string) (err error) {
 }
 
 // without is the output without the lines of these requests, in a new file that takes its place: a program that is
-// killed leaves the one or the other. out is closed, or comes back with the error.
-func (out *output) without(ids map[string]bool, input string) (*output, error) {
+// killed leaves the one or the other. out is closed, or comes back with the error. replace is os.Rename; tests look at
+// the moment before.
+func (out *output) without(ids map[string]bool, input string, replace func(old, new string) error) (*output, error) {
 	path, err := filepath.EvalSymlinks(out.name)
 	if err != nil {
 		return out, err
@@ -108,14 +109,17 @@ func (out *output) without(ids map[string]bool, input string) (*output, error) {
 	}
 	_, _ = filelock.Lock(f) // until it is closed; where it cannot be marked, others tell by its age
 	name := out.name
-	if err = errors.Join(out.copy(f, ids), f.Sync(), f.Close()); err == nil {
+	if err = errors.Join(out.copy(f, ids), f.Sync(), f.Close()); err == nil && !filelock.Works {
 		err, out = out.close(), nil // on some systems a file that is open keeps its name
 	}
 	if err == nil {
-		err = os.Rename(f.Name(), path)
+		err = replace(f.Name(), path)
 	}
 	if err != nil {
 		return out, errors.Join(err, os.Remove(f.Name()))
+	}
+	if out != nil { // until now it was marked: another run would have gone on with a file that nobody finds any more
+		_ = out.close() // its answers are in the other file
 	}
 	return openOutput(name, input)
 }
