@@ -124,9 +124,8 @@ type Model struct {
 	sites sites
 	store *panels.Store // of a model with a panel file
 	plans
+	closing
 	target      *Model // of a draft head, whose weights it may share
-	closed      atomic.Bool
-	forms       sync.RWMutex // read while draft forms are made, of weights that are read beside passes
 	costs       passCosts
 	bytes       int64
 	parameters  parameters
@@ -146,6 +145,12 @@ type plans struct {
 	memory   MemoryPlan
 	formPlan DraftFormPlan
 	dense    int64 // bytes that a pass reads beside experts
+}
+
+// closing is whether a model is closed, and what Close waits for.
+type closing struct {
+	closed atomic.Bool
+	forms  sync.RWMutex // read while draft forms are made, of weights that are read beside passes
 }
 
 // Close frees the weights now instead of when the Model is collected. It waits for the

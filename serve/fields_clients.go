@@ -66,8 +66,8 @@ func clientFields() []field {
 		{"client_metadata", accepted, formResponses, "nothing is stored", nil},
 		{"max_tool_calls", accepted, formResponses, "of tools that a server runs: there are none", nil},
 		{"top_logprobs", honored, formResponses, "only 0", onlyNumber(0)},
-		{"context_management", honored, formMessages, "edits of the conversation, none of which is applied: the answer says " +
-			"so (applied_edits)", readContextManagement},
+		{"context_management", honored, formMessages, "edits of the conversation, none of which is applied: the answer " +
+			"says so (applied_edits)", readContextManagement},
 		{"mcp_servers", honored, formMessages, "only empty: the server calls no others", onlyEmptyList},
 
 		{"truncate", honored, formOllama, "as when_full: true drops, false stops", func(r *request, v value) *Error {

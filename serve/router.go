@@ -51,8 +51,8 @@ func (s *Server) beginLoad(_ context.Context, r *request) (any, error) {
 	return routed{true}, nil
 }
 
-// endLoad answers /models/unload. A model in use goes when its last request is done, one that is being loaded when it is
-// there and no request has waited for it.
+// endLoad answers /models/unload. A model in use goes when its last request is done, one that is being loaded when it
+// is there and no request has waited for it.
 func (s *Server) endLoad(_ context.Context, r *request) (any, error) {
 	if e := s.mayManage(r.client); e != nil {
 		return nil, e

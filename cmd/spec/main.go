@@ -268,8 +268,8 @@ func (c *command) settings(args []string, env func(string) string) (j job, line 
 var otherCommands = map[string]string{
 	"show": "spec inspect FILE says what a model is",
 	"ps":   "GET /api/ps of spec serve lists the models in memory",
-	"stop": "POST /models/unload, or keep_alive 0 in a request, has spec serve unload a model, for who has an admin key or " +
-		"with --allow-manage",
+	"stop": "POST /models/unload, or keep_alive 0 in a request, has spec serve unload a model, for who has an admin " +
+		"key or with --allow-manage",
 	"create": "POST /api/create of spec serve --models-dir DIR makes a model of another one, with --allow-manage",
 	"cp":     "POST /api/copy of spec serve --models-dir DIR gives a model another name, with --allow-manage",
 	"push":   "models are not uploaded",
