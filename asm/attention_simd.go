@@ -53,36 +53,34 @@ func scoresOf(kernel scoresKernel, t KV, most int, keep scoresKeep, kept scoresK
 		if t.scaled() {
 			scales, apart = kScales(t, dim), 32
 		}
-		if keep != nil && rows > most && dim <= keptNumbers/16 {
-			memory := keptMemories.Get().(*keptMemory)
-			defer keptMemories.Put(memory)
-			keys := memory.line()
-			together = keptNumbers / 16 / dim
-			calls := (blocks + together - 1) / together * ((rows - 1) / most)
-			for b := 0; b < blocks; b += together {
-				count, n := min(together, blocks-b), part(rows, most)
-				keep(&out[16*b], &q[0], &k[b*block], &k[scales+b*apart], keys, dim, n, rows, count, scale)
-				for r := n; r < rows; r += n {
-					n = part(rows-r, most)
-					next, step := readAhead(&ahead, k, count*dim, calls, t, vBytes(t, 16))
-					kept(&out[r*Page+16*b], &q[r], keys, next, dim, n, rows, count, step, scale)
-					calls--
-				}
-			}
-			return
-		}
-		if rows > most && dim >= wideKeys {
+		parts := (rows + most - 1) / most
+		var memory *float32 // of what the first part of the rows keeps for the others
+		switch {
+		case keep != nil && parts > 1 && dim <= keptNumbers/16:
+			m := keptMemories.Get().(*keptMemory)
+			defer keptMemories.Put(m)
+			memory = m.line()
+			together, steps, parts = keptNumbers/16/dim, dim, parts-1
+		case parts > 1 && dim >= wideKeys:
 			together = max(2, 64/block)
 		}
 		n := 0
-		calls := (blocks + together - 1) / together * ((rows + most - 1) / most)
+		calls := (blocks + together - 1) / together * parts
 		for b := 0; b < blocks; b += together {
 			count := min(together, blocks-b)
 			for r := 0; r < rows; r += n {
 				n = part(rows-r, most)
+				to, from, s := &out[r*Page+16*b], &k[b*block], &k[scales+b*apart]
+				if memory != nil && r == 0 {
+					keep(to, &q[0], from, s, memory, dim, n, rows, count, scale)
+					continue
+				}
 				next, step := readAhead(&ahead, k, count*steps, calls, t, vBytes(t, 16))
-				kernel(&out[r*Page+16*b], &q[r], &k[b*block], &k[scales+b*apart], next, dim, n, rows, count, step, scale)
-				calls--
+				if calls--; memory != nil {
+					kept(to, &q[r], memory, next, dim, n, rows, count, step, scale)
+				} else {
+					kernel(to, &q[r], from, s, next, dim, n, rows, count, step, scale)
+				}
 			}
 		}
 	}
