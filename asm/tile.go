@@ -49,12 +49,11 @@ func resize[T any](s []T, n int) []T {
 	return s[:n]
 }
 
-// tilesBytes is the size of the buffer of the MatMulTiles of AVX2: of expandedBlocks of Q8_0, which takes most, and of
-// the sums of tilesTogether tiles, 16 KB.
+// tilesBytes is the size of the buffer of the MatMulTiles of AVX2: expandedBlocks of Q8_0, which takes most, and the
+// float32 sums of a panel, 16 KB.
 const (
 	expandedBytes = expandedBlocks * (1024 + 128)
-	tilesTogether = 32
-	tilesBytes    = expandedBytes + tilesTogether*TileTokens*PanelRows*4
+	tilesBytes    = expandedBytes + MostTokens*PanelRows*4
 )
 
 // expandedBlocks is how many blocks of a panel are expanded at once: those of a super-block, whose expanded form fits

@@ -10,9 +10,8 @@ type expandKernel func(w *byte, blocks int, buffer *byte, prefetch, step int)
 // bufferKernel multiplies blocks in a buffer with a tile, and adds to out. q are its quants, or words.
 type bufferKernel[Q, S any] func(w *byte, q *Q, d *float32, sums *S, blocks, n, tokens int, out *float32, stride int)
 
-// matMulTiles makes a MatMulTiles. of gives a tile's quants and sums. The products of tilesTogether tiles are added up
-// in the buffer: in out their rows lie a multiple of 4 KB apart as a rule, and those of 8 tokens would fill one set of
-// an L1 cache of 8 ways.
+// matMulTiles makes a MatMulTiles. of gives a tile's quants and sums. Products are added up in the buffer: in out their
+// rows lie a multiple of 4 KB apart as a rule, and those of 8 tokens would fill one set of an L1 cache of 8 ways.
 func matMulTiles[Q, S any](f Format, expand expandKernel, kernel bufferKernel[Q, S],
 	of func(*Tile) ([]Q, []S)) MatMulTiles {
 	perToken := f.sumsPerToken()
@@ -20,7 +19,7 @@ func matMulTiles[Q, S any](f Format, expand expandKernel, kernel bufferKernel[Q,
 	one := func(panel []byte, tiles []Tile, out []float32, stride int, buffer []byte, prefetch Prefetch) {
 		blocks := tiles[0].Cols / BlockSize
 		_, _ = panel[f.PanelBytes(tiles[0].Cols)-1], buffer[tilesBytes-1]
-		sums := (*[tilesTogether][TileTokens * PanelRows]float32)(unsafe.Pointer(&buffer[expandedBytes]))
+		sums := (*[MostTokens / TileTokens][TileTokens * PanelRows]float32)(unsafe.Pointer(&buffer[expandedBytes]))
 		clear(sums[:len(tiles)])
 		for from := 0; from < blocks; from += expandedBlocks {
 			n := min(expandedBlocks, blocks-from)
@@ -44,10 +43,7 @@ func matMulTiles[Q, S any](f Format, expand expandKernel, kernel bufferKernel[Q,
 		prefetch Prefetch) {
 		size := f.PanelBytes(tiles[0].Cols)
 		for p := range count {
-			for i := 0; i < len(tiles); i += tilesTogether {
-				some := tiles[i:min(i+tilesTogether, len(tiles))]
-				one(panels[p*size:][:size], some, out[i*TileTokens*stride+p*PanelRows:], stride, buffer, prefetch)
-			}
+			one(panels[p*size:][:size], tiles, out[p*PanelRows:], stride, buffer, prefetch)
 		}
 	}
 }
