@@ -33,10 +33,14 @@ var keptMemories = sync.Pool{New: func() any { return new(keptMemory) }}
 // line is the memory from the first cache line on.
 func (m *keptMemory) line() *float32 { return &m[-uintptr(unsafe.Pointer(m))/4%16] }
 
-// scoresOf makes a Scores of a scoresKernel that multiplies up to most rows at once. keep and kept are for more rows;
-// nil: there are none.
-func scoresOf(kernel scoresKernel, t KV, most int, keep scoresKeep, kept scoresKept) func([]float32, []float32, []byte,
-	int, int, int, float32, []byte) {
+// scoresOf makes a Scores of a scoresKernel that multiplies up to most rows at once.
+func scoresOf(kernel scoresKernel, t KV, most int) func([]float32, []float32, []byte, int, int, int, float32, []byte) {
+	return scoresKeeping(kernel, t, most, nil, nil)
+}
+
+// scoresKeeping is scoresOf with keep and kept for more rows; nil: there are none.
+func scoresKeeping(kernel scoresKernel, t KV, most int, keep scoresKeep, kept scoresKept) func([]float32, []float32,
+	[]byte, int, int, int, float32, []byte) {
 	block := 16 * KRows(t, 1)[0].bytes // bytes of 16 keys in a row of the page
 	return func(out, q []float32, k []byte, dim, rows, keys int, scale float32, ahead []byte) {
 		blocks := (keys + 15) / 16
@@ -111,10 +115,15 @@ type (
 	valuesKept func(o, p, kept *float32, ahead *byte, dim, n, count, step int)
 )
 
-// valuesOf makes a Values of a valuesKernel that multiplies up to most rows at once, and of keep and kept for more;
-// nil: there are none. Dimensions past the last multiple of 16 are computed in Go.
-func valuesOf(kernel valuesKernel, t KV, most int, keep valuesKeep, kept valuesKept) func([]float32, []float32, []byte,
-	int, int, int, int, []byte) {
+// valuesOf makes a Values of a valuesKernel that multiplies up to most rows at once. Dimensions past the last
+// multiple of 16 are computed in Go.
+func valuesOf(kernel valuesKernel, t KV, most int) func([]float32, []float32, []byte, int, int, int, int, []byte) {
+	return valuesKeeping(kernel, t, most, nil, nil)
+}
+
+// valuesKeeping is valuesOf with keep and kept for more rows; nil: there are none.
+func valuesKeeping(kernel valuesKernel, t KV, most int, keep valuesKeep, kept valuesKept) func([]float32, []float32,
+	[]byte, int, int, int, int, []byte) {
 	return func(o, p []float32, v []byte, dim, rows, from, to int, ahead []byte) {
 		if dim == 0 || rows == 0 || from >= to {
 			return
@@ -141,10 +150,7 @@ func valuesOf(kernel valuesKernel, t KV, most int, keep valuesKeep, kept valuesK
 			numbers := memory.line()
 			calls := dim / 16 * ((rows - 1) / most)
 			for b := range dim / 16 {
-				at, n := b*block, part(rows, most)
-				if t == KVQ4_0 {
-					at = b / 2 * 16
-				}
+				at, n := b*block&^15, part(rows, most) // two blocks of 4 bits are in the same 16 bytes
 				keep(&o[16*b], &p[from], &v[from*bytes+at], &v[scales+b/2*apart], numbers, dim, n, to-from, b)
 				for r := n; r < rows; r += n {
 					n = part(rows-r, most)
