@@ -87,7 +87,8 @@ type MatrixKernels struct {
 	// MatMulTiles of float weights.
 	FloatTokens int
 
-	// Widen, where it is not nil, fills the Words and Cross of a quantized tile, which the MatMulTiles of Q8_0 reads.
+	// Widen, where it is not nil, fills the Words and Cross of a quantized tile, which a MatMulTiles reads that TilesWide
+	// is true for.
 	Widen func(x *Tile)
 
 	// Quantize fills the quantized form of token t of a tile from x.Cols activations; see quantize.go. It returns false,
@@ -127,6 +128,7 @@ type WeightKernels struct {
 	// tokens on.
 	MatMulTiles MatMulTiles
 	TilesFrom   int
+	TilesWide   bool // it reads what Widen fills
 }
 
 // NormKernels are sums of squares of a vector, and what divides by them.

@@ -614,10 +614,10 @@ func q8ExpandAVX2(w *byte, blocks int, buffer *byte, prefetch, step int)
 // q8BufferAVX2 is
 //
 //	for t < n, r < 16:
-//		for b < blocks:
-//			isum := 0
-//			for k < 32: isum += int(int8(w[b][k/4][r][k%4])) * int(q[b][t][k])
-//			acc = fma(float(isum), scales[b][r]*d[b][t], acc)
+//		for b < blocks:                         // x0 x2 x1 x3 of 4 activations are q[b][t][g][0..3]
+//			isum := cross[b][t] + wcross[b][r]  // the sums of -x0*x1 and -w0*w1 over all pairs
+//			for p < 16: isum += (w[b][r][2*p]+x[b][t][2*p+1]) * (w[b][r][2*p+1]+x[b][t][2*p])
+//			out[t*stride+r] = fma(float(isum), scales[b][r]*d[b][t], out[t*stride+r])
 //
 //go:noescape
 func q8BufferAVX2(w *byte, q *int16, d *float32, cross *int32, blocks, n, tokens int, out *float32, stride int)
@@ -632,14 +632,74 @@ func q4ExpandAVX2(w *byte, blocks int, buffer *byte, prefetch, step int)
 // q4BufferAVX2 is
 //
 //	for t < n, r < 16:
-//		for b < blocks:
-//			isum := bias[b][t] >> 4         // nibbles are unsigned: the sum of (w-8)*q
-//			for k < 16: isum += int(w[b][k/4][r][k%4]&15) * int(q[b][t][k])
-//			for k < 16: isum += int(w[b][k/4][r][k%4]>>4) * int(q[b][t][16+k])
-//			acc = fma(float(isum), scales[b][r]*d[b][t], acc)
+//		for b < blocks:                         // weights are bytes w+8
+//			isum := sum of w[b][k/4][r][k%4]*q[b][t][k] over k < 32
+//			out[t*stride+r] = fma(float(isum), scales[b][r]*d[b][t], out[t*stride+r])
 //
 //go:noescape
 func q4BufferAVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
+
+// q41ExpandAVX2 is
+//
+//	for b < blocks: buffer[b] = block b of w, 640 bytes
+//
+//go:noescape
+func q41ExpandAVX2(w *byte, blocks int, buffer *byte, prefetch, step int)
+
+// q50ExpandAVX2 is
+//
+//	for b < blocks: buffer[b] = block b of w, 576 bytes
+//
+//go:noescape
+func q50ExpandAVX2(w *byte, blocks int, buffer *byte, prefetch, step int)
+
+// q50BufferAVX2 is
+//
+//	for t < n, r < 16:
+//		for b < blocks:                         // weights are bytes w+16
+//			isum := sum of w[b][k/4][r][k%4]*q[b][t][k] over k < 32
+//			out[t*stride+r] = fma(float(isum), scales[b][r]*d[b][t], out[t*stride+r])
+//
+//go:noescape
+func q50BufferAVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
+
+// q51ExpandAVX2 is
+//
+//	for b < blocks: buffer[b] = block b of w, 640 bytes
+//
+//go:noescape
+func q51ExpandAVX2(w *byte, blocks int, buffer *byte, prefetch, step int)
+
+// mxfp4ExpandAVX2 is
+//
+//	for b < blocks: buffer[b] = block b of w, 576 bytes
+//
+//go:noescape
+func mxfp4ExpandAVX2(w *byte, blocks int, buffer *byte, prefetch, step int)
+
+// table5ExpandAVX2 is
+//
+//	for b < blocks: buffer[b] = block b of w, 576 bytes
+//
+//go:noescape
+func table5ExpandAVX2(w *byte, blocks int, buffer *byte, prefetch, step int, table *[32]byte)
+
+// table7ExpandAVX2 is
+//
+//	for b < blocks: buffer[b] = block b of w, 576 bytes
+//
+//go:noescape
+func table7ExpandAVX2(w *byte, blocks int, buffer *byte, prefetch, step int, table *[32]byte)
+
+// table7BufferAVX2 is
+//
+//	for t < n, r < 16:
+//		for b < blocks:                         // weights are bytes w+64
+//			isum := sum of w[b][k/4][r][k%4]*q[b][t][k] over k < 32
+//			out[t*stride+r] = fma(float(isum), scales[b][r]*d[b][t], out[t*stride+r])
+//
+//go:noescape
+func table7BufferAVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
 
 // q4kExpandAVX2 is
 //
@@ -651,14 +711,31 @@ func q4kExpandAVX2(w *byte, blocks int, buffer *byte, prefetch, step int)
 // q4kBufferAVX2 is
 //
 //	for t < n, r < 16:
-//		for b < 8*supers:                       // d, dmin are the super-block's
-//			isum := 0
-//			for k < 32: isum += nibble(w[b][k/4][r][k%4]) * int(q[b][t][k])
-//			acc = fma(float(isum), (d[r]*float(sc[b][r])) * d[b][t], acc)
-//			acc = fma(-(dmin[r]*float(mn[b][r])), dsum[b][t], acc)
+//		for b < blocks:                         // weights are bytes w+0
+//			isum := sum of w[b][k/4][r][k%4]*q[b][t][k] over k < 32
+//			out[t*stride+r] = fma(float(isum), scales[b][r]*d[b][t], out[t*stride+r])
+//			out[t*stride+r] = fma(-minimums[b][r], dsum[b][t], out[t*stride+r])
 //
 //go:noescape
 func q4kBufferAVX2(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride int)
+
+// q5kExpandAVX2 is
+//
+//	for b < blocks: buffer[b] = block b of w, 640 bytes
+//
+//go:noescape
+func q5kExpandAVX2(w *byte, blocks int, buffer *byte, prefetch, step int)
+
+// q5kBufferAVX2 is
+//
+//	for t < n, r < 16:
+//		for b < blocks:                         // weights are bytes w+0
+//			isum := sum of w[b][k/4][r][k%4]*q[b][t][k] over k < 32
+//			out[t*stride+r] = fma(float(isum), scales[b][r]*d[b][t], out[t*stride+r])
+//			out[t*stride+r] = fma(-minimums[b][r], dsum[b][t], out[t*stride+r])
+//
+//go:noescape
+func q5kBufferAVX2(w *byte, q *int8, d *float32, dsum *float32, blocks, n, tokens int, out *float32, stride int)
 
 // q6kExpandAVX2 is
 //
@@ -670,14 +747,72 @@ func q6kExpandAVX2(w *byte, blocks int, buffer *byte, prefetch, step int)
 // q6kBufferAVX2 is
 //
 //	for t < n, r < 16:
-//		for b < 8*blocks:                       // weights are unsigned: w+32
-//			isum0, isum1 := half[b][t][0], half[b][t][1]
-//			for k < 16: isum0 += w(b, r, k) * int(q[b][t][k])
-//			for k < 16: isum1 += w(b, r, 16+k) * int(q[b][t][16+k])
-//			acc = fma(float(sc[b][0][r]*isum0 + sc[b][1][r]*isum1), d[r]*d[b][t], acc)
+//		for b < blocks:                         // weights are bytes w+32
+//			isum := sc[b][0][r]*(sum of w*q over k < 16) + sc[b][1][r]*(sum of w*q over 16 <= k < 32)
+//			out[t*stride+r] = fma(float(isum), scales[b][r]*d[b][t], out[t*stride+r])
 //
 //go:noescape
 func q6kBufferAVX2(w *byte, q *int8, d *float32, half *int32, blocks, n, tokens int, out *float32, stride int)
+
+// q3kExpandAVX2 is
+//
+//	for b < blocks: buffer[b] = block b of w, 704 bytes
+//
+//go:noescape
+func q3kExpandAVX2(w *byte, blocks int, buffer *byte, prefetch, step int)
+
+// q3kBufferAVX2 is
+//
+//	for t < n, r < 16:
+//		for b < blocks:                         // weights are bytes w+16
+//			isum := sc[b][0][r]*(sum of w*q over k < 16) + sc[b][1][r]*(sum of w*q over 16 <= k < 32)
+//			out[t*stride+r] = fma(float(isum), scales[b][r]*d[b][t], out[t*stride+r])
+//
+//go:noescape
+func q3kBufferAVX2(w *byte, q *int8, d *float32, half *int32, blocks, n, tokens int, out *float32, stride int)
+
+// table5PairsExpandAVX2 is
+//
+//	for b < blocks: buffer[b] = block b of w, 704 bytes
+//
+//go:noescape
+func table5PairsExpandAVX2(w *byte, blocks int, buffer *byte, prefetch, step int, table *[32]byte)
+
+// table7PairsExpandAVX2 is
+//
+//	for b < blocks: buffer[b] = block b of w, 704 bytes
+//
+//go:noescape
+func table7PairsExpandAVX2(w *byte, blocks int, buffer *byte, prefetch, step int, table *[32]byte)
+
+// table7PairsBufferAVX2 is
+//
+//	for t < n, r < 16:
+//		for b < blocks:                         // weights are bytes w+64
+//			isum := sc[b][0][r]*(sum of w*q over k < 16) + sc[b][1][r]*(sum of w*q over 16 <= k < 32)
+//			out[t*stride+r] = fma(float(isum), scales[b][r]*d[b][t], out[t*stride+r])
+//
+//go:noescape
+func table7PairsBufferAVX2(w *byte, q *int8, d *float32, half *int32, blocks, n, tokens int, out *float32, stride int)
+
+// q2kExpandAVX2 is
+//
+//	for b < blocks: buffer[b] = block b of w, 832 bytes
+//
+//go:noescape
+func q2kExpandAVX2(w *byte, blocks int, buffer *byte, prefetch, step int)
+
+// q2kBufferAVX2 is
+//
+//	for t < n, r < 16:
+//		for b < blocks:                         // weights are bytes w+0
+//			isum := sc[b][0][r]*(sum of w*q over k < 16) + sc[b][1][r]*(sum of w*q over 16 <= k < 32)
+//			out[t*stride+r] = fma(float(isum), scales[b][r]*d[b][t], out[t*stride+r])
+//			u := mn[b][0][r]*(sum of q over k < 16) + mn[b][1][r]*(sum of q over 16 <= k < 32)
+//			out[t*stride+r] = fma(-float(u), dmin[b][r]*d[b][t], out[t*stride+r])
+//
+//go:noescape
+func q2kBufferAVX2(w *byte, q *int8, d *float32, half *int32, blocks, n, tokens int, out *float32, stride int)
 
 // iq2xxsInflateAVX2 is
 //

@@ -10,20 +10,40 @@ type expandKernel func(w *byte, blocks int, buffer *byte, prefetch, step int)
 // bufferKernel multiplies blocks in a buffer with a tile, and adds to out. q are its quants, or words.
 type bufferKernel[Q, S any] func(w *byte, q *Q, d *float32, sums *S, blocks, n, tokens int, out *float32, stride int)
 
+// tableExpandKernel is an expandKernel that looks weights up.
+type tableExpandKernel func(w *byte, blocks int, buffer *byte, prefetch, step int, table *[32]byte)
+
+// tableTiles is matMulTiles for a table type.
+func tableTiles[Q, S any](f Format, expand tableExpandKernel, kernel bufferKernel[Q, S],
+	of func(*Tile) ([]Q, []S)) MatMulTiles {
+	t := formats[f].table
+	values := t.kernelTable()
+	product := matMulTiles(f, func(w *byte, blocks int, buffer *byte, prefetch, step int) {
+		expand(w, blocks, buffer, prefetch, step, values)
+	}, kernel, of)
+	return func(panels []byte, count int, tiles []Tile, tokens int, out []float32, stride int, buffer []byte,
+		prefetch Prefetch) {
+		product(panels, count, tiles, tokens, out, stride, buffer, prefetch)
+		for p := range count {
+			t.scaleOut(tokens, out[p*PanelRows:], stride)
+		}
+	}
+}
+
 // matMulTiles makes a MatMulTiles. of gives a tile's quants and sums. Products are added up in the buffer: in out their
 // rows lie a multiple of 4 KB apart as a rule, and those of 8 tokens would fill one set of an L1 cache of 8 ways.
 func matMulTiles[Q, S any](f Format, expand expandKernel, kernel bufferKernel[Q, S],
 	of func(*Tile) ([]Q, []S)) MatMulTiles {
 	perToken := f.sumsPerToken()
-	panelBytes := formats[f].panelBytes * BlockSize
+	unit, units := f.productBlock(), f.BlockWeights()/BlockSize // bytes, blocks
 	one := func(panel []byte, tiles []Tile, out []float32, stride int, buffer []byte, prefetch Prefetch) {
 		blocks := tiles[0].Cols / BlockSize
-		_, _ = panel[f.PanelBytes(tiles[0].Cols)-1], buffer[tilesBytes-1]
+		_, _ = panel[f.ProductBytes(tiles[0].Cols)-1], buffer[tilesBytes-1]
 		sums := (*[MostTokens / TileTokens][TileTokens * PanelRows]float32)(unsafe.Pointer(&buffer[expandedBytes]))
 		clear(sums[:len(tiles)])
 		for from := 0; from < blocks; from += expandedBlocks {
 			n := min(expandedBlocks, blocks-from)
-			expand(&panel[from*panelBytes/f.BlockWeights()], n, &buffer[0], prefetch.From, prefetch.Step)
+			expand(&panel[from*unit/units], n, &buffer[0], prefetch.From, prefetch.Step)
 			for i := range tiles {
 				x := &tiles[i]
 				q, s := of(x)
@@ -41,7 +61,7 @@ func matMulTiles[Q, S any](f Format, expand expandKernel, kernel bufferKernel[Q,
 	}
 	return func(panels []byte, count int, tiles []Tile, _ int, out []float32, stride int, buffer []byte,
 		prefetch Prefetch) {
-		size := f.PanelBytes(tiles[0].Cols)
+		size := f.ProductBytes(tiles[0].Cols)
 		for p := range count {
 			one(panels[p*size:][:size], tiles, out[p*PanelRows:], stride, buffer, prefetch)
 		}
@@ -51,7 +71,7 @@ func matMulTiles[Q, S any](f Format, expand expandKernel, kernel bufferKernel[Q,
 func tileQBias(x *Tile) ([]int8, []int32)   { return x.Q, x.Bias }
 func tileQDSum(x *Tile) ([]int8, []float32) { return x.Q, x.DSum }
 func tileQHalf(x *Tile) ([]int8, []int32)   { return x.Q, x.Half }
-func tileWords(x *Tile) ([]int16, []int32)  { return x.Words, x.Cross }
+func tileQCross(x *Tile) ([]int16, []int32) { return x.Words, x.Cross }
 
 // widen256 is Widen.
 func widen256(x *Tile) {
@@ -66,15 +86,16 @@ func widen256(x *Tile) {
 // tilesAVX2 sets what multiplies several tiles with an expanded panel.
 func tilesAVX2(k *Kernels) {
 	k.Widen = widen256
-	k.Weights[Q8_0].MatMulTiles = matMulTiles(Q8_0, q8ExpandAVX2, q8BufferAVX2, tileWords)
-	k.Weights[Q4_0].MatMulTiles = matMulTiles(Q4_0, q4ExpandAVX2, q4BufferAVX2, tileQBias)
-	k.Weights[Q4_K].MatMulTiles = matMulTiles(Q4_K, q4kExpandAVX2, q4kBufferAVX2, tileQDSum)
-	k.Weights[Q6_K].MatMulTiles = matMulTiles(Q6_K, q6kExpandAVX2, q6kBufferAVX2, tileQHalf)
+	integerTilesAVX2(k)
 	for f := range k.Weights {
+		k.Weights[f].TilesFrom = 5
+	}
+	for _, f := range []Format{Q4_0, Q4_K} { // which are quickly unpacked
 		k.Weights[f].TilesFrom = TileTokens + 1
 	}
-	k.Weights[Q6_K].TilesFrom = 5
-	k.Weights[Q8_0].TilesFrom = 2*TileTokens + 1 // with two tiles no faster, and slower where threads share a core
+	for _, f := range []Format{Q8_0, Q4_1} { // with two tiles no faster, and slower where threads share a core
+		k.Weights[f].TilesFrom = 2*TileTokens + 1
+	}
 	k.TilesTokens, k.TilesBytes = TileTokens, tilesBytes
 	floatTilesAVX2(k)
 }
@@ -96,7 +117,7 @@ func floatTilesAVX2(k *Kernels) {
 func noTiles(k *Kernels) {
 	k.Widen = nil
 	for f := range k.Weights {
-		k.Weights[f].MatMulTiles, k.Weights[f].TilesFrom = nil, 0
+		k.Weights[f].MatMulTiles, k.Weights[f].TilesFrom, k.Weights[f].TilesWide = nil, 0, false
 	}
 	k.TilesTokens, k.TilesBytes, k.FloatTokens = 0, 0, 0
 }

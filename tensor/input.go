@@ -100,10 +100,9 @@ func (in *Input) prepare(rt *Runtime, t Type) error {
 	return nil
 }
 
-// widen fills the form of quantized tiles that [asm.WeightKernels].MatMulTiles of Q8_0 reads, where the kernel set
-// has one.
+// widen fills the form of quantized tiles that [asm.WeightKernels].MatMulTiles of some types reads.
 func (in *Input) widen(rt *Runtime, t Type) {
-	if t == Q8_0 && rt.k.Widen != nil && rt.tiled(t, in.tokens) && !in.wide {
+	if rt.k.Weights[t].TilesWide && rt.tiled(t, in.tokens) && !in.wide {
 		rt.pool.run(len(in.tiles), rt.matmul.widenUnit)
 		in.wide = true
 	}

@@ -346,7 +346,7 @@ func (j *matmulJob) kernel(worker int, w *Matrix, panel, count int, x *tokenTile
 		return
 	}
 	if x.tiled {
-		j.many(worker, w, w.panelData(panel, count), count, x, out, stride)
+		j.many(worker, w, w.panelData(panel, count), count, x, out, stride, asm.Prefetch{From: prefetchDistance, Step: w.step})
 		return
 	}
 	one, two := k.Weights[w.t].MatMul, k.Weights[w.t].MatMulPair
@@ -380,16 +380,16 @@ func (j *matmulJob) kernel(worker int, w *Matrix, panel, count int, x *tokenTile
 }
 
 // many multiplies panels by the kernel for several tiles.
-func (j *matmulJob) many(worker int, w *Matrix, panels []byte, count int, x *tokenTiles, out []float32, stride int) {
+func (j *matmulJob) many(worker int, w *Matrix, panels []byte, count int, x *tokenTiles, out []float32, stride int,
+	ahead asm.Prefetch) {
 	size := j.rt.k.TilesBytes
-	j.rt.k.Weights[w.t].MatMulTiles(panels, count, x.tiles, x.tokens, out, stride, j.buffers[worker*size:][:size],
-		asm.Prefetch{From: prefetchDistance, Step: w.step})
+	j.rt.k.Weights[w.t].MatMulTiles(panels, count, x.tiles, x.tokens, out, stride, j.buffers[worker*size:][:size], ahead)
 	safepoint()
 }
 
 // compact multiplies a panel of a compact type with tiles: it is inflated once for all of them, into memory that stays
 // in the second-level cache. Inflating prefetches what comes asm.InflateDistance later; the last tile's product, which
-// reads no other memory and takes about half as long, a third of a panel after that.
+// reads no other memory and takes about half as long, a third of a panel after that, as do several tiles' products.
 func (j *matmulJob) compact(worker int, w *Matrix, panel int, x *tokenTiles, out []float32, stride int) {
 	size := w.t.ProductBytes(w.cols)
 	if len(j.inflated[worker]) < size {
@@ -398,14 +398,15 @@ func (j *matmulJob) compact(worker int, w *Matrix, panel int, x *tokenTiles, out
 	inflated, data := j.inflated[worker][:size], w.panelData(panel, 1)
 	j.rt.k.Weights[w.t].Inflate(inflated, data, w.cols)
 	safepoint()
+	ahead := asm.Prefetch{From: apart(inflated, data) + w.panel + asm.InflateDistance, Step: w.step / 3}
 	if x.tiled {
-		j.many(worker, w, inflated, 1, x, out, stride)
+		j.many(worker, w, inflated, 1, x, out, stride, ahead)
 		return
 	}
-	var next asm.Prefetch
 	for i := range x.tiles {
+		var next asm.Prefetch
 		if i == len(x.tiles)-1 {
-			next = asm.Prefetch{From: apart(inflated, data) + w.panel + asm.InflateDistance, Step: w.step / 3}
+			next = ahead
 		}
 		j.rt.k.Weights[w.t].MatMul(inflated, &x.tiles[i], out[i*asm.TileTokens*stride:], stride, next)
 		safepoint()

@@ -6,17 +6,57 @@ import "fmt"
 // of tokens are multiplied with a panel, 256 columns of it are unpacked once, into a buffer that stays in the L1 cache,
 // and the kernels of this file multiply from there; see matMulTiles in package asm. A block in the buffer is the
 // float32 scales of 16 rows, the other numbers per row that the type has, then the weights of 8 groups.
+//
+// From the buffer both halves of the rows are multiplied with a load of 4 activations, whatever the type.
+
+// Where a block in the buffer has numbers of its 16 rows, 64 bytes each: of the types with minimums these as float32,
+// or of Q8_0 the sums of -w0*w1; of those with two sums of 16 weights the scales of the first 16 and of the others, 16
+// bits, twice in 32; then the two minimums in 32 bits, and the float32 number that these are multiplied with.
+const (
+	bufferNumbers  = 64
+	bufferPairs    = 64
+	bufferMinimums = 192
+	bufferFactor   = 256
+)
+
+// frameFold is the local memory of fold256: 8 registers on a boundary of 32 bytes.
+const frameFold = 8*32 + 32
 
 const expandParams = "w *byte, blocks int, buffer *byte" + prefetchParams
 
 // expanded are the types that AVX2 expands.
-var expanded = []*weights{&q8, &q4, &q4k, &q6k}
+var expanded = []*weights{
+	&q8, &q4, &q41, &q50, &q51, &mxfp4, &table5, &table7, &q4k, &q5k, &q6k, &q3k, &table5Pairs, &table7Pairs, &q2k,
+}
+
+// Table types by the size of their numbers: those of IQ1 are -9 to 9, and have 5 bits when 16 is added; the others' are
+// -62 to 62, and have 7 when 64 is added.
+var (
+	table5      = table32.only("table5", "IQ1_S")
+	table7      = table32.only("table7", "IQ3_XXS", "IQ2_XXS")
+	table5Pairs = table16.only("table5Pairs", "IQ1_M")
+	table7Pairs = table16.only("table7Pairs", "IQ2_S", "IQ2_XS")
+)
+
+// only is a table type for some formats.
+func (w weights) only(name, format string, also ...string) weights {
+	w.name, w.format, w.also = name, format, also
+	return w
+}
+
+// bufferLike are types whose blocks in the buffer are another type's, so that its kernel multiplies them.
+var bufferLike = map[*weights]*weights{
+	&q41: &q4k, &q51: &q5k, &mxfp4: &q50, &table5: &q50, &table5Pairs: &q3k,
+}
 
 // inBuffer is the type that the buffer's blocks are of.
 func (w *weights) inBuffer() *weights {
+	if like := bufferLike[w]; like != nil {
+		return like.inBuffer()
+	}
 	e := *w
 	e.name += "Buffer"
-	e.buffer, e.whole, e.super = true, false, 0
+	e.buffer, e.whole, e.super, e.table = true, false, 0, false
 	e.per, e.scaleBytes, e.header, e.quants = 1, 4, 64, 512
 	load := func(off int) func(f *file, _, h, reg int) {
 		return func(f *file, _, h, reg int) { f.ins("VMOVUPS", blockScales(off+32*h), y(reg)) }
@@ -27,17 +67,51 @@ func (w *weights) inBuffer() *weights {
 		flat:   true,
 	}
 	switch {
+	case w.pairs && w.min:
+		e.header = bufferFactor + 64
 	case w.min:
-		e.header, e.vec256.minimums = 128, load(64)
+		e.header, e.vec256.minimums = bufferNumbers+64, load(bufferNumbers)
 	case w.pairs:
-		e.header = 192
-		e.vec256.scalePairs = func(f *file, c, reg int) { load(64+64*c)(f, 0, 0, reg) }
+		e.header = bufferPairs + 128
+		if w.fold == 4 {
+			e.shift = 1 // w+16
+		}
+	case w.table:
+		e.signed, e.shift = false, 1 // w+64
 	case w.signed:
-		e.header, e.quants, e.words = 128, 1024, true
+		e.header, e.quants, e.words = bufferNumbers+64, 1024, true
 		e.sums = "cross"
-		e.doc = wordsDoc
 	}
+	e.doc, e.signedDoc = e.bufferDoc(), ""
 	return &e
+}
+
+// bufferDoc is the loop of a kernel that multiplies from the buffer.
+func (w *weights) bufferDoc() string {
+	if w.words {
+		return wordsDoc
+	}
+	doc := fmt.Sprintf(`for t < n, r < 16:
+	for b < blocks:                         // weights are bytes w+%d
+`, w.offset())
+	if w.pairs {
+		doc += `		isum := sc[b][0][r]*(sum of w*q over k < 16) + sc[b][1][r]*(sum of w*q over 16 <= k < 32)
+`
+	} else {
+		doc += `		isum := sum of w[b][k/4][r][k%4]*q[b][t][k] over k < 32
+`
+	}
+	doc += `		out[t*stride+r] = fma(float(isum), scales[b][r]*d[b][t], out[t*stride+r])`
+	switch {
+	case w.pairs && w.min:
+		doc += `
+		u := mn[b][0][r]*(sum of q over k < 16) + mn[b][1][r]*(sum of q over 16 <= k < 32)
+		out[t*stride+r] = fma(-float(u), dmin[b][r]*d[b][t], out[t*stride+r])`
+	case w.min:
+		doc += `
+		out[t*stride+r] = fma(-minimums[b][r], dsum[b][t], out[t*stride+r])`
+	}
+	return doc
 }
 
 // expand256 writes the kernel that expands blocks: a multiple of 8 of those of super-blocks.
@@ -45,7 +119,11 @@ func (w *weights) inBuffer() *weights {
 //	AX, BX, R12, R14, R15 as in nest256  DI blocks left  R10 the buffer
 func (f *file) expand256(w *weights) {
 	p := &w.vec256
-	f.function(w.name+"ExpandAVX2", 0, expandParams,
+	params := expandParams
+	if w.table {
+		params += ", table *[32]byte"
+	}
+	f.function(w.name+"ExpandAVX2", 0, params,
 		fmt.Sprintf("for b < blocks: buffer[b] = block b of w, %d bytes", w.inBuffer().blockBytes()))
 	f.load("w", "AX", "blocks", "DI", "buffer", "R10", "prefetch", "R15")
 	f.ins("ADDQ", "AX", "R15")
@@ -89,12 +167,22 @@ func (f *file) expandBlock256(w *weights, phase int) {
 		f.zero(avx2, 0)
 		f.zero(avx2, 1)
 	}
+	if p.before != nil {
+		p.before(f, false)
+	}
+	more := e.offset()
+	if !w.signed {
+		more -= w.offset()
+	}
 	for g := range groups {
 		f.prefetchLine(g)
 		for v := range nibbles {
 			for h := range 2 {
 				p.unpack(f, false, phase, g, v, h, 8+h)
 				if !e.words {
+					if more != 0 {
+						f.ins("VPADDB", f.lanes256(uint32(uint8(more))*0x01010101), y(8+h), y(8+h))
+					}
 					f.ins("VMOVDQU", y(8+h), at("R10", e.header+64*(g+4*v)+32*h))
 					continue
 				}
@@ -102,8 +190,8 @@ func (f *file) expandBlock256(w *weights, phase int) {
 				f.ins("VPSLLW", "$8", y(8+h), y(10))
 				f.ins("VPSRAW", "$8", y(10), y(10))
 				f.ins("VPSRAW", "$8", y(8+h), y(11))
-				f.ins("VMOVDQU", y(10), at("R10", e.header+128*g+64*h))
-				f.ins("VMOVDQU", y(11), at("R10", e.header+128*g+64*h+32))
+				f.ins("VMOVDQU", y(10), at("R10", e.header+128*(g+4*v)+64*h))
+				f.ins("VMOVDQU", y(11), at("R10", e.header+128*(g+4*v)+64*h+32))
 				f.ins("VPMADDWD", y(10), y(11), y(10))
 				f.ins("VPSUBD", y(10), y(h), y(h))
 			}
@@ -115,32 +203,42 @@ func (f *file) expandBlock256(w *weights, phase int) {
 		p.scales(f, phase, h, 12)
 		f.ins("VMOVUPS", y(12), at("R10", 32*h))
 		switch {
+		case w.pairs:
+			f.expandPairs256(w, phase, h)
 		case w.min:
 			p.minimums(f, phase, h, 12)
-			f.ins("VMOVUPS", y(12), at("R10", 64+32*h))
+			if w.plus != e.plus {
+				f.ins("VXORPS", f.lanes256(1<<31), y(12), y(12))
+			}
+			f.ins("VMOVUPS", y(12), at("R10", bufferNumbers+32*h))
 		case e.words:
-			f.ins("VMOVDQU", y(h), at("R10", 64+32*h))
-		case w.pairs:
-			for c := range 2 {
-				f.scalePair256(w, phase, c, 12)
-				f.ins("VMOVDQU", y(12), at("R10", 64+64*c+32*h))
-			}
-			if h == 0 {
-				f.ins("ADDQ", "$8", "BX")
-			} else {
-				f.ins("SUBQ", "$8", "BX")
-			}
+			f.ins("VMOVDQU", y(h), at("R10", bufferNumbers+32*h))
 		}
 	}
 	f.ins("ADDQ", imm(e.header+e.quants), "R10")
 }
 
+// expandPairs256 expands the integers of a block of two sums of 16 weights, half h: scales, minimums and their factor.
+func (f *file) expandPairs256(w *weights, phase, h int) {
+	p := &w.vec256
+	f.ins("ADDQ", imm(8*h), "BX")
+	for c := range 2 {
+		f.scalePair256(w, phase, c, 12)
+		f.ins("VMOVDQU", y(12), at("R10", bufferPairs+64*c+32*h))
+	}
+	if w.min {
+		p.minimums(f, phase, 0, 12)
+		p.minimums(f, phase, 1, 13)
+		f.pair16(12, 13)
+		f.ins("VMOVDQU", y(12), at("R10", bufferMinimums+32*h))
+		p.factor(f, h, 12)
+		f.ins("VMOVUPS", y(12), at("R10", bufferFactor+32*h))
+	}
+	f.ins("SUBQ", imm(8*h), "BX")
+}
+
 // scalePair256 reads the scales of 16 weights, twice in 32 bits. Y13 is used.
 func (f *file) scalePair256(w *weights, phase, c, reg int) {
-	if w.vec256.scalePairs != nil {
-		w.vec256.scalePairs(f, c, reg)
-		return
-	}
 	w.vec256.integers(f, phase, c, reg)
 	f.ins("VPSLLD", "$16", y(reg), y(13))
 	f.ins("VPBLENDW", "$0xAA", y(13), y(reg), y(reg))
@@ -158,7 +256,7 @@ func (f *file) words256(u tile256) {
 	for t := range u.n {
 		f.ins("VPBROADCASTD", u.w.sumsAt(t, 0), y(12))
 		for h := range 2 {
-			f.ins("VPADDD", blockScales(64+32*h), y(12), y(u.sum(t, h)))
+			f.ins("VPADDD", blockScales(bufferNumbers+32*h), y(12), y(u.sum(t, h)))
 		}
 	}
 	f.loops++
@@ -187,6 +285,127 @@ func (f *file) words256(u tile256) {
 	f.ins("SUBQ", "$1024", "AX")
 	f.ins("SUBQ", "$64", "CX")
 	f.scale256(u, 0)
+}
+
+// fold256 multiplies one block and adds the products. Those of w.fold groups, 1, 2 or 4, fit into 16 bits, and VPMADDWD
+// makes 32 bits of their sums, with ones or with the scale of 16 weights.
+func (f *file) fold256(u tile256) {
+	w := u.w
+	if w.fold == 4 {
+		f.foldHalves256(u)
+	} else {
+		f.foldGroups256(u)
+	}
+	switch {
+	case w.zero:
+	case w.pairs:
+		for h := range u.halves {
+			f.ins("VMOVDQU", blockScales(bufferPairs+32*h), y(8+h))
+			f.ins("VPBLENDW", "$0xAA", blockScales(bufferPairs+64+32*h), y(8+h), y(8+h))
+			f.ins("VPSLLW", imm(5-w.shift), y(8+h), y(8+h))
+		}
+		u.each(func(t, h, sum int) {
+			if h == 0 {
+				f.halfSums(w, t)
+			}
+			f.ins("VPMADDWD", y(8+h), y(10), y(11))
+			f.ins("VPADDD", y(11), y(sum), y(sum))
+		})
+	default:
+		u.each(func(t, h, sum int) {
+			if h == 0 {
+				f.ins("VPBROADCASTD", w.sumsAt(t, 0), y(10))
+				f.ins("VPSRAD", imm(w.shift), y(10), y(10))
+			}
+			f.ins("VPADDD", y(10), y(sum), y(sum))
+		})
+	}
+	f.scale256(u, 0)
+	if !w.pairs || !w.min {
+		return
+	}
+	for h := range u.halves { // fma(float(-u), dmin*dx, ...), u = mn0*sum0 + mn1*sum1
+		f.ins("VMOVDQU", blockScales(bufferMinimums+32*h), y(8+h))
+		f.ins("VMOVUPS", blockScales(bufferFactor+32*h), y(12+h))
+	}
+	u.each(func(t, h, _ int) {
+		if h == 0 {
+			f.halfSums(w, t)
+			f.ins("VBROADCASTSS", at("DX", 4*t), y(14))
+		}
+		f.ins("VPMADDWD", y(8+h), y(10), y(11))
+		f.ins("VCVTDQ2PS", y(11), y(11))
+		f.ins("VMULPS", y(14), y(12+h), y(15))
+		f.ins("VFMADD213PS", outAt(t, h), y(11), y(15))
+		f.ins("VMOVUPS", y(15), outAt(t, h))
+	})
+}
+
+// toWide is what VPMADDWD makes 32 bits of the sums of group g with.
+func (w *weights) toWide(g, h int) string {
+	if w.pairs {
+		return blockScales(bufferPairs + 64*(g/4) + 32*h)
+	}
+	return ones
+}
+
+// foldHalves256 sums the products of 4 groups in 16 bits. R15 is memory for the 32-bit sums of the first 4.
+func (f *file) foldHalves256(u tile256) {
+	for g := range 8 {
+		f.weights256(u, g, 8)
+		f.dots256(u, g, 4*g, g%4 == 0)
+		if g%4 < 3 {
+			continue
+		}
+		u.each(func(_, h, sum int) {
+			f.ins("VPMADDWD", u.w.toWide(g, h), y(sum), y(sum))
+			if g == 3 {
+				f.ins("VMOVDQA", y(sum), at("R15", 32*sum))
+			} else {
+				f.ins("VPADDD", at("R15", 32*sum), y(sum), y(sum))
+			}
+		})
+	}
+}
+
+// foldGroups256 sums the products of one group or of two in 16 bits.
+func (f *file) foldGroups256(u tile256) {
+	w := u.w
+	u.each(func(_, _, sum int) { f.zero(avx2, sum) })
+	for g := 0; g < 8; g += w.fold {
+		for i := range w.fold {
+			f.weights256(u, g+i, 8+6*i)
+		}
+		wide := func(h int) string { return w.toWide(g, h) }
+		if w.fold == 1 { // registers are left
+			wide = func(h int) string { return y(12 + h) }
+			for h := range u.halves {
+				if g == 0 || g == 4 && w.pairs {
+					f.ins("VMOVDQU", w.toWide(g, h), wide(h))
+				}
+			}
+		}
+		u.each(func(t, h, sum int) {
+			for i := range w.fold {
+				if h == 0 {
+					f.ins("VPBROADCASTD", at("CX", 32*t+4*(g+i)), y(10+2*i))
+				}
+				f.ins("VPMADDUBSW", y(10+2*i), y(8+6*i+h), y(11+2*i))
+			}
+			if w.fold == 2 {
+				f.ins("VPADDW", y(13), y(11), y(11))
+			}
+			f.ins("VPMADDWD", wide(h), y(11), y(11))
+			f.ins("VPADDD", y(11), y(sum), y(sum))
+		})
+	}
+}
+
+// weights256 reads group g of the buffer to Y(reg) and Y(reg+1).
+func (f *file) weights256(u tile256, g, reg int) {
+	for h := range u.halves {
+		u.w.vec256.unpack(f, false, 0, g, 0, h, reg+h)
+	}
 }
 
 // widen writes the kernel that converts a tile's quants to the operands of words256: [x0 x2 x1 x3] of every 4, in 16
@@ -233,6 +452,8 @@ func matmulExpanded(f *file) {
 	widen(f)
 	for _, w := range expanded {
 		f.expand256(w)
-		f.nest256(w.inBuffer(), false)
+		if bufferLike[w] == nil {
+			f.nest256(w.inBuffer(), false)
+		}
 	}
 }

@@ -245,4 +245,4 @@ func neonSetters() []byte {
 	return b.Bytes()
 }
 
-var tileSums = map[string]string{"bias": "Bias", "half": "Half", "dsum": "DSum"}
+var tileSums = map[string]string{"bias": "Bias", "half": "Half", "dsum": "DSum", "cross": "Cross"}

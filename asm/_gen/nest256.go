@@ -29,11 +29,10 @@ type parts256 struct {
 	dual   bool
 	flat   bool // groups are not looped over, for not all of their bytes lie 64 bytes apart
 
-	scales     func(f *file, phase, h, reg int) // the block's, as floats; Y11 is free
-	minimums   func(f *file, phase, h, reg int)
-	integers   func(f *file, phase, c, reg int) // pairs: the scales of 16 weights, as int32; Y11 is free
-	scalePairs func(f *file, c, reg int)        // in place of integers: in 16 bits, twice in 32
-	factor     func(f *file, reg int)           // pairs with minimums: what these, in 16 bits, are multiplied with
+	scales   func(f *file, phase, h, reg int) // the block's, as floats; Y11 is free
+	minimums func(f *file, phase, h, reg int)
+	integers func(f *file, phase, c, reg int) // pairs: the scales of 16 weights, as int32; Y11 is free
+	factor   func(f *file, h, reg int)        // pairs with minimums: what these, in 16 bits, are multiplied with
 }
 
 // tile256 is the part of a product that is in registers at once: n tokens with one half of the rows or both.
@@ -60,7 +59,10 @@ func (u tile256) each(do func(t, h, sum int)) {
 func (u tile256) wide() bool { return !u.vnni && u.w.half() }
 
 // half reports whether kernels hold one half of the rows in registers.
-func (w *weights) half() bool { return w.pairs || !w.signed && !w.small }
+func (w *weights) half() bool { return !w.folds() && (w.pairs || !w.signed && !w.small) }
+
+// folds reports whether kernels multiply from the buffer by fold256.
+func (w *weights) folds() bool { return w.buffer && w.fold > 0 }
 
 // outAt is the address of token t's row, half h.
 func outAt(t, h int) string {
@@ -103,9 +105,16 @@ func (f *file) nest256(w *weights, vnni bool) {
 	frame := frame256
 	if w.buffer { // out is memory of its own
 		frame = 0
+		if w.folds() {
+			frame = frameFold
+		}
 	}
 	f.function(w.name+set, frame, w.params(), doc)
 	f.arguments(w)
+	if w.folds() {
+		f.ins("LEAQ", at("SP", 31), "R15")
+		f.ins("ANDQ", "$-32", "R15")
+	}
 	if p.constants != nil {
 		p.constants(f, vnni)
 	}
@@ -323,6 +332,8 @@ func (f *file) unit256(u tile256) {
 		switch {
 		case w.words:
 			f.words256(u)
+		case w.folds():
+			f.fold256(u)
 		case w.pairs && u.vnni:
 			f.pairs256(u, phase)
 		case u.wide():
@@ -492,23 +503,24 @@ func (f *file) dots256(u tile256, g, off int, start bool) {
 	})
 }
 
-// scale256 is out = fma(float(isum), dw*dx, out); with minimums also fma(minimum, dsum, out).
+// scale256 is out = fma(float(isum), dw*dx, out); with minimums of 32 weights also fma(minimum, dsum, out).
 func (f *file) scale256(u tile256, phase int) {
 	w := u.w
+	minimum := w.min && !w.pairs
 	for h := range u.halves {
 		w.vec256.scales(f, phase, h, 12+h)
-		if w.min {
+		if minimum {
 			w.vec256.minimums(f, phase, h, 8+h)
 		}
 	}
 	u.each(func(t, h, sum int) {
 		f.ins("VCVTDQ2PS", y(sum), y(sum))
-		if h == 0 || w.min {
+		if h == 0 || minimum {
 			f.ins("VBROADCASTSS", at("DX", 4*t), y(10))
 		}
 		f.ins("VMULPS", y(10), y(12+h), y(11))
 		f.ins("VFMADD213PS", outAt(t, h), y(11), y(sum))
-		if w.min {
+		if minimum {
 			f.ins("VBROADCASTSS", w.sumsAt(t, 0), y(10))
 			f.ins(w.minOp256(), y(10), y(8+h), y(sum))
 		}
@@ -537,7 +549,7 @@ func (f *file) wide256(u tile256, phase int) {
 			f.scalePair256(w, phase, c, 12)
 		}
 		for g := 4 * c; g < 4*c+4; g += 2 {
-			if g/2 < lines && !w.buffer {
+			if g/2 < lines {
 				f.prefetchLine(g / 2)
 			}
 			for j := range 2 {
@@ -569,23 +581,15 @@ func (f *file) wide256(u tile256, phase int) {
 			}
 		}
 	}
-	if !w.buffer {
-		f.linesAfter(4, lines)
-	}
+	f.linesAfter(4, lines)
 	if !w.pairs {
 		f.scale256(u, phase)
 		return
 	}
 	if !w.zero { // half is -32 times the sums, and weights are stored plus 32 >> shift
-		if p.scalePairs != nil {
-			p.scalePairs(f, 0, 8)
-			p.scalePairs(f, 1, 9)
-			f.ins("VPBLENDW", "$0xAA", y(9), y(8), y(8))
-		} else {
-			p.integers(f, phase, 0, 8)
-			p.integers(f, phase, 1, 9)
-			f.pair16(8, 9)
-		}
+		p.integers(f, phase, 0, 8)
+		p.integers(f, phase, 1, 9)
+		f.pair16(8, 9)
 		f.ins("VPSLLW", imm(5-w.shift), y(8), y(8))
 		for t := range u.n {
 			f.halfSums(w, t)
@@ -665,7 +669,7 @@ func (f *file) scalePairs256(u tile256, phase int) {
 	u.w.vec256.minimums(f, phase, 0, 8)
 	u.w.vec256.minimums(f, phase, 1, 9)
 	f.pair16(8, 9)
-	u.w.vec256.factor(f, 12)
+	u.w.vec256.factor(f, 0, 12)
 	for t := range u.n {
 		f.halfSums(u.w, t)
 		f.ins("VPMADDWD", y(8), y(10), y(10))

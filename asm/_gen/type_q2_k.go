@@ -13,7 +13,7 @@ var q2k = weights{
 		acc = fma(-float(u), dmin[r]*d[b][t], acc)`,
 	format: "Q2_K",
 	layout: layout{super: 1344, quants: 1024},
-	sums:   "half", zero: true, pairs: true, min: true,
+	sums:   "half", zero: true, pairs: true, min: true, fold: 4,
 	vec512: parts512{
 		constants: func(f *file) {
 			f.broadcast512(0x03030303, 31)
@@ -47,7 +47,7 @@ var q2k = weights{
 		constants: func(f *file, _ bool) { f.ins("VMOVDQU", f.lanes256(0x03030303), y(14)) },
 		super:     func(f *file) { f.ins("LEAQ", at("AX", 1024), "BX") },
 		next:      func(f *file) { f.nextOfSuper(128, 32) },
-		unpack:    func(f *file, _ bool, _, g, _, _, reg int) { f.crumbs256(g, reg) },
+		unpack:    func(f *file, _ bool, _, g, _, h, reg int) { f.crumbs256(g, h, reg) },
 		scales:    func(f *file, _, h, reg int) { f.ins("VCVTPH2PS", at("R14", 1280+16*h), y(reg)) },
 		integers: func(f *file, _, c, reg int) {
 			f.ins("VPMOVZXBD", at("BX", 16*c), y(reg))
@@ -57,7 +57,7 @@ var q2k = weights{
 			f.ins("VPMOVZXBD", at("BX", 16*c), y(reg))
 			f.ins("VPSRLD", "$4", y(reg), y(reg))
 		},
-		factor: func(f *file, reg int) { f.ins("VCVTPH2PS", at("R14", 1312), y(reg)) },
+		factor: func(f *file, h, reg int) { f.ins("VCVTPH2PS", at("R14", 1312+16*h), y(reg)) },
 	},
 	neon: neonType{dAt: 1280, unpack: (*nest).crumbs, constants: neonMasks(3), masks: 1, order: naturally, raw: 1, fit: 4},
 }

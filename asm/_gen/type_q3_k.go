@@ -12,7 +12,7 @@ var q3k = weights{
 		acc = fma(float(sc[b][0][r]*isum0 + sc[b][1][r]*isum1), d[r]*d[b][t], acc)`,
 	format: "Q3_K",
 	layout: layout{super: 1856, quants: 1536},
-	sums:   "half", shift: 3, pairs: true,
+	sums:   "half", shift: 3, pairs: true, fold: 4,
 	vec512: parts512{
 		constants: func(f *file) {
 			f.broadcast512(0x07070707, 31)
@@ -89,9 +89,9 @@ func (f *file) crumbs512() {
 	f.ins("VPSRLW", "$2", z(25), z(25))
 }
 
-// crumbs256 reads group g of one half of the rows; Y14 is the mask.
-func (f *file) crumbs256(g, reg int) {
-	f.ins("VMOVDQU", at("AX", 64*(g/4)), y(reg))
+// crumbs256 reads group g of half h of the rows; Y14 is the mask.
+func (f *file) crumbs256(g, h, reg int) {
+	f.ins("VMOVDQU", at("AX", 64*(g/4)+32*h), y(reg))
 	f.shiftTo(0, 2*(g%4), reg)
 	f.ins("VPAND", y(14), y(reg), y(reg))
 }

@@ -10,7 +10,7 @@ var q5k = weights{
 		acc = fma(-(dmin[r]*float(mn[b][r])), dsum[b][t], acc)`,
 	format: "Q5_K",
 	layout: layout{super: 2880, quants: 2560},
-	sums:   "dsum", zero: true, min: true,
+	sums:   "dsum", zero: true, min: true, fold: 4,
 	vec512: parts512{
 		constants: fiveBits512,
 		super:     func(f *file) { f.super512K(2560) },

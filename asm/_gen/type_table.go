@@ -16,7 +16,7 @@ var table32 = weights{
 		acc = fma(float(isum), (d[r]*float(u[b][r])) * d[b][t], acc)`,
 	format: "IQ4_XS", also: []string{"IQ3_S", "IQ3_XXS", "IQ2_XXS", "IQ1_S"}, table: true,
 	layout: layout{super: 2240, quants: 2048},
-	sums:   "bias", signed: true,
+	sums:   "bias", signed: true, fold: 1,
 	vec512: parts512{
 		constants: table512,
 		super: func(f *file) {
@@ -66,7 +66,7 @@ var table16 = weights{
 		acc = fma(float(u[b][0][r]*isum0 + u[b][1][r]*isum1), d[r]*d[b][t], acc)`,
 	format: "IQ2_S", also: []string{"IQ2_XS", "IQ1_M"}, table: true,
 	layout: layout{super: 2368, quants: 2048},
-	sums:   "half", shift: -1, pairs: true, apart: true,
+	sums:   "half", shift: -1, pairs: true, apart: true, fold: 1,
 	vec512: parts512{
 		constants: table512,
 		super: func(f *file) {

@@ -39,6 +39,7 @@ type weights struct {
 	signed, small bool
 	apart         bool // pairs: products of one group alone fit into 16 bits
 	odd           bool // weights w are 2w-15
+	fold          int  // buffer: the products of so many groups fit into 16 bits; 0: of all, or signed
 	whole         bool // kernels of 5 to 8 tokens that unpack weights once
 
 	// buffer: the weights are in the buffer of expand256.go; kernels add to out and do not prefetch. words: weights and
@@ -147,6 +148,22 @@ func setters() []byte {
 		}
 		b.WriteString("}\n")
 	}
+	b.WriteString("\n// integerTilesAVX2 sets the products of many tokens with integer weights.\nfunc " +
+		"integerTilesAVX2(k *Kernels) {\n")
+	for _, w := range expanded {
+		for _, format := range w.formats() {
+			e, maker := w.inBuffer(), "matMulTiles"
+			if w.table {
+				maker = "tableTiles"
+			}
+			fmt.Fprintf(&b, "\tk.Weights[%[1]s].MatMulTiles = %[2]s(%[1]s, %[3]sExpandAVX2, %[4]sAVX2, tileQ%[5]s)\n",
+				format, maker, w.name, e.name, tileSums[e.sums])
+			if e.words {
+				fmt.Fprintf(&b, "\tk.Weights[%s].TilesWide = true\n", format)
+			}
+		}
+	}
+	b.WriteString("}\n")
 	b.WriteString("\n// integerAMX sets the products of many tokens with integer weights.\nfunc integerAMX(k *Kernels) " +
 		"{\n")
 	for _, w := range allWeights {
