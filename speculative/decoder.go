@@ -203,6 +203,7 @@ func (d *Decoder) finish(end End) {
 	if s, ok := d.schedule.(Starting); ok {
 		s.End()
 	}
+	release(d.drafter)
 	d.tell()
 	if s, ok := d.target.Sequence.(Shared); ok && !absent(s) {
 		s.Announce(false)
