@@ -72,6 +72,7 @@ func (d *Decoder) propose(ctx context.Context) error {
 	d.round.Position, d.round.Requested, d.trimmed = len(d.sequence), 0, false
 	d.draft.Round = d.stats.Rounds
 	d.draft.reset(0, 0, 0)
+	d.draft.probs.begin()
 	room := d.target.Context() - len(d.sequence)
 	if d.o.MaxTokens > 0 {
 		room = min(room, d.o.MaxTokens-d.stats.Generated-1)
