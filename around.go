@@ -48,6 +48,7 @@ type (
 		abilities
 		Restorable(n int) int
 		DraftAt(n int, f *engine.DraftForm, old *engine.Session) (*engine.Session, error)
+		ExitAt(n, layers int, old *engine.Session) (*engine.Session, error)
 	}
 
 	// sharedAbilities are those of a session whose passes are shared.

@@ -24,7 +24,7 @@ func TestAroundKeepsAbilities(t *testing.T) {
 		own, around any
 		owners      string
 	}{
-		"a session": {(*engine.Session)(nil), (*aroundSession)(nil), "Bytes Close DraftBytes EncodeNeed ExitAt Fed Fork " +
+		"a session": {(*engine.Session)(nil), (*aroundSession)(nil), "Bytes Close DraftBytes EncodeNeed Fed Fork " +
 			"ForkAt ForkBytes Held Keep Meter Need Nodes Packed Recomputed Restore SaveAt SaveBytes SaveKV " +
 			"SaveState SavedCaches SavedStates SetTarget Share Shrink StatesSaved Taken Target TargetTokens Thin"},
 		"a shared session": {(*shared.Session)(nil), (*aroundShared)(nil), "Close Save"},

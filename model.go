@@ -39,9 +39,9 @@ type Options struct {
 	KV         string // storage of keys and values, as engine.SessionOptions has it
 	StateBytes int64  // of copies of recurrent layers' states of a sequence, as engine.SessionOptions has it
 
-	// Parallel is how many sequences there may be at once. 0 is any number: their passes are shared, and what prompts
-	// have in common is computed once. 1 is one sequence, which is kept from one request to the next; requests take
-	// turns: one that is made in the loop over another's events waits until its context ends.
+	// Parallel is how many sequences there may be at once; further ones wait. 0 is any number. Their passes are shared,
+	// and what prompts have in common is computed once. 1 is one sequence, which is kept from one request to the next;
+	// requests take turns. One that is made in the loops over the events of so many others waits until its context ends.
 	Parallel int
 	Memory   Memory
 	Stored   *Stored // where computed prompts are kept beyond the Model; nil: nowhere. Not with Parallel 1
@@ -305,16 +305,16 @@ func (m *Model) setSequences(o Options) error {
 		return err
 	}
 	cache, draftCache := cacheShares(cmp.Or(o.Memory.Cache, DefaultCacheBytes), p.Target, own, o.KV)
-	make := func(model *engine.Model, how engine.SessionOptions, bytes int64, cache cacheShare) sequences {
+	make := func(model *engine.Model, most int, how engine.SessionOptions, bytes int64, cache cacheShare) sequences {
 		if m.alone != nil {
 			return newSingle(model, how)
 		}
-		return &scheduled{shared.New(model, shared.Options{
+		return &scheduled{shared.New(model, shared.Options{Sessions: most,
 			KVBytes: bytes, CacheBytes: cache.bytes, Kept: o.Memory.Kept, Work: cache.work, Delay: o.Memory.PromptDelay,
 			Panicked: m.tellPanic, Stored: o.stored(model),
 		}), how}
 	}
-	m.target = make(p.Target, m.session, o.Memory.KV, cache)
+	m.target = make(p.Target, o.Parallel, m.session, o.Memory.KV, cache)
 	if p.Draft == nil {
 		return nil
 	}
@@ -330,7 +330,7 @@ func (m *Model) setSequences(o Options) error {
 		}
 		how.Form = d.form
 		if !sharesCache(model) { // sequences of the others are made for the target's
-			d.own = make(model, how, o.Memory.DraftKV, draftCache)
+			d.own = make(model, 0, how, o.Memory.DraftKV, draftCache)
 		}
 		m.drafts = append(m.drafts, d)
 	}

@@ -78,7 +78,7 @@ func (r Room) Divide(target, draft *engine.Model) (m Memory, err error) {
 		m.DraftForm = form
 		all += form
 	} else if later = form; form > 0 && !s.Own {
-		later += s.DraftLogits(d)
+		later += s.OwnDrafts(d)
 	}
 	left := int64(math.MaxInt64)
 	switch {

@@ -2,7 +2,10 @@ package spec
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/specgo/spec/engine"
@@ -37,5 +40,58 @@ func TestKeptBytesAreDivided(t *testing.T) {
 	alone, none := cacheShares(budget, p.Target, nil, "")
 	if alone != (cacheShare{budget, float64(p.Target.ActiveParameters())}) || none != (cacheShare{}) {
 		t.Errorf("a target alone: %+v and %+v", alone, none)
+	}
+}
+
+// There are never more sequences at once than Options.Parallel says. Others wait, as long as their context lasts, and
+// answers are the same.
+func TestParallelBoundsSequences(t *testing.T) {
+	p, err := pair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := Request{Prompts: []Prompt{{Text: "func main() {"}}, N: 6, MaxTokens: 12,
+		Sampling: engine.Sampling{Temperature: 0.8}}
+	var want []Result
+	for _, parallel := range []int{0, 2} {
+		m, err := New(p, Options{Parallel: parallel})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		most := 0
+		list, err := Collect(func(yield func(Event, error) bool) {
+			for e, err := range m.Generate(t.Context(), r) {
+				if most = max(most, m.Stats().Target.Sessions); !yield(e, err) {
+					return
+				}
+			}
+		})
+		if err != nil || parallel > 0 && most > parallel || parallel == 0 && most < 3 {
+			t.Errorf("parallel %d: up to %d sequences, %v", parallel, most, err)
+		}
+		if want == nil {
+			want = list
+		}
+		if !slices.EqualFunc(list, want, func(a, b Result) bool { return a.Text == b.Text }) {
+			t.Errorf("parallel %d: %v, want %v", parallel, list, want)
+		}
+		if parallel == 0 {
+			continue
+		}
+		r.N = 1
+		for range m.Generate(t.Context(), r) {
+			for range m.Generate(t.Context(), r) {
+				ctx, cancel := context.WithCancel(t.Context())
+				cancel()
+				for _, err := range m.Generate(ctx, r) {
+					if !errors.Is(err, context.Canceled) {
+						t.Errorf("a third one: %v", err)
+					}
+				}
+				break
+			}
+			break
+		}
 	}
 }

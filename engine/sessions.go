@@ -12,6 +12,7 @@ type Sessions struct {
 	Rows       int    // of logits that a pass has of each, at most
 	Heads      bool   // the MTP blocks of the model's own file draft for them
 	Own        bool   // the model drafts for them itself: in fewer bits, or with its first layers
+	Alone      bool   // each has passes of its own, and memory for drafts beside its own
 	DraftVocab int    // tokens of the draft vocabulary of what drafts, which has rows for them; 0: none
 	DraftText  int    // tokens of a text that it has rows for beside them
 	// KVBytes, if it is not 0, is what keys, values and states of all of them may take: those of the model, and as much
@@ -95,17 +96,38 @@ func (s Sessions) Logits(d *Description) int64 {
 	return rows * int64(d.Config.Vocab) * 4
 }
 
-// Pass is what a pass takes beside the weights and the sequences: the logits, with those of drafts by the model itself,
-// and of models that texts go through whole the activations of one as long as a sequence.
+// Pass is what a pass takes beside the weights and the sequences: the logits, what drafts by the model itself take, and
+// of models that texts go through whole the activations of one as long as a sequence.
 func (s Sessions) Pass(d *Description) int64 {
 	n := s.Logits(d)
 	if s.Own {
-		n += s.DraftLogits(d)
+		n += s.OwnDrafts(d)
 	}
 	if s.Count > 0 {
 		n += d.TextBytes(s.tokens(d))
 	}
 	return n
+}
+
+// OwnDrafts is what drafts by the model itself take: a row of logits for each sequence, and, of those that are Alone,
+// pages of the drafted tokens with the page that they begin in, and states. Where passes are shared, drafts have their
+// pages in the memory of the sequences.
+func (s Sessions) OwnDrafts(d *Description) int64 {
+	n := s.DraftLogits(d)
+	if !s.Alone {
+		return n
+	}
+	one := d.Recurrent.Most(s.StateBytes)
+	for _, c := range d.Caches {
+		slots := pageSlots(KVPage - 1 + s.Rows)
+		if c.Window > 0 { // of positions, too, that the sequence has given up since the last draft
+			slots = max(slots, pageSlots(c.Most(s.tokens(d)))+KVPage)
+		}
+		if slot, err := c.Bytes(s.KV); err == nil { // NewSession says what is wrong
+			one += slot * int64(slots)
+		}
+	}
+	return n + int64(s.Count)*one
 }
 
 // DraftLogits is what the logits of a pass of a draft model take: a row of each sequence, or those of a block.

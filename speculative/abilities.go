@@ -227,6 +227,18 @@ func attentive(d Drafter, target Sequence) (all []Attentive) {
 	return nil
 }
 
+// release gives back what drafters have of the target's memory, which the next text may need.
+func release(d Drafter) {
+	switch x := d.(type) {
+	case Merging:
+		for _, d := range x.Drafters() {
+			release(d)
+		}
+	case interface{ release() }:
+		x.release()
+	}
+}
+
 // chains is the number of chains of full length that a drafter's draft may hold.
 func chains(d Drafter) int {
 	if w, ok := d.(Branching); ok {

@@ -21,7 +21,7 @@ type block struct {
 }
 
 func (b *block) Start(s Setup) (err error) {
-	b.random = randomStream{s.Sampling.Seed}
+	b.random, b.p = randomStream{s.Sampling.Seed}, nil
 	b.sampler, err = sampling.New(s.Vocab, s.Sampling)
 	return err
 }

@@ -30,7 +30,8 @@ type Options struct {
 	// Rows is the most rows of logits of a pass of the target, each as large as its vocabulary: one for each token of a
 	// draft, forced or proposed, and one before them. Longer drafts are cut, longer runs of forced tokens take several
 	// passes, and prompts are scored in pieces of so many tokens. Like all that bounds drafts it changes no text, but
-	// under verifiers that keep the distribution alone ([SameText]). 0: no bound.
+	// under verifiers that keep the distribution alone ([SameText]). Those keep distributions of drafted tokens too,
+	// which count as rows of as many bytes: where no top-k bounds them, drafts have a seventh of the tokens. 0: no bound.
 	Rows int
 
 	MaxTokens int              // most tokens to generate; 0 or less: until the text or the context ends
@@ -203,6 +204,7 @@ func (d *Decoder) finish(end End) {
 	if s, ok := d.schedule.(Starting); ok {
 		s.End()
 	}
+	release(d.drafter)
 	d.tell()
 	if s, ok := d.target.Sequence.(Shared); ok && !absent(s) {
 		s.Announce(false)
@@ -251,7 +253,7 @@ func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) 
 		d.print = printer{decoder: d.o.Tokenizer.NewDecoder(), stops: d.o.Stop, shown: d.o.ShownStop}
 	}
 
-	d.draft.rows = max(d.o.Rows, 0)
+	d.draft.draftRoom = d.o.room(d.verifier, &s, d.target.Vocab(), d.draft.probs)
 	longest := min(d.o.DraftMax, room, d.draft.most())
 	if d.drafter == nil {
 		longest = 0

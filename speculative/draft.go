@@ -80,13 +80,13 @@ type Draft struct {
 	nodes     int // most tokens
 	treeMax   int // most tokens of a tree
 	maxDepth  int // most tokens on a path
-	rows      int // most rows of logits of the pass that verifies it, one of them before the draft; 0: no bound
 	minTokens int // the schedule is not asked before so many
 	vocab     int
 	ended     bool
 	isEnd     func(int32) bool
 	schedule  Schedule
 
+	draftRoom
 	merging
 	constrained
 }

@@ -66,7 +66,6 @@ func (x *intersect) Draft(ctx context.Context, sequence []int32, d *Draft) error
 	if err := x.follow(sequence); err != nil {
 		return err
 	}
-	x.begin()
 	for d.More() {
 		row, ok, err := x.next(ctx, d)
 		if !ok || err != nil {

@@ -131,7 +131,7 @@ func (d *Draft) Sub(sub *Draft, of Merging, i int) (ask bool) {
 		return false
 	}
 	sub.vocab, sub.isEnd, sub.schedule, sub.minTokens, sub.Round = d.vocab, d.isEnd, d.schedule, d.minTokens, d.Round
-	sub.rules, sub.root, sub.rows = d.rules, d.root, d.rows
+	sub.rules, sub.root, sub.draftRoom = d.rules, d.root, draftRoom{d.rows, d.distributions()}
 	if d.rows > 0 { // what is there already has its rows
 		sub.rows -= d.Len() - d.prefix
 	}

@@ -78,7 +78,6 @@ func (m *modelDrafter) Hidden(ctx context.Context, position int, tokens, _ []int
 
 // begin begins a draft.
 func (m *modelDrafter) begin() {
-	m.picker.begin()
 	if m.head != nil {
 		m.head.begin()
 	}
@@ -229,7 +228,6 @@ type picker struct {
 	sampler *sampling.Sampler
 	random  randomStream
 	lane    int
-	q       []sampling.Prob // storage for the distributions of one draft
 
 	needsProbs, needsConfidence bool
 }
@@ -241,18 +239,14 @@ func (p *picker) start(s Setup) (err error) {
 	return err
 }
 
-// begin begins a draft.
-func (p *picker) begin() { p.q = p.q[:0] }
-
 // pick chooses the token after sequence: with the shared noise, or, for verifiers that need probabilities, by an
 // independent draw from q, which it returns too.
 func (p *picker) pick(row []float32, sequence []int32, d *Draft) (int32, []sampling.Prob) {
 	if !p.needsProbs {
 		return p.sampler.Pick(row, sequence), nil
 	}
-	from := len(p.q)
-	p.q = p.sampler.AppendDistribution(p.q, row, sequence)
-	q := p.q[from:len(p.q):len(p.q)]
+	all := d.distributions()
+	q := all.keep(p.sampler.AppendDistribution(all.next(), row, sequence))
 	return draw(q, p.random.uniform(len(sequence), forDraft, d.Round, p.lane<<16+d.Len())), q
 }
 

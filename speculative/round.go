@@ -27,6 +27,7 @@ func (d *Decoder) step(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d.countDraft()
 	v := &d.verification
 	v.Sequence, v.Draft, v.Logits, v.Path, v.Err = d.sequence, &d.draft, logits, v.Path[:0], nil
 	d.verifier.Verify(v)
@@ -72,6 +73,7 @@ func (d *Decoder) propose(ctx context.Context) error {
 	d.round.Position, d.round.Requested, d.trimmed = len(d.sequence), 0, false
 	d.draft.Round = d.stats.Rounds
 	d.draft.reset(0, 0, 0)
+	d.draft.probs.begin()
 	room := d.target.Context() - len(d.sequence)
 	if d.o.MaxTokens > 0 {
 		room = min(room, d.o.MaxTokens-d.stats.Generated-1)
@@ -114,9 +116,14 @@ func (d *Decoder) propose(ctx context.Context) error {
 		d.kept = append(d.kept[:0], s.Trim(&d.draft)...)
 		d.whole, d.trimmed = d.draft.keep(d.kept), true
 	}
+	d.stats.DraftPasses += d.draft.Passes
+	return nil
+}
+
+// countDraft counts the tokens of a draft that was evaluated: of one that memory was refused for nothing was.
+func (d *Decoder) countDraft() {
 	d.stats.Drafted += d.draft.Len() - d.draft.forced
 	d.stats.Forced += d.draft.forced
-	d.stats.DraftPasses += d.draft.Passes
 	deepest := 0
 	for i := range d.draft.Len() {
 		deepest = max(deepest, d.draft.own[i])
@@ -127,7 +134,6 @@ func (d *Decoder) propose(ctx context.Context) error {
 	for i := range deepest {
 		d.stats.DraftedAt[i]++
 	}
-	return nil
 }
 
 // withoutDrafts ends the drafts of some rounds: memory was refused, or the constraint could not say what may follow a

@@ -47,6 +47,7 @@ func TestRowsBoundPassesAndChangeNoText(t *testing.T) {
 // What a bound of the rows cuts off does not depend on the tokens: under verifiers that need probabilities the text
 // keeps its distribution.
 func TestRowsKeepTheDistribution(t *testing.T) {
+	const rows, bound = 4, 4*7 + 24/tinyVocab + 1 // each has three distributions beside it
 	fresh := func(seed uint64) *fake { return newFake(t, tinyVocab, 32, tiny(seed)) }
 	for _, verifier := range []func() Verifier{Rejection, Block} {
 		for _, x := range []named[Drafter]{
@@ -60,10 +61,60 @@ func TestRowsKeepTheDistribution(t *testing.T) {
 				}
 				off := chiSquared(t, s, resolving(t)/5, func() *Decoder {
 					return New(target, x.make(), Options{Schedule: Constant(ConstantOptions{Length: 3}), Verifier: verifier(),
-						MaxTokens: 6, Rows: 4})
+						MaxTokens: 6, Rows: bound})
 				})
-				if math.Abs(off) > 4 || target.rows != 4 {
+				if math.Abs(off) > 4 || target.rows != rows {
 					t.Errorf("%s, constraint %v: off by %.1f, passes of %d rows", x.name, rules != nil, off, target.rows)
+				}
+			}
+		}
+	}
+}
+
+// The distributions that verifiers compare take no memory beyond that of the rows that are planned for a pass: where
+// the filters leave all tokens, drafts are shorter. Where they leave few, drafts are about as long.
+func TestDistributionsTakePlannedMemory(t *testing.T) {
+	const vocab, rows = 512, 42
+	planned := engine.Sessions{Count: 1, Rows: rows}.Logits(&engine.Description{Config: engine.Config{Vocab: vocab}})
+	near := func() *fake { return newFake(t, vocab, 400, noisy(random(1), 0.1)) }
+	for what, drafter := range map[string]func() Drafter{
+		"model":  func() Drafter { return Model(near()) },
+		"tree":   func() Drafter { return Tree(near(), TreeOptions{}) },
+		"splice": func() Drafter { return Splice(near(), TreeOptions{}) },
+		"merged": func() Drafter { return Merge(Model(near()), Tree(near(), TreeOptions{}), Model(near())) },
+	} {
+		for verify, make := range map[string]func() Verifier{"rejection": Rejection, "block": Block, "match": Match} {
+			for topK, least := range map[int]int{0: 4, 2: 30} {
+				target := newFake(t, vocab, 400, random(1))
+				v := make()
+				var d *Decoder
+				took, widest := int64(0), 0
+				o := Options{Verifier: v, Rows: rows, DraftMax: 60, MaxTokens: 300,
+					Schedule: Constant(ConstantOptions{Length: 60}), Trace: func(*Round) {
+						widest = max(widest, target.rows)
+						took = int64(4 * vocab * widest)
+						for _, q := range d.draft.probs.all {
+							took += int64(8 * cap(q))
+						}
+						switch v := v.(type) {
+						case *rejection:
+							took += int64(8 * cap(v.p))
+						case *block:
+							for _, p := range v.p {
+								took += int64(8 * cap(p))
+							}
+						}
+					}}
+				if verify == "match" {
+					o.DraftSampling = DraftFromQ // which asks for distributions by itself
+				}
+				d = New(target, drafter(), o)
+				for i := range 2 { // the second text has the memory of the first one
+					collect(t, d, matrixPrompt, engine.Sampling{Temperature: 3, TopK: topK, Seed: uint64(i)})
+					if took > planned || took < planned/4 || widest < least {
+						t.Errorf("%s, %s, top-k %d: %d bytes, planned %d; passes of %d rows", what, verify, topK, took, planned,
+							widest)
+					}
 				}
 			}
 		}

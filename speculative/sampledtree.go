@@ -66,8 +66,8 @@ type place struct {
 
 // expandSampled finds q after the node at the end of t.path, of which the first written tokens are not drafted.
 func (t *tree) expandSampled(ctx context.Context, written int, d *Draft, p place) error {
-	m := &t.model
-	from := len(m.q)
+	m, all := &t.model, d.distributions()
+	q := all.next()
 	p.sourceAlone = t.sourceChance(int(p.match))
 	if !t.sourceSuffices(p.sourceAlone) {
 		begin := t.now()
@@ -77,8 +77,8 @@ func (t *tree) expandSampled(ctx context.Context, written int, d *Draft, p place
 		}
 		if row != nil {
 			p.sourceAlone = 0
-			m.q = m.sampler.AppendDistribution(m.q, row, t.path)
-			m.q = m.q[:from+cutTail(m.q[from:])]
+			q = m.sampler.AppendDistribution(q, row, t.path)
+			q = q[:cutTail(q)]
 			t.step.add((t.now() - begin).Seconds())
 		}
 	}
@@ -90,17 +90,18 @@ func (t *tree) expandSampled(ctx context.Context, written int, d *Draft, p place
 		if p.sourceAlone == 0 {
 			p.weight = float32(t.mixWeight[bits.Len32(uint32(p.match))].after(priorMixWeight))
 		}
-		for i := range m.q[from:] {
-			m.q[from+i].P *= 1 - p.weight
+		for i := range q {
+			q[i].P *= 1 - p.weight
 		}
-		i, ok := slices.BinarySearchFunc(m.q[from:], p.found, func(x sampling.Prob, id int32) int { return int(x.ID - id) })
-		if i += from; !ok {
-			m.q = slices.Insert(m.q, i, sampling.Prob{ID: p.found})
+		i, ok := slices.BinarySearchFunc(q, p.found, func(x sampling.Prob, id int32) int { return int(x.ID - id) })
+		if !ok {
+			q = slices.Insert(all.grown(q, 1), i, sampling.Prob{ID: p.found})
 		}
-		m.q[i].P += p.weight
-		p.both = m.q[i].P
+		q[i].P += p.weight
+		p.both = q[i].P
 	}
-	if p.q = m.q[from:len(m.q):len(m.q)]; len(p.q) > 0 {
+	if len(q) > 0 {
+		p.q = all.keep(q)
 		t.places = append(t.places, p)
 		t.mayDraw(len(t.places) - 1)
 	}
@@ -180,13 +181,15 @@ func (t *tree) drawChild(written int, d *Draft, g growth) {
 	}
 	p.children++
 	p.reach = float32(p.reach * (1 - chance))
-	from := len(m.q)
+	all := d.distributions()
+	rest := all.grown(all.next(), len(p.q))
 	for _, y := range p.q {
 		if y.ID != x && y.P > 0 {
-			m.q = append(m.q, y)
+			rest = append(rest, y)
 		}
 	}
-	if p.q = m.q[from:len(m.q):len(m.q)]; len(p.q) > 0 {
+	if len(rest) > 0 {
+		p.q = all.keep(rest)
 		normalize(p.q)
 		t.mayDraw(int(g.what))
 	}

@@ -72,12 +72,14 @@ func (d *selfSplice) Start(ctx context.Context, s Setup) error {
 	return d.tree.Start(ctx, s)
 }
 
-// forkable is a sequence whose state a draft form can go on from: an [*engine.Session].
+// forkable is a sequence whose state drafts can go on from: an [*engine.Session].
 type forkable interface {
 	Modeled
 	Listed
+	Layers() int
 	Restorable(n int) int
 	DraftAt(n int, f *engine.DraftForm, old *engine.Session) (*engine.Session, error)
+	ExitAt(n, layers int, old *engine.Session) (*engine.Session, error)
 }
 
 // lending is a sequence that makes sequences of a draft form by itself: a [*shared.Session].
@@ -86,10 +88,13 @@ type lending interface {
 	Draft(f *engine.DraftForm) (*shared.ExitSession, error)
 }
 
-// selfSequence is what a draft form computes after what the target has. Tokens are computed when logits are wanted.
+// selfSequence is what a draft form, or the model's first layers, compute after what the target has. Tokens are
+// computed when logits are wanted. Every draft begins with all that the target has by then: so there is memory for what
+// is drafted and the page that it begins in, and not for a text.
 type selfSequence struct {
 	m       *engine.Model
-	form    func() *engine.DraftForm
+	form    func() *engine.DraftForm // of drafts in fewer bits
+	layers  int                      // of drafts by the first layers; 0: by the form
 	options engine.SessionOptions
 	context int
 	tokens  []int32
@@ -107,6 +112,18 @@ func newSelfSequence(m *engine.Model, form func() *engine.DraftForm, o engine.Se
 
 // ready reports whether there is a draft form.
 func (s *selfSequence) ready() bool { return s.form() != nil }
+
+// fork is what drafts after the first n tokens of t, in the place of s.own.
+func (s *selfSequence) fork(t forkable, n int, form *engine.DraftForm) (err error) {
+	old := s.own
+	s.own = nil
+	if s.layers > 0 {
+		s.own, err = t.ExitAt(n, s.layers, old)
+	} else {
+		s.own, err = t.DraftAt(n, form, old)
+	}
+	return err
+}
 
 // begin begins a text of a target.
 func (s *selfSequence) begin(target Sequence) error {
@@ -192,6 +209,12 @@ func (s *sharedSelf) Load() shared.Load {
 // Reads is how much of the model's weights a pass of the draft form reads.
 func (s *sharedSelf) Reads() float64 { return s.m.PlanDraftForm().Reads }
 
+// release gives back at a text's end what drafts had of the target's memory.
+func (d *self) release() { d.own.close() }
+
+// release is the same for a splice.
+func (d *selfSplice) release() { d.own.close() }
+
 // close drops what has been computed.
 func (s *selfSequence) close() {
 	s.own.Close()
@@ -258,9 +281,11 @@ func (s *selfSequence) Eval(ctx context.Context, tokens, parents []int32, want e
 
 // pass computes what there is not of the sequence, and logits of its last rows.
 func (s *selfSequence) pass(ctx context.Context, rows int) (engine.Logits, error) {
-	form := s.form()
-	if form == nil {
-		return engine.Logits{}, fmt.Errorf("self: no draft form of %s yet: %w", s.m.Name(), engine.ErrKVBudget)
+	var form *engine.DraftForm
+	if s.layers == 0 {
+		if form = s.form(); form == nil {
+			return engine.Logits{}, fmt.Errorf("self: no draft form of %s yet: %w", s.m.Name(), engine.ErrKVBudget)
+		}
 	}
 	upTo := len(s.tokens) - rows
 	if t, ok := s.target.(lending); ok {
@@ -283,13 +308,10 @@ func (s *selfSequence) pass(ctx context.Context, rows int) (engine.Logits, error
 		if s.own != nil && n <= min(have, s.own.Taken()) {
 			break
 		}
-		old := s.own
-		s.own = nil
-		own, err := t.DraftAt(n, form, old)
-		if err != nil {
+		if err := s.fork(t, n, form); err != nil {
 			return engine.Logits{}, err
 		}
-		s.own, have = own, n
+		have = n
 	default:
 		if s.own == nil {
 			o := s.options

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/specgo/spec/bpe"
@@ -91,6 +92,54 @@ func TestSelf(t *testing.T) {
 				if st.Drafted == 0 || name == "pair" && i == 0 && float64(st.Accepted) < 0.8*float64(st.Drafted) {
 					t.Errorf("%s, %d, sequence %d: %d of %d accepted", name, i, j, st.Accepted, st.Drafted)
 				}
+			}
+		}
+	}
+}
+
+// What drafts by the model itself take beside a session is no more than a plan counts for them, over texts that have
+// nothing in common too, and is given back at a text's end.
+func TestOwnDraftsTakeWhatIsPlanned(t *testing.T) {
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
+	const rows, tokens = 9, 60
+	for _, name := range []string{"llama", "qwen35", "gemma3"} {
+		m := randomModel(t, rt, 0)
+		if name != "llama" {
+			m = openRandom(t, rt, randommodel.Recipes()[name].File(t), engine.Options{})
+		}
+		layers := m.Config().Layers
+		for what, make := range map[string]func() (Drafter, error){
+			"self":       func() (Drafter, error) { return Self(m, formOf(t, m), engine.SessionOptions{}) },
+			"early exit": func() (Drafter, error) { return EarlyExit(m, engine.SessionOptions{Layers: layers}) },
+		} {
+			drafter, err := make()
+			if err != nil {
+				t.Fatal(name, what, err)
+			}
+			s := session(t, m, 0)
+			var used atomic.Int64
+			s.Meter(&used)
+			most := int64(0)
+			d := New(s, drafter, Options{MaxTokens: tokens, Rows: rows, Schedule: Constant(ConstantOptions{Length: 20}),
+				Trace: func(*Round) { most = max(most, used.Load()) }, Prefilled: func(int) { most = max(most, used.Load()) }})
+			planned := engine.Sessions{Count: 1, Rows: rows, Own: true, Alone: true}
+			for i, n := range []int{250, 40, 130} {
+				prompt := plain(t, m.Config().Vocab, random(uint64(i)), []int32{1}, n, engine.Sampling{})
+				planned.Tokens = max(planned.Tokens, n+tokens+rows)
+				if collect(t, d, prompt, engine.Sampling{}); d.Stats().Drafted == 0 {
+					t.Errorf("%s, %s: nothing was drafted", name, what)
+				}
+				if used.Load() != s.Bytes() {
+					t.Errorf("%s, %s: %d bytes are left to drafts", name, what, used.Load()-s.Bytes())
+				}
+			}
+			all := m.Describe()
+			own := planned.OwnDrafts(all) - planned.DraftLogits(all)
+			if most > planned.Bytes(all)+own || most <= s.Bytes() {
+				t.Errorf("%s, %s: %d bytes, planned %d and %d for drafts", name, what, most, planned.Bytes(all), own)
+			}
+			if e, ok := drafter.(*earlyExit); ok && e.own != nil {
+				t.Errorf("%s: early exit has a sequence of %d tokens by itself", name, e.own.Len())
 			}
 		}
 	}

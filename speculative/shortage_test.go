@@ -92,6 +92,10 @@ func TestDraftsWithoutMemory(t *testing.T) {
 					if !slices.Equal(got, want) {
 						t.Fatalf("%s:\n got %v\nwant %v", name, got, want)
 					}
+					if stats.Drafted+stats.Rounds != stats.TargetTokens || len(stats.DraftedAt) > stats.Drafted {
+						t.Errorf("%s: %d tokens drafted, %d evaluated in %d rounds", name, stats.Drafted, stats.TargetTokens,
+							stats.Rounds)
+					}
 					if stats.Generated != len(want) || stats.TargetPasses != stats.Rounds {
 						t.Errorf("%s: %d tokens in %d passes and %d rounds", name, stats.Generated, stats.TargetPasses, stats.Rounds)
 					}

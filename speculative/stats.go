@@ -21,7 +21,7 @@ type Stats struct {
 	Reused    int `json:"n_prompt_reused"` // prompt tokens that were in the target's cache
 	Generated int `json:"n_generated"`     // accepted and forced tokens and the target's own
 	Rounds    int `json:"n_rounds"`
-	Drafted   int `json:"n_drafted"`
+	Drafted   int `json:"n_drafted"`  // and verified: not those that memory was refused for
 	Accepted  int `json:"n_accepted"` // those that became part of the text
 	// tokens that a constraint left no choice about, verified as drafts; not counted in n_drafted
 	Forced         int     `json:"n_forced"`

@@ -321,7 +321,7 @@ func (c *comparison) hasForm() bool {
 			return false
 		}
 		plan, err := engine.PlanMemory(f, engine.Options{Weights: weights},
-			planned(engine.Sessions{Tokens: c.context, Rows: treeRows, Heads: true, Own: true}))
+			planned(engine.Sessions{Tokens: c.context, Rows: treeRows, Heads: true, Own: true, Alone: true}))
 		if err != nil || limit > 0 && plan.Weights+plan.Sessions+form.Bytes > limit {
 			return false
 		}

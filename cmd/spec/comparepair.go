@@ -34,7 +34,7 @@ func (c *comparison) pair(ctx context.Context, p *program, rt *engine.Runtime, p
 		}
 	}()
 	c.beside, c.sessions = c.drafts, engine.Sessions{Tokens: c.context, Rows: treeRows, Heads: true,
-		Own: true, DraftVocab: c.vocab.tokens, DraftText: speculative.DraftText}
+		Own: true, Alone: true, DraftVocab: c.vocab.tokens, DraftText: speculative.DraftText}
 	target, err := c.target(ctx, p, rt)
 	if err != nil {
 		return nil, "", err

@@ -42,8 +42,8 @@ func (g *generate) open(ctx context.Context, p *program, rt *engine.Runtime,
 	kv, _ := g.cache.kvType() // checked
 	g.beside = g.drafts
 	g.sessions = engine.Sessions{Tokens: g.context, KV: kv, StateBytes: g.stateBytes, Rows: g.logitRows(template != nil),
-		Heads: true, Own: g.choice.Needs()&speculative.NeedsTarget != 0, DraftVocab: g.vocab.tokens,
-		DraftText: speculative.DraftText}
+		Heads: true, Own: g.choice.Needs()&speculative.NeedsTarget != 0, Alone: true,
+		DraftVocab: g.vocab.tokens, DraftText: speculative.DraftText}
 	if err := g.promptCache.findPrints(p, &g.modelFlags); err != nil {
 		return nil, err
 	}

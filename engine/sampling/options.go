@@ -222,6 +222,18 @@ func (o *Options) SetLastN(n int) {
 // most probable token is chosen, without noise.
 func (o *Options) MaxTemperature() float32 { return o.Temperature + o.Dynatemp.Range }
 
+// Most is the most tokens that a distribution has, of a vocabulary of so many tokens.
+func (o Options) Most(vocab int) int {
+	o = o.Normalized()
+	switch {
+	case o.MaxTemperature() == 0:
+		return min(1, vocab)
+	case o.TopK > 0:
+		return min(o.TopK, vocab)
+	}
+	return vocab
+}
+
 // penalizes reports whether any penalty is on.
 func (o *Options) penalizes() bool {
 	return o.PenaltyLastN != NoTokens &&

@@ -22,11 +22,12 @@ type Prob struct {
 // Sampler chooses tokens from logits. What it chooses depends on the logits, the history and the
 // seed alone, on every machine. It keeps scratch between calls, so it belongs to one goroutine.
 type Sampler struct {
-	o      Options
-	vocab  int
-	biases []bias
-	plan   plan
-	err    error // of the last call's constraint
+	o       Options
+	vocab   int
+	largest int // number of tokens of a distribution
+	biases  []bias
+	plan    plan
+	err     error // of the last call's constraint
 
 	path     constraintPath
 	dry      repetitions
@@ -52,8 +53,8 @@ func New(vocab int, o Options) (*Sampler, error) {
 		return nil, err
 	}
 	o = o.Normalized()
-	return &Sampler{o: o, vocab: vocab, biases: o.biases(), plan: o.planned(), dry: newRepetitions(&o.DRY),
-		ends: newEnds(&o)}, nil
+	return &Sampler{o: o, vocab: vocab, largest: o.Most(vocab), biases: o.biases(), plan: o.planned(),
+		dry: newRepetitions(&o.DRY), ends: newEnds(&o)}, nil
 }
 
 // Pick chooses the token at position len(history), the history being the whole sequence so far. At
@@ -187,6 +188,9 @@ func (s *Sampler) AppendDistribution(dst []Prob, logits []float32, history []int
 		s.p = append(s.p, (c.x-s.maximum)/s.divisor)
 	}
 	_, sum := tensor.ExpSum(s.p)
+	if n := len(dst) + len(s.kept); n > cap(dst) { // what grows doubles, up to the most
+		dst = append(make([]Prob, 0, max(n, min(2*cap(dst), len(dst)+s.largest))), dst...)
+	}
 	for i, c := range s.kept {
 		dst = append(dst, Prob{c.id, s.p[i] / sum})
 	}

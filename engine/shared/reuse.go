@@ -41,9 +41,18 @@ func (c *Scheduler) keep(s *Session) {
 	if c.o.Stored != nil && !c.o.Stored.PromptsOnly {
 		c.store(o.lineage, s.session, o.unread)
 	}
-	if c.prefixes.keep(o) {
+	if c.keepPrefix(o) {
 		s.session = nil
 	}
+}
+
+// keepPrefix keeps a sequence. What it has beyond its session counts from then on: where there is no room for that,
+// what is worth least goes. It reports whether the session is the caller's no longer.
+func (c *Scheduler) keepPrefix(o *prefix) bool {
+	taken := c.prefixes.keep(o)
+	for !c.fits(0) && c.prefixes.evict(nil) {
+	}
+	return taken
 }
 
 // goOn looks for a sequence that begins as what is left of a submission does, and goes on from its state. It reports

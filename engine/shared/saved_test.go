@@ -635,6 +635,69 @@ func TestSavesTakeNoJournal(t *testing.T) {
 	})
 }
 
+// What a draft head has not read of its text counts as memory when its sequence is kept, or restored from a store:
+// where there is no room for it, nothing stays beyond the budget.
+func TestKeptHeadsStayWithinTheBudget(t *testing.T) {
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
+	target := smallLlama(t, rt, 512)
+	head := openFile(t, rt, randommodel.Eagle{}.File(t), engine.Options{Target: target})
+	const width, read, unread = 3 * 64, 250, 50 * (1 + 3*64) * 4
+	text := randomTokens(301, 70, 4)
+	states := statesFor(t, target, head, text)
+	bound := func(c *Scheduler, budget int64) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.budget = budget
+	}
+	dir, had := t.TempDir(), int64(0)
+	folder, err := promptcache.NewFolder(dir, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, room := range []int64{unread, unread, unread - 1} { // the first time it is seen what the session takes
+		c := New(head, Options{CacheBytes: 1 << 30})
+		if i == 0 {
+			c = kept(t, head, dir, "head")
+		}
+		s := sharedSession(t, c)
+		s.Resume(t.Context(), text[:1], text[1:], func() ([]int32, []float32) {
+			return text[read : read+50], states[read*width : (read+50)*width]
+		})
+		g := engine.Segment{Tokens: text[1 : read+1], States: states[:read*width], FromTarget: true, Logits: engine.Last}
+		if _, err := s.EvalSegment(t.Context(), g); err != nil {
+			t.Fatal(err)
+		}
+		if i > 0 {
+			bound(c, had+room)
+		}
+		s.Close()
+		c.waitStored()
+		n := c.Stats()
+		if i == 0 {
+			had = n.KVBytes - unread
+		}
+		if n.KVBytes > had+room || (n.Prefixes == 1) != (room == unread) {
+			t.Errorf("%d sequences are kept in %d bytes, room for %d", n.Prefixes, n.KVBytes, had+room)
+		}
+		c.Close()
+		if i == 0 {
+			continue
+		}
+		c = kept(t, head, dir, "head")
+		empty, err := head.NewSession(engine.SessionOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		bound(c, max(empty.Need(read+5, 0), had+room))
+		read, _, err := c.Load(t.Context(), folder, SessionOptions{}, text[:read+6], 1) // in as many pages as are stored
+		if n := c.Stats(); n.KVBytes > c.budget || (err == nil) != (room == unread) ||
+			err != nil && !errors.Is(err, engine.ErrKVBudget) {
+			t.Errorf("%d tokens are restored, %d bytes of %d: %v", read, n.KVBytes, c.budget, err)
+		}
+		c.Close()
+	}
+}
+
 // What a draft head has not read of its text counts as memory while a copy of it is saved, and not behind that.
 func TestSavesCountWhatHeadsHaveNotRead(t *testing.T) {
 	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})

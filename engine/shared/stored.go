@@ -270,7 +270,7 @@ func (c *Scheduler) keepLoaded(room *loadRoom, l lineage, loaded *promptcache.Lo
 	loaded.Session.Meter(&c.used)
 	room.release()
 	x := &prefix{lineage: l, session: loaded.Session, unread: unread{loaded.Unread.Tokens, loaded.Unread.States}}
-	if c.closed || !c.prefixes.keep(x) {
+	if c.closed || !c.keepPrefix(x) {
 		loaded.Session.Close()
 		return false
 	}
