@@ -22,7 +22,7 @@ func (e *listExpr) eval(m *machine, sc *scope) Value {
 		items[i] = m.eval(x, sc)
 	}
 	l := m.list(items)
-	l.tuple = e.tuple
+	l.kind = e.kind
 	return l
 }
 
@@ -231,7 +231,7 @@ func (e *sliceExpr) eval(m *machine, sc *scope) Value {
 	}
 	if l, ok := v.(*List); ok {
 		out := m.list(items)
-		out.tuple = l.tuple
+		out.kind = l.kind
 		return out
 	}
 	return b.done()

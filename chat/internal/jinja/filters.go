@@ -138,7 +138,7 @@ var filterTable = map[string]filterFunc{
 			}
 			return m.percent(m.text(v), d)
 		}
-		return m.percent(m.text(v), &List{Items: a.pos, tuple: true})
+		return m.percent(m.text(v), &List{Items: a.pos, kind: aTuple})
 	},
 	"groupby": func(m *machine, v Value, a args) Value {
 		given := m.bind("groupby", a, "attribute", "default?", "case_sensitive?")
@@ -399,7 +399,7 @@ var filterTable = map[string]filterFunc{
 			case start:
 				return string(r)
 			case first:
-				return strings.ToUpper(string(r))
+				return upperRune(r)
 			}
 			return strings.ToLower(string(r))
 		})
