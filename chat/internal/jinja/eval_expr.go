@@ -414,6 +414,10 @@ func (m *machine) contains(all, x Value) bool {
 		m.read(len(t.s))
 		return strings.Contains(all.s, t.s)
 	case *Dict:
+		_, isDict := x.(*Dict)
+		if l, isList := x.(*List); isDict || isList && l.kind == aList {
+			m.fail(ErrRuntime, "a %s cannot be a key of a dict", typeName(x))
+		}
 		_, ok := m.get(all, x)
 		return ok
 	case *namespace, *loop, *function:

@@ -276,6 +276,9 @@ var filterTable = map[string]filterFunc{
 		}
 		items := slices.Clone(m.list(m.items(v, "reverse")).Items)
 		slices.Reverse(items)
+		if _, ok := v.(*generator); ok { // which Python cannot reverse: Jinja makes a list of it
+			return m.list(items)
+		}
 		return m.generator(items)
 	},
 	"round": func(m *machine, v Value, a args) Value {

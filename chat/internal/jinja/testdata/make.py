@@ -501,6 +501,10 @@ E = """
 {{ range(3) * 2 }}
 {{ range(3) < range(4) }}
 {{ range(3) | tojson }}
+{{ l | map("string") | reverse }} {{ (users | selectattr("on") | reverse)[0].name }} {{ l | select | reverse | length }}
+{{ l in d }}
+{{ d not in d }}
+{{ (1, 2) in d }} {{ nope in d }} {{ none in d }} {{ n in d }}
 {{ 1_
 """.strip("\n").split("\n")
 
