@@ -44,15 +44,21 @@ type Model struct {
 	targets []target
 }
 
+// rowOrder says which row of the source row i of the target is; nil: i.
+type rowOrder func(i int) int
+
+// behind leaves out the first rows of the source.
+func behind(first int) rowOrder { return func(i int) int { return first + i } }
+
 // target is a tensor of the GGUF file.
 type target struct {
 	name       string
 	from       string // the source's tensor
 	rows, cols int    // rows 0: a vector of cols numbers
-	order      []int  // row i of the target is row order[i] of the source; nil: i
-	sourceRows int    // rows of the source where order leaves some out; 0: rows
-	transpose  bool   // the source is [cols][rows]
-	float      bool   // stays float32 whatever the type asked for is
+	order      rowOrder
+	sourceRows int  // rows of the source where order leaves some out; 0: rows
+	transpose  bool // the source is [cols][rows]
+	float      bool // stays float32 whatever the type asked for is
 	add        float32
 	values     []float32 // computed: there is no source
 }
@@ -188,7 +194,7 @@ func (b *builder) values(name string, x []float32) {
 }
 
 // linear adds a matrix and, where the source has one, its bias.
-func (b *builder) linear(name, from string, rows, cols int, order []int) {
+func (b *builder) linear(name, from string, rows, cols int, order rowOrder) {
 	b.add(target{name: name + ".weight", from: from + ".weight", rows: rows, cols: cols, order: order})
 	if _, ok := b.weights.tensors[from+".bias"]; ok {
 		b.add(target{name: name + ".bias", from: from + ".bias", cols: rows, order: order, float: true})
@@ -326,7 +332,7 @@ func (m *Model) write(ctx context.Context, w io.Writer, t target, to tensor.Type
 		}
 		from := r
 		if t.order != nil {
-			from = t.order[r]
+			from = t.order(r)
 		}
 		if t.transpose {
 			for i := range row {

@@ -126,12 +126,8 @@ func (b *builder) bertLike(s encoderSizes, n blockNames) (prefix string) {
 		b.add(target{name: "token_types.weight", from: prefix + "embeddings.token_type_embeddings.weight", rows: s.types,
 			cols: s.width, float: true})
 	}
-	positions := make([]int, s.context-s.before)
-	for i := range positions {
-		positions[i] = s.before + i
-	}
 	b.add(target{name: "position_embd.weight", from: prefix + "embeddings.position_embeddings.weight",
-		rows: len(positions), cols: s.width, order: positions, sourceRows: s.context, float: true})
+		rows: s.context - s.before, cols: s.width, order: behind(s.before), sourceRows: s.context, float: true})
 	b.oldNorm("token_embd_norm", prefix+"embeddings.LayerNorm", s.width)
 	for i := range s.layers {
 		to, from := fmt.Sprintf("blk.%d.", i), prefix+fmt.Sprintf(n.prefix, i)

@@ -122,9 +122,9 @@ func (b *builder) llamaLike(o options) {
 	if b.bare = b.holds("embed_tokens.weight"); b.bare {
 		prefix = ""
 	}
-	var orderQ, orderK []int
+	var order rowOrder
 	if o.interleave {
-		orderQ, orderK = interleaved(heads, head), interleaved(kvHeads, head)
+		order = interleaved(head)
 	}
 	norm := func(to, from string) { b.vector(to+".weight", from+".weight", width, o.addToNorms) }
 	b.matrix("token_embd.weight", prefix+"embed_tokens.weight", b.vocab, width)
@@ -141,8 +141,8 @@ func (b *builder) llamaLike(o options) {
 			for _, p := range []struct {
 				name  string
 				heads int
-				order []int
-			}{{"q", heads, orderQ}, {"k", kvHeads, orderK}, {"v", kvHeads, nil}} {
+				order rowOrder
+			}{{"q", heads, order}, {"k", kvHeads, order}, {"v", kvHeads, nil}} {
 				b.linear(to+"attn_"+p.name, from+"self_attn."+p.name+"_proj", p.heads*head, width, p.order)
 			}
 			b.linear(to+"ffn_gate", from+"mlp.gate_proj", feedForward, width, nil)
@@ -174,15 +174,13 @@ func (b *builder) llamaLike(o options) {
 	b.head("lm_head.weight", width)
 }
 
-// interleaved is the order in which GGUF's pairs (2i, 2i+1) take the source's pairs (i, i+d/2) of each head's d rows.
-func interleaved(heads, d int) []int {
-	order := make([]int, 0, heads*d)
-	for h := range heads {
-		for i := range d / 2 {
-			order = append(order, h*d+i, h*d+i+d/2)
-		}
+// interleaved is the order in which GGUF's pairs (2i, 2i+1) take the source's pairs (i, i+d/2) of each head's d rows,
+// an even number.
+func interleaved(d int) rowOrder {
+	return func(r int) int {
+		first := r - r%d
+		return first + r%d/2 + r%2*(d/2)
 	}
-	return order
 }
 
 // window handles a sliding window that GGUF's architecture has no key for.
@@ -538,13 +536,8 @@ func gptneox(b *builder) {
 		b.note("hidden_act %q: GGUF's gptneox has the exact form of GELU, which differs by at most 0.0005",
 			c.text("hidden_act"))
 	}
-	var order []int // the source has q, k and v of each head together
-	for part := range 3 {
-		for h := range heads {
-			for i := range head {
-				order = append(order, (3*h+part)*head+i)
-			}
-		}
+	order := func(r int) int { // the source has q, k and v of each head together
+		return (3*(r%width/head)+r/width)*head + r%head
 	}
 	norm := func(to, from string) {
 		b.vector(to+".weight", from+".weight", width, 0)

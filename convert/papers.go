@@ -80,12 +80,8 @@ func opt(b *builder) {
 		prefix = "decoder."
 	}
 	b.matrix("token_embd.weight", prefix+"embed_tokens.weight", b.vocab, embedding)
-	rows := make([]int, context)
-	for i := range rows {
-		rows[i] = i + positionsOffset
-	}
 	b.add(target{name: "position_embd.weight", from: prefix + "embed_positions.weight", rows: context, cols: width,
-		order: rows, sourceRows: context + positionsOffset, float: true})
+		order: behind(positionsOffset), sourceRows: context + positionsOffset, float: true})
 	if embedding != width {
 		b.matrix("project_in.weight", prefix+"project_in.weight", width, embedding)
 		b.matrix("project_out.weight", prefix+"project_out.weight", embedding, width)
@@ -138,12 +134,6 @@ func (b *builder) gptj(fused bool) {
 	c.must("rotary", fmt.Sprintf("GGUF's %s rotates", b.arch), true)
 	c.must("tie_word_embeddings", fmt.Sprintf("GGUF's %s has an output matrix", b.arch), false)
 
-	var orders [3][]int // of CodeGen's queries, values and keys
-	for part := range orders {
-		if fused {
-			orders[part] = groupRows(width, part)
-		}
-	}
 	b.matrix("token_embd.weight", "transformer.wte.weight", b.vocab, width)
 	for i := range layers {
 		to, from := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("transformer.h.%d.", i)
@@ -153,7 +143,7 @@ func (b *builder) gptj(fused bool) {
 			t := target{name: to + "attn_" + name + ".weight", from: from + "attn." + name + "_proj.weight", rows: width,
 				cols: width}
 			if fused {
-				t.from, t.sourceRows, t.order = from+"attn.qkv_proj.weight", 3*width, orders[part]
+				t.from, t.sourceRows, t.order = from+"attn.qkv_proj.weight", 3*width, groupRows(width, part)
 			}
 			b.add(t)
 		}
@@ -167,15 +157,9 @@ func (b *builder) gptj(fused bool) {
 
 // groupRows is which rows of CodeGen's fused matrix are the queries (part 0), values (1) or keys (2): each group has
 // a quarter of them, in this order.
-func groupRows(width, part int) []int {
+func groupRows(width, part int) rowOrder {
 	n := width / codegenGroups
-	rows := make([]int, 0, width)
-	for g := range codegenGroups {
-		for i := range n {
-			rows = append(rows, (3*g+part)*n+i)
-		}
-	}
-	return rows
+	return func(i int) int { return (3*(i/n)+part)*n + i%n }
 }
 
 // farthestDistance is the distance from which on all positions share the last bucket of T5's position bias. GGUF has

@@ -128,7 +128,8 @@ func (b *builder) rank(file string, w *words, s *settings) error {
 		at, b.targets = len(b.targets), append(b.targets, b.targets[called("token_embd.weight")])
 	}
 	t := &b.targets[at]
-	t.name, t.rows, t.sourceRows, t.order, t.float = "cls.output.weight", len(order), t.rows, order, true
+	t.name, t.rows, t.sourceRows, t.float = "cls.output.weight", len(order), t.rows, true
+	t.order = func(i int) int { return order[i] }
 	b.size("pooling_type", rankPool)
 	b.set("classifier.output_labels", slices.Clone(answerWords[:]))
 	s.named["rerank"] = rankTemplate

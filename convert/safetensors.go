@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/strictjson"
 )
 
 // maxHeader bounds the JSON header of a safetensors file, as the format's own reader does.
@@ -18,7 +19,8 @@ const maxHeader = 100 << 20
 // safetensors reads the header of a safetensors file.
 //
 // The format: a little-endian uint64, the header's length; the header, {name: {dtype, shape, data_offsets}}, with an
-// optional __metadata__; the tensors' bytes, little endian, rows first. Each byte behind the header is of one tensor.
+// optional __metadata__ and no name twice; the tensors' bytes, little endian, rows first. Each byte behind the header
+// is of one tensor.
 func (w *weights) safetensors(f *os.File, size int64) error {
 	var length [8]byte
 	if _, err := f.ReadAt(length[:], 0); err != nil {
@@ -33,7 +35,7 @@ func (w *weights) safetensors(f *os.File, size int64) error {
 		return fmt.Errorf("the header: %w", err)
 	}
 	var entries map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &entries); err != nil {
+	if err := strictjson.Unmarshal(raw, &entries); err != nil {
 		return fmt.Errorf("the header: %w", err)
 	}
 	room := size - 8 - int64(n)
@@ -55,7 +57,7 @@ func (w *weights) safetensors(f *os.File, size int64) error {
 		fail := func(format string, args ...any) error {
 			return fmt.Errorf("tensor %s: %s", gguf.Printable(name, 80), fmt.Sprintf(format, args...))
 		}
-		if err := json.Unmarshal(raw, &e); err != nil {
+		if err := strictjson.Unmarshal(raw, &e); err != nil {
 			return fail("%v", err)
 		}
 		if len(e.Offsets) != 2 || e.Offsets[0] < 0 || e.Offsets[1] < e.Offsets[0] || e.Offsets[1] > room {

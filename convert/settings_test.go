@@ -2,6 +2,7 @@ package convert
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -155,11 +156,6 @@ func TestTokensCostNoMoreThanTheModelHasRows(t *testing.T) {
 	s, config := llamaSource(t, "LlamaForCausalLM")
 	s.file("config.json", config)
 	s.weights()
-	allocated := func() uint64 {
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return m.TotalAlloc
-	}
 	before := allocated()
 	s.editTokenizer(func(m map[string]any) {
 		m["added_tokens"] = append(m["added_tokens"].([]any), map[string]any{"id": far, "content": "<far>", "special": true})
@@ -180,6 +176,41 @@ func TestTokensCostNoMoreThanTheModelHasRows(t *testing.T) {
 	s.refused("a token of the vocabulary", []string{"model.vocab: far has id 16777215", "vocab_size"})
 	if all := allocated() - before; all > 64<<20 {
 		t.Errorf("%d bytes were allocated", all)
+	}
+}
+
+func allocated() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.TotalAlloc
+}
+
+// TestSizesTakeNoMemory: what config.json says takes none before the tensors' shapes have been compared with it.
+func TestSizesTakeNoMemory(t *testing.T) {
+	for class, c := range map[string]struct {
+		size, tensor string
+		change       map[string]any
+	}{
+		"OPTForCausalLM":     {"max_position_embeddings", "embed_positions", map[string]any{}},
+		"CodeGenForCausalLM": {"n_embd", "wte", map[string]any{}},
+		"LlamaForCausalLM":   {"hidden_size", "embed_tokens", map[string]any{"head_dim": nil}},
+		"GPTNeoXForCausalLM": {"hidden_size", "embed_in", map[string]any{"layer_norm_eps": 1e-5, "hidden_act": "gelu",
+			"num_key_value_heads": nil, "rms_norm_eps": nil}},
+	} {
+		source := small
+		if class == "LlamaForCausalLM" || class == "GPTNeoXForCausalLM" {
+			source = llamaSource
+		}
+		s, config := source(t, class)
+		config[c.size] = largest
+		maps.Copy(config, c.change)
+		s.file("config.json", config)
+		s.weights()
+		before := allocated()
+		s.refused(class, []string{c.tensor})
+		if all := allocated() - before; all > 16<<20 {
+			t.Errorf("%s: %d bytes were allocated", class, all)
+		}
 	}
 }
 

@@ -93,24 +93,45 @@ func TestEachByteIsOfOneTensor(t *testing.T) {
 		"in front":  {[3]int{8, 8, 24}, 32, "bytes 0 to 8 of the data are of no tensor"},
 		"behind":    {[3]int{0, 16, 16}, 25, "bytes 24 to 25 of the data are of no tensor"},
 	} {
-		header := map[string]any{}
+		entries := map[string]any{}
 		for i, size := range []int{4, 0, 2} {
-			header[string(rune('x'+i))] = map[string]any{"dtype": "F32", "shape": []int{size},
+			entries[string(rune('x'+i))] = map[string]any{"dtype": "F32", "shape": []int{size},
 				"data_offsets": []int{c.from[i], c.from[i] + 4*size}}
 		}
-		h, _ := json.Marshal(header)
-		data := append(binary.LittleEndian.AppendUint64(nil, uint64(len(h))), h...)
-		file, err := os.Create(filepath.Join(t.TempDir(), "model.safetensors"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := file.Write(append(data, make([]byte, c.data)...)); err != nil {
-			t.Fatal(err)
-		}
-		err = (&weights{tensors: map[string]stored{}}).safetensors(file, int64(len(data)+c.data))
-		file.Close()
+		h, _ := json.Marshal(entries)
+		err := readHeader(t, h, c.data)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
+}
+
+// TestHeaderSaysEachThingOnce: of two entries of one name, or two types of one tensor, there is none that counts.
+func TestHeaderSaysEachThingOnce(t *testing.T) {
+	for h, want := range map[string]string{
+		`{"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}   `: "",
+		`{"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"x":{"dtype":"F16","shape":[2],"data_offsets":[0,4]}}`: "" +
+			`"x" stands twice`,
+		`{"x":{"dtype":"F16","dtype":"BF16","shape":[2],"data_offsets":[0,4]}}`: `tensor x: at byte 22: "dtype" stands twice`,
+	} {
+		if err := readHeader(t, []byte(h), 4); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(),
+			want) {
+			t.Errorf("%s: %v, want %q", h, err, want)
+		}
+	}
+}
+
+// readHeader reads a safetensors file of a header and some bytes of data.
+func readHeader(t *testing.T, header []byte, data int) error {
+	file, err := os.Create(filepath.Join(t.TempDir(), "model.safetensors"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	all := append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...)
+	all = append(all, make([]byte, data)...)
+	if _, err := file.Write(all); err != nil {
+		t.Fatal(err)
+	}
+	return (&weights{tensors: map[string]stored{}}).safetensors(file, int64(len(all)))
 }

@@ -207,6 +207,8 @@ func TestKeywords(t *testing.T) {
 			`"definitions":{"a":{"type":"string","minLength":1}}}`, []string{`"abc"`}, []string{`""`}},
 		{`{"$ref":"#/definitions/a","maxLength":2,"$schema":"http://json-schema.org/draft-07/schema#",` +
 			`"definitions":{"a":{"type":"string","minLength":1}}}`, []string{`"abc"`}, []string{`""`}},
+		{`{"$schema":"http://json-schema.org/draft-04/schema#","properties":{"a":{"const":1},"b":{}},"type":"object",` +
+			`"dependentRequired":{"a":["b"]}}`, []string{`{}`, `{"a":1,"b":2}`}, []string{`{"a":1}`, `{"a":2,"b":2}`}},
 		{`{"allOf":[{"enum":[1,2,3]},{"enum":[2,3,4]}],"minimum":3}`, []string{`3`}, []string{`1`, `2`, `4`}},
 		{`{"anyOf":[{"type":"string"},{"type":"integer"}],"maxLength":1,"minimum":3}`, []string{`"a"`, `3`},
 			[]string{`"ab"`, `2`}},

@@ -140,36 +140,35 @@ func (c Cache) Find(r Reference) ([]string, error) {
 // Remove deletes the files that a reference names, in all snapshots: models by their quantization, any file by its
 // name, without both all GGUF files of the repository, and where that leaves nothing of it, downloads that were not
 // finished and that no program is at. A blob is deleted when no snapshot links to it any more. It returns what was
-// removed; an unfinished download has no commit.
+// removed, also beside the errors of what could not be; an unfinished download has no commit.
 func (c Cache) Remove(r Reference) (removed []Entry, err error) {
 	all, err := c.files(r)
 	if err != nil {
 		return nil, err
 	}
+	var failed error
 	for _, e := range all {
 		base := filepath.Base(filepath.FromSlash(e.File))
 		if r.File == "" || sameModel(e.File, r.File) || sameModel(base, r.File) ||
 			isModel(e.File) && hasQuant(e.File, r.File) {
+			if err := os.Remove(e.Path); err != nil {
+				failed = errors.Join(failed, err)
+				continue
+			}
 			removed = append(removed, e)
 		}
 	}
-	root := filepath.Join(c.Dir, r.folder())
-	for _, e := range removed {
-		if err := os.Remove(e.Path); err != nil {
-			return nil, err
-		}
-	}
 	if len(removed) == 0 && r.File != "" {
-		return nil, nil
+		return nil, failed
 	}
-	blobs, err := sweep(root)
+	blobs, err := sweep(filepath.Join(c.Dir, r.folder()))
 	for _, b := range blobs {
 		if strings.HasSuffix(b.File, incomplete) {
 			b.Repo = r.Repo()
 			removed = append(removed, b)
 		}
 	}
-	return removed, err
+	return removed, errors.Join(failed, err)
 }
 
 // sweep deletes the blobs that no snapshot links to, and then empty folders, and returns these blobs. An unfinished

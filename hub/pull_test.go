@@ -970,6 +970,32 @@ func TestRemoveTakesAllParts(t *testing.T) {
 	}
 }
 
+// What cannot be deleted keeps nothing else from being so, and what was removed is told beside the error.
+func TestRemoveGoesOn(t *testing.T) {
+	h, c := newHub(t)
+	h.files = map[string][]byte{"a/m-F16.gguf": content(2, 300), "b/m-F32.gguf": content(3, 5)}
+	for _, file := range []string{"F16", "F32"} {
+		if _, err := c.Pull(t.Context(), Reference{"owner", "name", file}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	root := filepath.Join(c.Cache.Dir, "models--owner--name")
+	locked := filepath.Join(root, "snapshots", commitA, "a")
+	if err := os.Chmod(locked, 0o555); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.Chmod(locked, 0o755) })
+	if f, err := os.Create(filepath.Join(locked, "probe")); err == nil {
+		f.Close()
+		t.Skip("this user may write where nobody may")
+	}
+	removed, err := c.Cache.Remove(Reference{"owner", "name", ""})
+	blobs, _ := os.ReadDir(filepath.Join(root, "blobs"))
+	if !errors.Is(err, fs.ErrPermission) || len(removed) != 1 || removed[0].File != "b/m-F32.gguf" || len(blobs) != 1 {
+		t.Errorf("removed %+v, %v; %d blobs are left", removed, err, len(blobs))
+	}
+}
+
 // Models of one repository may be pulled at once, also by processes with the same number in containers of their own.
 func TestPullsAtOnceSayWhichCommitIsMain(t *testing.T) {
 	c := Cache{t.TempDir()}

@@ -1,6 +1,6 @@
-// Package strictjson reads JSON files that this project wrote itself: what a writer of the same type can have written,
-// or an error. encoding/json alone takes names in any case, lets the last of two equal names win, and replaces what is
-// not UTF-8, so that two programs can read different things in one file.
+// Package strictjson reads JSON of which a type says all, as files that this project wrote itself are: what a writer
+// of the same type can have written, or an error. encoding/json alone takes names in any case, lets the last of two
+// equal names win, and replaces what is not UTF-8, so that two programs can read different things in one file.
 package strictjson
 
 import (

@@ -14,6 +14,9 @@ func (e *binaryExpr) eval(m *machine, sc *scope) Value {
 
 // arith computes x op y.
 func (m *machine) arith(op string, x, y Value) Value {
+	if f, ok := x.(Text); ok && op == "%" {
+		return m.percent(f, y)
+	}
 	m.defined(x)
 	m.defined(y)
 	xi, xf, xInt, xok := number(x)
@@ -31,18 +34,19 @@ func (m *machine) arith(op string, x, y Value) Value {
 			if y, ok := y.(Text); ok {
 				return m.concat(x, y)
 			}
-		case "%":
-			return m.percent(x, y)
 		case "*":
 			if yInt {
 				return m.repeat(x, yi)
 			}
 		}
 	case *List:
-		if y, ok := y.(*List); ok && op == "+" && x.tuple == y.tuple {
+		if x.kind == aRange {
+			break
+		}
+		if y, ok := y.(*List); ok && op == "+" && x.kind == y.kind {
 			m.spend((len(x.Items) + len(y.Items)) * valueBytes)
 			m.step((len(x.Items) + len(y.Items)) / stepChars)
-			return &List{Items: slices.Concat(x.Items, y.Items), tuple: x.tuple, own: true}
+			return &List{Items: slices.Concat(x.Items, y.Items), kind: x.kind, own: true}
 		}
 		if yInt && op == "*" {
 			return m.repeat(x, yi)
@@ -82,7 +86,7 @@ func (m *machine) repeat(v Value, n int64) Value {
 	}
 	if l, ok := v.(*List); ok && size == 0 {
 		empty := m.list(nil)
-		empty.tuple = l.tuple
+		empty.kind = l.kind
 		return empty
 	}
 	if size == 0 {
@@ -101,7 +105,7 @@ func (m *machine) repeat(v Value, n int64) Value {
 	for range n {
 		items = append(items, l.Items...)
 	}
-	return &List{Items: items, tuple: l.tuple, own: true}
+	return &List{Items: items, kind: l.kind, own: true}
 }
 
 func (m *machine) integers(op string, x, y int64) Value {

@@ -27,7 +27,7 @@ type (
 	}
 	listExpr struct {
 		items []expr
-		tuple bool
+		kind  listKind
 	}
 	dictExpr struct{ keys, values []expr }
 	attrExpr struct {

@@ -22,7 +22,7 @@ func (e *listExpr) eval(m *machine, sc *scope) Value {
 		items[i] = m.eval(x, sc)
 	}
 	l := m.list(items)
-	l.tuple = e.tuple
+	l.kind = e.kind
 	return l
 }
 
@@ -231,7 +231,7 @@ func (e *sliceExpr) eval(m *machine, sc *scope) Value {
 	}
 	if l, ok := v.(*List); ok {
 		out := m.list(items)
-		out.tuple = l.tuple
+		out.kind = l.kind
 		return out
 	}
 	return b.done()
@@ -414,6 +414,10 @@ func (m *machine) contains(all, x Value) bool {
 		m.read(len(t.s))
 		return strings.Contains(all.s, t.s)
 	case *Dict:
+		_, isDict := x.(*Dict)
+		if l, isList := x.(*List); isDict || isList && l.kind == aList {
+			m.fail(ErrRuntime, "a %s cannot be a key of a dict", typeName(x))
+		}
 		_, ok := m.get(all, x)
 		return ok
 	case *namespace, *loop, *function:

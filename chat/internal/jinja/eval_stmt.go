@@ -176,7 +176,7 @@ named:
 	}
 	if d.varargs {
 		l := m.list(varargs)
-		l.tuple = true
+		l.kind = aTuple
 		sc.set("varargs", l)
 	}
 	if d.kwargs {

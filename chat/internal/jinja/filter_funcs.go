@@ -106,7 +106,7 @@ func (m *machine) pairs(d *Dict) []Value {
 	m.step(len(d.keys))
 	out := make([]Value, len(d.keys))
 	for i, k := range d.keys {
-		out[i] = &List{Items: []Value{k, d.values[i]}, tuple: true}
+		out[i] = &List{Items: []Value{k, d.values[i]}, kind: aTuple}
 	}
 	return out
 }

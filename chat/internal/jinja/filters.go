@@ -138,7 +138,7 @@ var filterTable = map[string]filterFunc{
 			}
 			return m.percent(m.text(v), d)
 		}
-		return m.percent(m.text(v), &List{Items: a.pos, tuple: true})
+		return m.percent(m.text(v), &List{Items: a.pos, kind: aTuple})
 	},
 	"groupby": func(m *machine, v Value, a args) Value {
 		given := m.bind("groupby", a, "attribute", "default?", "case_sensitive?")
@@ -276,6 +276,9 @@ var filterTable = map[string]filterFunc{
 		}
 		items := slices.Clone(m.list(m.items(v, "reverse")).Items)
 		slices.Reverse(items)
+		if _, ok := v.(*generator); ok { // which Python cannot reverse: Jinja makes a list of it
+			return m.list(items)
+		}
 		return m.generator(items)
 	},
 	"round": func(m *machine, v Value, a args) Value {
@@ -399,7 +402,7 @@ var filterTable = map[string]filterFunc{
 			case start:
 				return string(r)
 			case first:
-				return strings.ToUpper(string(r))
+				return upperRune(r)
 			}
 			return strings.ToLower(string(r))
 		})

@@ -11,7 +11,14 @@ import (
 func (m *machine) percent(f Text, v Value) Value {
 	var values []Value
 	named, isDict := v.(*Dict)
-	if l, ok := v.(*List); ok && l.tuple {
+	whole := false // as in Python, what has items is one value, which the format need not use
+	switch x := v.(type) {
+	case *List:
+		whole = x.kind != aTuple
+	case *Dict, undefined:
+		whole = true
+	}
+	if l, ok := v.(*List); ok && !whole {
 		values = l.Items
 	} else {
 		values = []Value{v}
@@ -115,7 +122,7 @@ func (m *machine) percent(f Text, v Value) Value {
 			m.fail(ErrUnsupported, "%%: the conversion %q", c)
 		}
 	}
-	if !isDict && used < len(values) {
+	if !whole && used < len(values) {
 		m.fail(ErrRuntime, "%%: more values than the format has places")
 	}
 	return b.done()
@@ -162,6 +169,9 @@ func (m *machine) formatNumber(v Value, sp *spec) Text {
 	i, f, isInt, ok := number(v)
 	if !ok {
 		m.fail(ErrRuntime, "a format needs a number, not %s", typeName(v))
+	}
+	if isInt && sp.prec >= 0 && strings.IndexByte("dxXob", sp.verb) >= 0 {
+		m.fail(ErrUnsupported, "a format with a precision for an integer")
 	}
 	m.step(1 + max(0, sp.prec)/stepChars)
 	var s string

@@ -32,7 +32,7 @@ var globalTable = map[string]func(m *machine, a args) Value{
 		for i := range items {
 			items[i] = int64(start + i*step)
 		}
-		return &List{Items: items}
+		return &List{Items: items, kind: aRange}
 	},
 	"dict": func(m *machine, a args) Value {
 		d := &Dict{}

@@ -74,6 +74,9 @@ func (m *machine) json(b *builder, v Value, st *jsonStyle, depth int) {
 		b.text(m.mapRunes(v, func(_ int, r rune) string { return jsonRune(r, st.ascii) }))
 		b.lit(`"`)
 	case *List:
+		if v.kind == aRange {
+			m.fail(ErrRuntime, "tojson: a value of type range")
+		}
 		if len(v.Items) == 0 {
 			b.lit("[]")
 			break

@@ -6,7 +6,7 @@ import "slices"
 
 // changed is a list that a method is about to change.
 func (m *machine) changed(l *List, method string) {
-	if !l.own || l.tuple {
+	if !l.own || l.kind != aList {
 		m.fail(ErrRuntime, "list.%s: a template may not change a value that it was given", method)
 	}
 	m.step(len(l.Items))

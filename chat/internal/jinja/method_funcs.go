@@ -70,7 +70,7 @@ func affix(name string, has func(s, affix string) bool) textMethod {
 				return false
 			}
 		}
-		if l, ok := v.(*List); ok && l.tuple {
+		if l, ok := v.(*List); ok && l.kind == aTuple {
 			return slices.ContainsFunc(l.Items, func(v Value) bool {
 				affix := m.str(name, v).s
 				m.step(1)

@@ -121,7 +121,7 @@ type textMethod func(m *machine, t Text, a args) Value
 var textMethods = map[string]textMethod{
 	"capitalize": mapMethod("capitalize", func(i int, r rune) string {
 		if i == 0 {
-			return string(unicode.ToTitle(r))
+			return titleRune(r)
 		}
 		return strings.ToLower(string(r))
 	}),
@@ -151,7 +151,7 @@ var textMethods = map[string]textMethod{
 			case was:
 				return strings.ToLower(string(r))
 			}
-			return string(unicode.ToTitle(r))
+			return titleRune(r)
 		})
 	},
 	"center": func(m *machine, t Text, a args) Value { return m.pad(t, "center", a) },
@@ -251,7 +251,7 @@ var textMethods = map[string]textMethod{
 
 func (m *machine) tuple(items ...Value) *List {
 	l := m.list(items)
-	l.tuple = true
+	l.kind = aTuple
 	return l
 }
 
@@ -269,6 +269,13 @@ func upperRune(r rune) string {
 		return "SS"
 	}
 	return strings.ToUpper(string(r))
+}
+
+func titleRune(r rune) string {
+	if r == 'ß' {
+		return "Ss"
+	}
+	return string(unicode.ToTitle(r))
 }
 
 func mapMethod(name string, f func(i int, r rune) string) textMethod {

@@ -31,7 +31,7 @@ func (p *parser) tuple(withIf bool, where string) expr {
 	if !p.op(",") {
 		return x
 	}
-	t := &listExpr{items: []expr{x}, tuple: true}
+	t := &listExpr{items: []expr{x}, kind: aTuple}
 	for p.skip(kOp, ",") {
 		if p.tupleEnds() {
 			break
@@ -200,7 +200,7 @@ func (p *parser) primary() expr {
 		case "(":
 			p.advance()
 			if p.skip(kOp, ")") {
-				return &listExpr{tuple: true}
+				return &listExpr{kind: aTuple}
 			}
 			x := p.tuple(true, "the expression in ( )")
 			p.expect(kOp, ")", "( )")
@@ -280,7 +280,7 @@ func (p *parser) subscript(line int, x expr) expr {
 		}
 		part[colons] = p.expression()
 		if colons == 0 && p.op(",") {
-			t := &listExpr{items: []expr{part[0]}, tuple: true}
+			t := &listExpr{items: []expr{part[0]}, kind: aTuple}
 			for p.skip(kOp, ",") {
 				t.items = append(t.items, p.expression())
 			}

@@ -18,13 +18,21 @@ type Whole string
 // None is Python's None, JSON's null.
 type None struct{}
 
-// List is a list, or a tuple. It is not changed once made.
+// List is a list, a tuple or a range. It is not changed once made.
 type List struct {
 	Items []Value
-	tuple bool
+	kind  listKind
 	own   bool     // the template has made it, and may change it
 	attrs []string // names of the first items of a tuple, for groupby
 }
+
+type listKind uint8
+
+const (
+	aList listKind = iota
+	aTuple
+	aRange // cannot be written, added to or repeated
+)
 
 // Dict is a mapping in the order of its entries. A template never changes one.
 type Dict struct {
@@ -112,7 +120,7 @@ func keyOf(v Value) (any, bool) {
 		}
 		return v, v == v
 	case *List:
-		if !v.tuple {
+		if v.kind != aTuple {
 			return nil, false
 		}
 		var b strings.Builder
@@ -187,10 +195,7 @@ func typeName(v Value) string {
 	case Text:
 		return "str"
 	case *List:
-		if v.tuple {
-			return "tuple"
-		}
-		return "list"
+		return [...]string{"list", "tuple", "range"}[v.kind]
 	case *Dict:
 		return "dict"
 	case *namespace:
@@ -285,7 +290,9 @@ func (m *machine) repr(b *builder, v Value, depth int) {
 		}
 	case *List:
 		switch {
-		case !v.tuple:
+		case v.kind == aRange:
+			m.fail(ErrUnsupported, "the text of a range")
+		case v.kind == aList:
 			items("[", v.Items, "]")
 		case len(v.Items) == 1:
 			items("(", v.Items, ",)")
@@ -382,7 +389,7 @@ func (m *machine) equal(a, b Value, depth int) bool {
 		return ok
 	case *List:
 		b, ok := b.(*List)
-		if !ok || a.tuple != b.tuple || len(a.Items) != len(b.Items) {
+		if !ok || a.kind != b.kind || len(a.Items) != len(b.Items) {
 			return false
 		}
 		for i := range a.Items {
@@ -424,7 +431,7 @@ func (m *machine) less(a, b Value, depth int) bool {
 			return a.s < b.s
 		}
 	case *List:
-		if b, ok := b.(*List); ok && a.tuple == b.tuple && depth < maxNest {
+		if b, ok := b.(*List); ok && a.kind == b.kind && a.kind != aRange && depth < maxNest {
 			for i := range min(len(a.Items), len(b.Items)) {
 				if !m.equal(a.Items[i], b.Items[i], depth+1) {
 					return m.less(a.Items[i], b.Items[i], depth+1)

@@ -186,7 +186,7 @@ const prettyWidth = 80
 func filterPprint(m *machine, v Value, a args) Value {
 	m.bind("pprint", a)
 	b := m.builder()
-	m.pretty(b, m.defined(v), 0, 0, 0)
+	m.pretty(b, v, 0, 0, 0)
 	return b.done()
 }
 
@@ -226,7 +226,7 @@ func (m *machine) pretty(b *builder, v Value, indent, rest, depth int) {
 		}
 		b.lit("}")
 	case *List:
-		if v.tuple {
+		if v.kind == aTuple {
 			m.fail(ErrUnsupported, "pprint: a tuple of more than %d characters", prettyWidth)
 		}
 		b.lit("[")
@@ -265,7 +265,7 @@ func (m *machine) inOrder(v Value, depth int) Value {
 		return out
 	case *List:
 		m.spend(listBytes + len(v.Items)*valueBytes)
-		out := &List{tuple: v.tuple}
+		out := &List{kind: v.kind}
 		for _, x := range v.Items {
 			out.Items = append(out.Items, m.inOrder(x, depth+1))
 		}

@@ -45,6 +45,7 @@ func TestLayoutAsInJinja(t *testing.T) {
 	for source, want := range map[string]error{
 		"{{ 'a'|wordwrap(0) }}": ErrRuntime, "{{ {'a b': 1}|xmlattr }}": ErrRuntime, "{{ [1]|xmlattr }}": ErrRuntime,
 		"{{ 'a--b'|wordwrap }}": ErrUnsupported, "{{ ('a ' * 60)|pprint }}": ErrUnsupported,
+		"{{ range(3) }}": ErrUnsupported,
 	} {
 		if _, err := render(source, Context{}); !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", source, err, want)

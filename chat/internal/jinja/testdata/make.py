@@ -486,6 +486,25 @@ E = """
 {{ 1.5
 {{ 1e
 {{ 1.
+{{ "ß" | title }} {{ "ß" | capitalize }} {{ "ßA ßb".title() }} {{ "aß" | title }}
+{{ "a" % [1] }} {{ "a" % [] }} {{ "a" % d }} {{ "%s" % [1, 2] }} {{ "%s" % nope }} {{ "a" % nope }} {{ "a" % range(2) }}
+{{ "a" % (1,) }}
+{{ "a" % 1 }}
+{{ "%d" % nope }}
+{{ "%s%s" % [1, 2] }}
+{{ "{:.3d}".format(5) }}
+{{ nope | pprint }} {{ [nope] | pprint }}
+{{ range(3) == range(3) }} {{ range(3) == [0, 1, 2] }} {{ range(3)[1] }} {{ range(5)[1:3] | list }} {{ range(3) is sequence }}
+{{ range(3) + [1] }}
+{{ [1] + range(3) }}
+{{ range(3) + range(3) }}
+{{ range(3) * 2 }}
+{{ range(3) < range(4) }}
+{{ range(3) | tojson }}
+{{ l | map("string") | reverse }} {{ (users | selectattr("on") | reverse)[0].name }} {{ l | select | reverse | length }}
+{{ l in d }}
+{{ d not in d }}
+{{ (1, 2) in d }} {{ nope in d }} {{ none in d }} {{ n in d }}
 {{ 1_
 """.strip("\n").split("\n")
 
