@@ -472,3 +472,17 @@ func TestSeedsOfServers(t *testing.T) {
 		}
 	}
 }
+
+// -np -1 is the default that the help tells.
+func TestAutomaticParallel(t *testing.T) {
+	var c capacity
+	row := c.parallelRow("answers", 7)
+	for value, want := range map[string]int{"-1": 7, "3": 3} {
+		if err := row.set(value); err != nil || c.parallel != want {
+			t.Errorf("-np %s: %d (%v), want %d", value, c.parallel, err, want)
+		}
+	}
+	if row.standard != "7" {
+		t.Errorf("the help tells %s", row.standard)
+	}
+}

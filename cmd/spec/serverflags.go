@@ -156,21 +156,22 @@ func (s *capacity) slotRows() []flag {
 	}
 }
 
-// parallelRow is -np. -1, llama.cpp's automatic number, is the standard one; where that is no number, as with 0.
-func (s *capacity) parallelRow(help, standard string) flag {
+// parallelRow is -np, with its default, which -1, llama.cpp's automatic number, also stands for.
+func (s *capacity) parallelRow(help string, standard int) flag {
 	return valueFlag("-np, --parallel", "N", help+"; -1: the default", func(v string) (err error) {
 		if v == "-1" {
-			s.parallel, _ = strconv.Atoi(standard)
+			s.parallel = standard
 			return nil
 		}
 		s.parallel, err = wholeNumber(v, 1, 1024)
 		return err
-	}).or(standard).env("LLAMA_ARG_N_PARALLEL")
+	}).or(strconv.Itoa(standard)).env("LLAMA_ARG_N_PARALLEL")
 }
 
 // queueRow is --queue.
 func (s *capacity) queueRow() flag {
-	return intFlag("--queue", &s.queue, 0, 1<<20, "answers that may wait; more get 429").or("256")
+	return intFlag("--queue", &s.queue, 0, 1<<20, "answers that may wait; more get 429").
+		or(strconv.Itoa(serve.DefaultQueue))
 }
 
 // encoderTokens is the default of --encoder-tokens.
