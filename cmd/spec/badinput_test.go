@@ -301,8 +301,8 @@ func TestHelp(t *testing.T) {
 			}
 		}
 	}
-	if done(t, "", "--help") != list || done(t, "", "-h") != list {
-		t.Error("--help is not the list of commands")
+	if done(t, "", "--help") != list || done(t, "", "-h") != list || done(t, "", "help", "help") != list {
+		t.Error("--help, or help help, is not the list of commands")
 	}
 	if out := done(t, "", "--version"); out != done(t, "", "version") || !strings.HasPrefix(out, "spec ") {
 		t.Errorf("--version says %q", out)
