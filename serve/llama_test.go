@@ -432,18 +432,23 @@ func TestVerboseAnswers(t *testing.T) {
 	}
 }
 
-// --reasoning is the template's enable_thinking where a request does not say.
+// --reasoning, and a variable of --chat-template-kwargs, is the template's enable_thinking where a request does not say.
 func TestReasoningOfTheServer(t *testing.T) {
 	const template = `{{ enable_thinking is defined and enable_thinking }},` +
 		`{% for m in messages %}{{ m.content }}{% endfor %}`
 	for _, c := range []struct{ reasoning, more, want string }{
 		{"", "", "False,x"}, {"on", "", "True,x"}, {"off", "", "False,x"}, {"auto", "", "False,x"},
 		{"on", `,"chat_template_kwargs":{"enable_thinking":false}`, "False,x"},
-		{"off", `,"chat_template_kwargs":{"enable_thinking":true}`, "True,x"},
+		{"off", `,"chat_template_kwargs":{"enable_thinking":true}`, "True,x"}, {"kwargs on", "", "True,x"},
+		{"kwargs on", `,"chat_template_kwargs":{"enable_thinking":false}`, "False,x"},
+		{"kwargs off", `,"chat_template_kwargs":{"more":true}`, "False,x"},
 	} {
 		s := newTester(t, func(o *Options) {
 			with(t, func(o *spec.Options) { o.Template = template })(o)
 			o.Reasoning = c.reasoning
+			if asked, ok := strings.CutPrefix(c.reasoning, "kwargs "); ok {
+				o.Reasoning, o.Variables = "", map[string]any{"enable_thinking": asked == "on", "other": 1}
+			}
 		})
 		o := decode(t, s.post("/apply-template", `{"messages":[{"role":"user","content":"x"}]`+c.more+`}`, 200))
 		if got := o.get(t, "prompt"); got != c.want {

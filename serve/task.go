@@ -72,6 +72,11 @@ func (s *Server) translate(m *loaded, r *request) (q spec.Request, e *Error) {
 			r.setKwarg("enable_thinking", s.o.Reasoning == "on")
 		}
 	}
+	for name, x := range s.o.Variables {
+		if _, given := r.kwargs[name]; !given {
+			r.setKwarg(name, x)
+		}
+	}
 	q.Messages, q.Variables, q.Clock, q.Constraint = r.messages, r.kwargs, r.clock, r.constraint
 	q.ThinkingBudget, q.Constraint.AnyOrder = r.budget, r.anyOrder
 	q.ToolChoice, q.OneCall, q.CallID = r.choice, r.single, func() string { return s.newID("call_") }

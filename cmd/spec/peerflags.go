@@ -54,6 +54,10 @@ var refusedFlags = func() map[string]string {
 		"no-models-autoload":   "a request has its model loaded",
 		"sleep-idle-seconds":   "idle models are unloaded when memory is needed, and by POST /models/unload",
 		"no-prefill-assistant": "continue_final_message: false in a request begins a message of its own",
+		"api-prefix":           "a proxy in front can take a prefix off the paths",
+		"path":                 "the page is part of the program, and no other files are served",
+		"keep":                 "n_keep of a request says how much of a prompt that is cut stays",
+		"spec-type":            "--drafter chooses what drafts",
 		"rpc":                  "a model runs on one machine; docs/CLUSTER.md has what several do together",
 	}
 	for reason, names := range map[string][]string{

@@ -37,6 +37,7 @@ func TestServeOptions(t *testing.T) {
 		},
 		"--no-slots --verbose --no-jinja":    func(s *serving) { s.noSlots, s.verbose, s.noTemplates = true, true, true },
 		"--reasoning off":                    func(s *serving) { s.reasoning = "off" },
+		`--chat-template-kwargs {"a":[1]}`:   func(s *serving) { s.variables = map[string]any{"a": []any{1.0}} },
 		"--sse-ping-interval -1":             func(s *serving) { s.ping = -1 },
 		"--reasoning-budget 0":               func(s *serving) { s.reasoning = "off" },
 		"--reasoning-budget -1 --rerank":     func(s *serving) {},

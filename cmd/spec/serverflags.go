@@ -216,6 +216,7 @@ func (s *answers) templateRows() []flag {
 		switchFlag("--no-jinja", &s.noTemplates, true,
 			"chatml for models whose files have no template; other templates are executed as always").
 			env("LLAMA_ARG_NO_JINJA"),
+		variablesRow(&s.variables, " where a request has none of the name"),
 		reasoningRow(&s.reasoning, " where a request does not say"), reasoningFormatRow(),
 		reasoningBudgetRow(&s.reasoning, nil))
 }
