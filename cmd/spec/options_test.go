@@ -375,6 +375,7 @@ func TestSuggest(t *testing.T) {
 	for given, want := range map[string]string{
 		"--tepm": "--temp", "-temp": "--temp", "--tmep": "--temp", "--top_k": "--top-k", "--TOP-K": "--top-k", "--zzz": "",
 		"--draft-maxx": "--draft-max", "-x": "", strings.Repeat("a", 10000): "", // and of one letter nothing is near,
+		"--draft": "--draft-max", "--metr": "--metrics",
 		"-i": "", "-tt": "-t", "--no-metrics": "", "--webui": "", "--no-weui": "--no-webui", // nor is the opposite
 	} {
 		got := suggest(given, []string{"--temp", "--top-k", "--top-p", "--draft-max", "-t", "--metrics", "--no-webui"})
@@ -383,6 +384,12 @@ func TestSuggest(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("%.20s: %q, want %q", given, got, want)
+		}
+	}
+	// Flags with an effect come before those without one.
+	for given, want := range map[string]string{"--out": "--output", "--mlokc": "--mlock"} {
+		if _, errs, _ := spec(t, "", "embed", given, "x"); !strings.Contains(errs, "did you mean "+want+"?") {
+			t.Errorf("%s: %s", given, errs)
 		}
 	}
 }
