@@ -52,7 +52,7 @@ func (c *converse) flags() []group {
 		{"speculation", c.speculation.rows()},
 		{"chat", c.chatFlags.rows()},
 		{"output", []flag{c.receiptRow(), colorRow(&c.color)}},
-		withoutEffect(ignoredRows(), ignoredModes()),
+		withoutEffect(ignoredRows(), ignoredModes(), ignoredByConversations()),
 	}
 }
 

@@ -362,6 +362,7 @@ func TestIgnoredFlags(t *testing.T) {
 	// So are those of llama.cpp's programs for one text.
 	for _, args := range [][]string{
 		{"generate", "-p", ring, "-n", "1", "-v", "--verbose-prompt", "--no-context-shift", "--keep", "-1"},
+		{"chat", "--chat-template", "plain", "-cnv", "--no-display-prompt"},
 		{"tokenize", "-p", "x", "--no-parse-special", "--log-disable"}, {"tokenize", "--stdin"},
 		{"quantize", "--allow-requantize", "../../testdata/go-target.q8_0.gguf", filepath.Join(t.TempDir(), "x"), "q4_0"},
 	} {

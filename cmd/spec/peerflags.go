@@ -96,6 +96,11 @@ func ignoredModes() []flag {
 		"--verbose-prompt", "--show-timings", "--no-show-timings", "--no-context-shift"), ignored("N", "--keep")...)
 }
 
+// ignoredByConversations are flags of llama.cpp's that say what a conversation is anyway.
+func ignoredByConversations() []flag {
+	return ignored("", "-cnv, --conversation", "--no-display-prompt")
+}
+
 // ignoredByServers are flags of llama.cpp's server that choose what is always so here, or how it finds and keeps
 // prompts; of its connections, those that other commands do not have.
 func ignoredByServers(connections bool) []flag {
