@@ -117,6 +117,8 @@ var fields = append([]field{
 	{"output_config", honored, formMessages, "effort, given to the chat template as reasoning_effort; format: a JSON " +
 		"Schema",
 		readOutputConfig},
+	{"output_format", honored, formMessages, "as output_config.format, an older name", readOutputFormat},
+	{"inference_geo", accepted, formMessages, "the server is where it is", nil},
 	{"stop_sequences", honored, formMessages, "up to 16 texts that end the answer, and are not part of it", readStop},
 	{"metadata", accepted, formMessages, "nothing is stored", nil},
 	{"service_tier", accepted, formMessages, "there is one", nil},
@@ -380,6 +382,7 @@ var fields = append([]field{
 	{"template", honored, formOllamaGenerate | formOllamaShow, "only empty: templates are Jinja and belong to models",
 		onlyText("")},
 	{"context", honored, formOllamaGenerate, "only empty: /api/chat continues conversations", onlyEmptyList},
+	{"image_data", honored, formNative, "only empty", onlyEmptyList},
 	{"images", honored, formOllamaGenerate, "only empty", onlyEmptyList},
 	{"format", honored, formOllama, `"json" or a JSON Schema`, readOllamaFormat},
 	{"think", honored, formOllama, "given to the chat template as enable_thinking; a text also as reasoning_effort",

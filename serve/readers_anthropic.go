@@ -285,19 +285,22 @@ func readOutputConfig(r *request, v value) *Error {
 			r.setKwarg("reasoning_effort", s)
 			return err
 		},
-		"format": func(v value) *Error {
-			kind, schema := "", json.RawMessage(nil)
-			err := v.object(map[string]func(value) *Error{
-				"type":   func(v value) (e *Error) { kind, e = v.oneOf("json_schema"); return },
-				"schema": func(v value) *Error { schema = v.raw; return nil },
-			})
-			if err == nil && (kind == "" || schema == nil) {
-				err = v.bad("must have type and schema")
-			}
-			if err != nil {
-				return err
-			}
-			return r.setConstraint(spec.Constraint{Kind: spec.JSONSchema, Source: schema, Field: v.path + ".schema"})
-		},
+		"format": func(v value) *Error { return readOutputFormat(r, v) },
 	})
+}
+
+// readOutputFormat reads the schema of an answer, which also has a field of its own.
+func readOutputFormat(r *request, v value) *Error {
+	kind, schema := "", json.RawMessage(nil)
+	err := v.object(map[string]func(value) *Error{
+		"type":   func(v value) (e *Error) { kind, e = v.oneOf("json_schema"); return },
+		"schema": func(v value) *Error { schema = v.raw; return nil },
+	})
+	if err == nil && (kind == "" || schema == nil) {
+		err = v.bad("must have type and schema")
+	}
+	if err != nil {
+		return err
+	}
+	return r.setConstraint(spec.Constraint{Kind: spec.JSONSchema, Source: schema, Field: v.path + ".schema"})
 }

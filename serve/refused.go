@@ -15,6 +15,7 @@ var refusedPaths = []struct{ path, reason string }{
 	{"/v1/moderations", "there is no such model"},
 	{"/v1/files", "nothing is stored; spec batch works through files"},
 	{"/v1/batches", "nothing is stored; spec batch works through files"},
+	{"/v1/messages/batches", "nothing is stored; spec batch works through files"},
 	{"/v1/responses/{id}", "nothing is stored"},
 	{"/v1/responses/{id}/cancel", "nothing is stored; an answer ends when its client leaves"},
 	{"/v1/responses/{id}/input_items", "nothing is stored"},
