@@ -204,18 +204,18 @@ func readExamples(v value) (string, *Error) {
 	if err != nil || len(items) == 0 {
 		return "", err
 	}
-	text := []byte("Examples of the input:")
+	var text bytes.Buffer
+	text.WriteString("Examples of the input:")
 	for _, item := range items {
 		if !item.isObject() {
 			return "", item.bad("must be an object")
 		}
-		line := bytes.NewBuffer(append(text, '\n'))
-		if json.Compact(line, item.raw) != nil {
+		text.WriteByte('\n')
+		if json.Compact(&text, item.raw) != nil {
 			return "", item.bad("not JSON")
 		}
-		text = line.Bytes()
 	}
-	return string(text), nil
+	return text.String(), nil
 }
 
 // readCallers reads who may call a tool: the model, and no program that a server runs.

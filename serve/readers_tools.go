@@ -123,13 +123,14 @@ func readToolChoice(r *request, v value) *Error {
 		"tools":         several["tools"],
 		"allowed_tools": func(v value) *Error { return v.object(several) },
 	})
+	allowed := kind == typeAllowed
 	switch {
 	case err != nil:
 		return err
-	case (kind == typeAllowed) != (mode != "" && some.raw != nil) || (kind == typeAllowed) == (r.choice.Name != ""):
+	case allowed != (mode != "") || allowed != (some.raw != nil) || allowed != (r.choice.Name == ""):
 		return v.bad("must be a function with its name, or allowed_tools with mode and tools")
 	}
-	if r.choice.Mode = spec.CallRequired; kind != typeAllowed {
+	if r.choice.Mode = spec.CallRequired; !allowed {
 		return nil
 	}
 	if mode == "auto" {
@@ -146,11 +147,13 @@ const typeAllowed = "allowed_tools"
 // left out, as in tools.
 func (r *conversation) readAllowed(v value) *Error {
 	items, err := v.list()
-	if err == nil && len(items) == 0 {
-		err = v.bad("names no tool")
-	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case len(items) == 0:
+		return v.bad("names no tool")
+	case len(items) > maxTools:
+		return v.bad("more than %d tools", maxTools)
 	}
 	for _, item := range items {
 		if other, err := otherTool(item); other || err != nil {
@@ -198,8 +201,12 @@ func (r *conversation) offered() []tool {
 
 // checkNamed refuses names of tools that are not there.
 func (r *conversation) checkNamed() *Error {
+	known := make(map[string]bool, len(r.tools))
+	for _, t := range r.tools {
+		known[t.Name] = true
+	}
 	for _, n := range r.named {
-		if !slices.ContainsFunc(r.tools, func(t tool) bool { return t.Name == n.name }) {
+		if !known[n.name] {
 			return badField(n.field, "there is no tool %.128q", n.name)
 		}
 	}

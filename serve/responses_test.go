@@ -124,8 +124,11 @@ func TestAllowedTools(t *testing.T) {
 		strings.Replace(auto, `"g"`, `"k"`, 1):                                       `tool_choice.tools[1].name: there is no tool`,
 		`{"type":"allowed_tools","mode":"required","tools":[{"type":"web_search"}]}`: "there are no tools",
 		`{"type":"allowed_tools","mode":"auto","tools":[]}`:                          "names no tool",
-		`{"type":"allowed_tools","mode":"auto"}`:                                     "mode and tools",
-		`{"type":"function","mode":"auto","tools":[]}`:                               "mode and tools",
+		`{"type":"allowed_tools","mode":"auto","tools":[` + strings.Repeat(`{"type":"x"},`, maxTools) + `{"type":"x"}]}`: "more " +
+			"than 128 tools",
+		`{"type":"function","name":"f","mode":"auto"}`: "mode and tools",
+		`{"type":"allowed_tools","mode":"auto"}`:       "mode and tools",
+		`{"type":"function","mode":"auto","tools":[]}`: "mode and tools",
 	} {
 		if text := s.post("/v1/responses", body(all, choice), 400); !strings.Contains(text, want) {
 			t.Errorf("%s: %s, want %s", choice, text, want)
