@@ -106,8 +106,8 @@ var fields = append([]field{
 		" thinking, tool_use and tool_result, whose content is text, or parts of type text and tool_reference (the name of " +
 		"one of tools, which are all told from the beginning)", readAnthropicMessages},
 	{"system", honored, formMessages, "the system message: a text, or parts of type text", readSystem},
-	{"tools", honored, formMessages, "functions: name, description, input_schema, input_examples (told behind the description); tools of other types " +
-		"are refused",
+	{"tools", honored, formMessages, "functions: name, description, input_schema, input_examples (told behind the " +
+		"description); tools of other types are refused",
 		readAnthropicTools},
 	{"tool_choice", honored, formMessages, `{"type": "auto"}, any, none, or tool with a name; disable_parallel_tool_use`,
 		readAnthropicChoice},

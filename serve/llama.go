@@ -212,8 +212,8 @@ func (s *Server) props(w http.ResponseWriter, r *http.Request) {
 		Manage      bool    `json:"may_manage"` // this client may pull and unload models
 		Store       bool    `json:"has_models_dir"`
 		Speculation choices `json:"speculation"`
-	}{m.name, m.name, inputs{}, m.path, m.Context(), s.o.Parallel, source != "", source, tok.Token(tok.BOS()), tok.Token(tok.EOS()),
-		m.Infills(), "spec " + s.o.Version, s.defaults(m),
+	}{m.name, m.name, inputs{}, m.path, m.Context(), s.o.Parallel, source != "", source, tok.Token(tok.BOS()),
+		tok.Token(tok.EOS()), m.Infills(), "spec " + s.o.Version, s.defaults(m),
 		s.mayManage(recordOf(r.Context()).client) == nil, s.o.Store != nil,
 		choices{
 			m.drafters(), speculative.Names(speculative.Schedules(), false), speculative.Names(speculative.Verifiers(), false),

@@ -432,7 +432,7 @@ func TestVerboseAnswers(t *testing.T) {
 	}
 }
 
-// --reasoning, and a variable of --chat-template-kwargs, is the template's enable_thinking where a request does not say.
+// --reasoning, and --chat-template-kwargs, say what the template's enable_thinking is where a request does not.
 func TestReasoningOfTheServer(t *testing.T) {
 	const template = `{{ enable_thinking is defined and enable_thinking }},` +
 		`{% for m in messages %}{{ m.content }}{% endfor %}`

@@ -56,8 +56,8 @@ func readMessage(v value) (m chat.Message, e *Error) {
 // readContent reads a text, or a list of parts of the given types, whose texts are joined.
 func readContent(v value, types ...string) (string, *Error) { return readPartsOf(v, nil, types...) }
 
-// readPartsOf is readContent; where refer is not nil there may be references to tools too. The text of one is the tool's
-// name, on a line of its own.
+// readPartsOf is readContent; where refer is not nil there may be references to tools too. The text of one is the
+// tool's name, on a line of its own.
 func readPartsOf(v value, refer func(namedTool), types ...string) (string, *Error) {
 	if len(v.raw) > 0 && v.raw[0] == '"' {
 		return v.text()

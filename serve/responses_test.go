@@ -91,7 +91,8 @@ func TestAllowedTools(t *testing.T) {
 	}
 	all := tool("f") + "," + tool("g") + `,{"type":"web_search"}`
 	const some = `"tools":[{"type":"web_search"},{"type":"function","name":"g"}]}`
-	const auto, required = `{"type":"allowed_tools","mode":"auto",` + some, `{"type":"allowed_tools","mode":"required",` + some
+	const auto = `{"type":"allowed_tools","mode":"auto",` + some
+	required := strings.Replace(auto, "auto", "required", 1)
 	got, want := decode(t, s.post("/v1/responses", body(all, auto), 200)),
 		decode(t, s.post("/v1/responses", body(tool("g"), `"auto"`), 200))
 	for _, path := range [][]any{{"usage", "input_tokens"}, {"output", 0, "content", 0, "text"}} {
@@ -106,7 +107,8 @@ func TestAllowedTools(t *testing.T) {
 	if got := decode(t, s.post("/v1/responses", body(all, required), 200)); got.get(t, "output", 0, "name") != "g" {
 		t.Errorf("%v", got["output"])
 	}
-	chat := `{"messages":[{"role":"user","content":"func"},{"role":"assistant","content":"Go"}],"max_tokens":40,"tools":[` +
+	chat := `{"messages":[{"role":"user","content":"func"},{"role":"assistant","content":"Go"}],"max_tokens":40,` +
+		`"tools":[` +
 		`{"type":"function","function":{"name":"f","strict":true,"parameters":{"type":"object"}}},` +
 		`{"type":"function","function":{"name":"g","parameters":{"type":"object"}}}],"tool_choice":{"type":` +
 		`"allowed_tools","allowed_tools":{"mode":"%","tools":[{"type":"function","function":{"name":"g"}}]}}}`
@@ -120,12 +122,12 @@ func TestAllowedTools(t *testing.T) {
 	if err := s.read(t.Context(), formChat, q, []byte(chat), true); err != nil || !q.continues() {
 		t.Errorf("a strict tool that is not allowed begins the answer anew (%v)", err)
 	}
+	many := `{"type":"allowed_tools","mode":"auto","tools":[` + strings.Repeat(`{"type":"x"},`, maxTools) + `{"type":"x"}]}`
 	for choice, want := range map[string]string{
 		strings.Replace(auto, `"g"`, `"k"`, 1):                                       `tool_choice.tools[1].name: there is no tool`,
 		`{"type":"allowed_tools","mode":"required","tools":[{"type":"web_search"}]}`: "there are no tools",
 		`{"type":"allowed_tools","mode":"auto","tools":[]}`:                          "names no tool",
-		`{"type":"allowed_tools","mode":"auto","tools":[` + strings.Repeat(`{"type":"x"},`, maxTools) + `{"type":"x"}]}`: "more " +
-			"than 128 tools",
+		many: "more than 128 tools",
 		`{"type":"function","name":"f","mode":"auto"}`: "mode and tools",
 		`{"type":"allowed_tools","mode":"auto"}`:       "mode and tools",
 		`{"type":"function","mode":"auto","tools":[]}`: "mode and tools",
