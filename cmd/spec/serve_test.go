@@ -55,6 +55,7 @@ func TestServeOptions(t *testing.T) {
 		"--host 0.0.0.0 --api-key a,b": func(s *serving) {
 			s.host, s.keys = "0.0.0.0", []serve.Key{{Secret: "a"}, {Secret: "b"}}
 		},
+		"--host [::1] --port 9":              func(s *serving) { s.host, s.port = "::1", 9 },
 		"--host ::1 --port 9":                func(s *serving) { s.host, s.port = "::1", 9 },
 		"--ssl-cert-file c --ssl-key-file k": func(s *serving) { s.cert, s.key = "c", "k" },
 		"--cors https://a.org --allowed-host b": func(s *serving) {
