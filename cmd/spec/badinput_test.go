@@ -164,7 +164,7 @@ func TestBadInput(t *testing.T) {
 		"reasoning's format":        {run("--reasoning-format", "none"), exitUsage, []string{"not one of auto, deepseek"}},
 		"reasoning without a chat":  {run("-rea", "off"), exitUsage, []string{"--reasoning needs a conversation"}},
 		"host with a port":          {[]string{"serve", "--host", "127.0.0.1:80"}, exitUsage, []string{"--host", "--port"}},
-		"host that is a URL":        {[]string{"serve", "--host", "http://a"}, exitUsage, []string{"--host http://a: not an"}},
+		"host that is a URL":        {[]string{"serve", "--host", "http://a"}, exitUsage, []string{"http://a: not an"}},
 		"host that is a file":       {[]string{"serve", "--host", "x.sock"}, exitUsage, []string{"--host x.sock", "systemd"}},
 		"server's reasoning":        {[]string{"serve", "--reasoning-budget", "9"}, exitUsage, []string{"thinking_budget"}},
 		"flag nearly known":         {run("--tepm", "1"), exitUsage, []string{"did you mean --temp?"}},
