@@ -66,9 +66,10 @@ type anthropicBlock struct {
 
 // Types of blocks.
 const (
-	blockText     = "text"
-	blockThinking = "thinking"
-	blockCall     = "tool_use"
+	blockText      = "text"
+	blockThinking  = "thinking"
+	blockCall      = "tool_use"
+	blockReference = "tool_reference" // in the result of a client's search: a tool that it has found
 )
 
 type anthropicUsage struct {

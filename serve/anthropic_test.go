@@ -69,6 +69,48 @@ func TestMessagesOfClaudeCode(t *testing.T) {
 	s.post("/v1/messages/count_tokens", body+`}`, 200)
 }
 
+// Examples of a tool's input are told behind its description, and the result of a search for tools names those that it
+// has found, which must be there.
+func TestMessagesOfToolSearch(t *testing.T) {
+	s := newTester(t, nil)
+	q := s.newRequest()
+	body := func(content string) string {
+		return `{"max_tokens":3,"messages":[{"role":"user","content":"x"},{"role":"assistant","content":[{"type":"tool_use",` +
+			`"id":"1","name":"f","input":{},"caller":{"type":"direct"}}]},{"role":"user","content":[{"type":"tool_result",` +
+			`"tool_use_id":"1","content":` + content + `}]}],"tools":[{"name":"f","description":"D","input_schema":` +
+			`{"type":"object"}},{"name":"g","input_schema":{"type":"object"},"defer_loading":true,` +
+			`"input_examples":[{"a": [1, 2]},{}]},{"name":"h","description":"H","input_schema":{"type":"object"},` +
+			`"input_examples":[{"b":"x y"}]}]}`
+	}
+	const found = `[{"type":"text","text":"see"},{"type":"tool_reference","tool_name":"g"},` +
+		`{"type":"tool_reference","tool_name":"h","cache_control":{"type":"ephemeral"}},{"type":"text","text":"or"},` +
+		`{"type":"text","text":" more"}]`
+	s.post("/v1/messages", body(found), 200)
+	if err := s.read(t.Context(), formMessages, q, []byte(body(found)), true); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"D", "Examples of the input:\n{\"a\":[1,2]}\n{}",
+		"H\n\nExamples of the input:\n{\"b\":\"x y\"}"} {
+		if got := q.tools[i].Description; got != want || q.tools[i].JSON != nil {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if got, want := q.messages[2].Content, "see\ng\nh\nor more"; got != want || q.messages[2].Role != "tool" {
+		t.Errorf("%q, want %q", got, want)
+	}
+	for content, want := range map[string]string{
+		`[{"type":"tool_reference","tool_name":"k"}]`:            `messages[2].content[0].content[0].tool_name: there is no tool`,
+		`[{"type":"tool_reference"}]`:                            `must have type and tool_name`,
+		`[{"type":"tool_reference","tool_name":"g","text":"x"}]`: `must have type and tool_name`,
+		`[{"type":"text","tool_name":"g","text":"x"}]`:           `must have type and text`,
+	} {
+		if text := s.post("/v1/messages", body(content), 400); !strings.Contains(text, want) {
+			t.Errorf("%s: %s, want %s", content, text, want)
+		}
+	}
+	s.post("/v1/messages", `{"max_tokens":3,"system":[{"type":"tool_reference","tool_name":"g"}],"messages":[]}`, 400)
+}
+
 // Errors have types of Anthropic's list, by which its clients tell them apart.
 func TestMessagesErrors(t *testing.T) {
 	s := newTester(t, func(o *Options) { o.Limits.BodyBytes = 8 << 10 })

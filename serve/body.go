@@ -189,6 +189,12 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, visit *visit) 
 			Message: "Content-Type: the body must be application/json",
 		}
 	}
+	if c := r.Header.Get("Content-Encoding"); c != "" && !strings.EqualFold(c, "identity") {
+		return nil, &Error{
+			Status: http.StatusUnsupportedMediaType, Type: typeInvalid, Param: "Content-Encoding",
+			Message: "Content-Encoding: the body must not be compressed",
+		}
+	}
 	long := &Error{Status: http.StatusRequestEntityTooLarge, Type: typeInvalid, Code: "body_too_large",
 		Message: fmt.Sprintf("the body is longer than %d bytes", limits.BodyBytes)}
 	if r.ContentLength > limits.BodyBytes {

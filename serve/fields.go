@@ -103,9 +103,11 @@ var fields = append([]field{
 	{"tools", honored, formResponses, "functions, in the flat form of this API; tools of other types, as web_search, " +
 		"are left out", readFlatTools},
 	{"messages", honored, formMessages, "the conversation: content is text, or blocks of type text," +
-		" thinking, tool_use and tool_result", readAnthropicMessages},
+		" thinking, tool_use and tool_result, whose content is text, or parts of type text and tool_reference (the name of " +
+		"one of tools, which are all told from the beginning)", readAnthropicMessages},
 	{"system", honored, formMessages, "the system message: a text, or parts of type text", readSystem},
-	{"tools", honored, formMessages, "functions: name, description, input_schema; tools of other types are refused",
+	{"tools", honored, formMessages, "functions: name, description, input_schema, input_examples (told behind the " +
+		"description); tools of other types are refused",
 		readAnthropicTools},
 	{"tool_choice", honored, formMessages, `{"type": "auto"}, any, none, or tool with a name; disable_parallel_tool_use`,
 		readAnthropicChoice},
@@ -115,12 +117,15 @@ var fields = append([]field{
 	{"output_config", honored, formMessages, "effort, given to the chat template as reasoning_effort; format: a JSON " +
 		"Schema",
 		readOutputConfig},
+	{"output_format", honored, formMessages, "as output_config.format, an older name", readOutputFormat},
+	{"inference_geo", accepted, formMessages, "the server is where it is", nil},
 	{"stop_sequences", honored, formMessages, "up to 16 texts that end the answer, and are not part of it", readStop},
 	{"metadata", accepted, formMessages, "nothing is stored", nil},
 	{"service_tier", accepted, formMessages, "there is one", nil},
 	{"cache_control", accepted, formMessages, "common beginnings of prompts are found without it", nil},
 
-	{"tool_choice", honored, formChat | formResponses, `"auto", "none", "required", or one function`, readToolChoice},
+	{"tool_choice", honored, formChat | formResponses, `"auto", "none", "required", one function, or ` +
+		"allowed_tools with mode (auto or required) and tools: the model is told of those alone", readToolChoice},
 	{"chat_template_kwargs", honored, formChat | formTemplate,
 		"variables for the chat template, as {\"enable_thinking\": false}", readKwargs},
 	{"clock", honored, formChat | formTemplate | formResponses | formMessages | formOllamaChat, "the time that the chat " +
@@ -377,6 +382,7 @@ var fields = append([]field{
 	{"template", honored, formOllamaGenerate | formOllamaShow, "only empty: templates are Jinja and belong to models",
 		onlyText("")},
 	{"context", honored, formOllamaGenerate, "only empty: /api/chat continues conversations", onlyEmptyList},
+	{"image_data", honored, formNative, "only empty", onlyEmptyList},
 	{"images", honored, formOllamaGenerate, "only empty", onlyEmptyList},
 	{"format", honored, formOllama, `"json" or a JSON Schema`, readOllamaFormat},
 	{"think", honored, formOllama, "given to the chat template as enable_thinking; a text also as reasoning_effort",

@@ -197,6 +197,8 @@ func (s *Server) props(w http.ResponseWriter, r *http.Request) {
 	tell(about, speculative.Verifiers())
 	out := struct {
 		Model       string  `json:"model"`
+		Alias       string  `json:"model_alias"` // llama.cpp's name of the same
+		Inputs      inputs  `json:"modalities"`
 		Path        string  `json:"model_path"` // "" if there is no file
 		Context     int     `json:"n_ctx"`
 		Slots       int     `json:"total_slots"`
@@ -210,14 +212,20 @@ func (s *Server) props(w http.ResponseWriter, r *http.Request) {
 		Manage      bool    `json:"may_manage"` // this client may pull and unload models
 		Store       bool    `json:"has_models_dir"`
 		Speculation choices `json:"speculation"`
-	}{m.name, m.path, m.Context(), s.o.Parallel, source != "", source, tok.Token(tok.BOS()), tok.Token(tok.EOS()),
-		m.Infills(), "spec " + s.o.Version, s.defaults(m),
+	}{m.name, m.name, inputs{}, m.path, m.Context(), s.o.Parallel, source != "", source, tok.Token(tok.BOS()),
+		tok.Token(tok.EOS()), m.Infills(), "spec " + s.o.Version, s.defaults(m),
 		s.mayManage(recordOf(r.Context()).client) == nil, s.o.Store != nil,
 		choices{
 			m.drafters(), speculative.Names(speculative.Schedules(), false), speculative.Names(speculative.Verifiers(), false),
 			def.Drafter, def.Schedule, max(def.Max, 0), about,
 		}}
 	writeJSON(w, http.StatusOK, out)
+}
+
+// inputs are what a model reads beside text: nothing.
+type inputs struct {
+	Vision bool `json:"vision"`
+	Audio  bool `json:"audio"`
 }
 
 // tell adds to about what each name of a list is.

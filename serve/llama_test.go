@@ -275,15 +275,24 @@ func TestInfill(t *testing.T) {
 func TestRefusedEndpoints(t *testing.T) {
 	s := newTester(t, func(o *Options) { o.Keys = []Key{{Secret: "k"}} })
 	for _, x := range refusedPaths {
-		path := strings.ReplaceAll(x.path, "{id}", "0")
-		status, text, _ := s.do(x.method, path, "{}", "Authorization", "Bearer k")
+		const method = "POST"
+		path := strings.ReplaceAll(strings.ReplaceAll(x.path, "{id}", "0"), "{digest}", "sha256:1")
+		status, text, _ := s.do(method, path, "{}", "Authorization", "Bearer k")
 		if status != 501 || !strings.Contains(text, x.reason) ||
 			strings.HasPrefix(path, "/api/") != (decode(t, text)["error"] == fmt.Sprintf(
-				"%s %s is not supported: %s", x.method, path, x.reason)) {
-			t.Errorf("%s %s: %d %s", x.method, path, status, text)
+				"%s %s is not supported: %s", method, path, x.reason)) {
+			t.Errorf("%s %s: %d %s", method, path, status, text)
 		}
-		if status, _, _ := s.do(x.method, path, "{}"); status != 401 {
-			t.Errorf("%s %s without a key: %d", x.method, path, status)
+		if status, _, _ := s.do(method, path, "{}"); status != 401 {
+			t.Errorf("%s %s without a key: %d", method, path, status)
+		}
+	}
+	for path, status := range map[string]int{"GET /v1/files": 501, "DELETE /v1/responses/x": 501,
+		"GET /v1/responses/x": 501, "HEAD /api/blobs/sha256:1": 501, "PUT /props": 501, "GET /props": 200,
+		"DELETE /v1/responses": 405} {
+		method, path, _ := strings.Cut(path, " ")
+		if got, text, _ := s.do(method, path, "", "Authorization", "Bearer k"); got != status {
+			t.Errorf("%s %s: %d %s, not %d", method, path, got, text, status)
 		}
 	}
 }
@@ -423,18 +432,23 @@ func TestVerboseAnswers(t *testing.T) {
 	}
 }
 
-// --reasoning is the template's enable_thinking where a request does not say.
+// --reasoning, and --chat-template-kwargs, say what the template's enable_thinking is where a request does not.
 func TestReasoningOfTheServer(t *testing.T) {
 	const template = `{{ enable_thinking is defined and enable_thinking }},` +
 		`{% for m in messages %}{{ m.content }}{% endfor %}`
 	for _, c := range []struct{ reasoning, more, want string }{
 		{"", "", "False,x"}, {"on", "", "True,x"}, {"off", "", "False,x"}, {"auto", "", "False,x"},
 		{"on", `,"chat_template_kwargs":{"enable_thinking":false}`, "False,x"},
-		{"off", `,"chat_template_kwargs":{"enable_thinking":true}`, "True,x"},
+		{"off", `,"chat_template_kwargs":{"enable_thinking":true}`, "True,x"}, {"kwargs on", "", "True,x"},
+		{"kwargs on", `,"chat_template_kwargs":{"enable_thinking":false}`, "False,x"},
+		{"kwargs off", `,"chat_template_kwargs":{"more":true}`, "False,x"},
 	} {
 		s := newTester(t, func(o *Options) {
 			with(t, func(o *spec.Options) { o.Template = template })(o)
 			o.Reasoning = c.reasoning
+			if asked, ok := strings.CutPrefix(c.reasoning, "kwargs "); ok {
+				o.Reasoning, o.Variables = "", map[string]any{"enable_thinking": asked == "on", "other": 1}
+			}
 		})
 		o := decode(t, s.post("/apply-template", `{"messages":[{"role":"user","content":"x"}]`+c.more+`}`, 200))
 		if got := o.get(t, "prompt"); got != c.want {

@@ -138,6 +138,12 @@ func TestContentType(t *testing.T) {
 			t.Errorf("%s: %d %s", kind, status, text)
 		}
 	}
+	for coding, want := range map[string]int{"gzip": 415, "zstd": 415, "Identity": 200} {
+		status, text, _ := s.do("POST", "/v1/completions", body, "Content-Encoding", coding)
+		if status != want || status == 415 && decode(t, text).get(t, "error", "param") != "Content-Encoding" {
+			t.Errorf("%s: %d %s", coding, status, text)
+		}
+	}
 }
 
 // No body makes the server fail: an answer in the API's shape, no panic.

@@ -70,7 +70,7 @@ func labelOf(pattern string) string {
 	if pattern == "" {
 		return otherPath
 	}
-	_, path, _ := strings.Cut(pattern, " ")
+	path := pattern[strings.Index(pattern, " ")+1:] // behind the method, if it has one
 	return strings.TrimSuffix(path, "{$}")
 }
 

@@ -133,6 +133,8 @@ func (f *responsesForm) object(status string) *responseObject {
 
 func (f *responsesForm) choiceWire() any {
 	switch {
+	case f.allowed.given != nil:
+		return f.allowed.given
 	case f.choice.Name != "":
 		return map[string]string{"type": "function", "name": f.choice.Name}
 	case f.choice.Mode != spec.CallAuto:

@@ -85,6 +85,7 @@ type Options struct {
 	Ping time.Duration
 	// Reasoning is "on" or "off" where a request says nothing of enable_thinking; "" and "auto": as the template has it.
 	Reasoning string
+	Variables map[string]any // of chat templates, in requests that do not set one of the name, nor Reasoning does
 }
 
 // Defaults of Options.

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"math"
@@ -83,6 +84,7 @@ func (r *conversation) readBlocks(role string, v value, called map[string]string
 				called[b.id] = b.name
 			}
 		case "tool_result":
+			r.named = append(r.named, b.refers...)
 			r.messages = append(r.messages, chat.Message{Role: "tool", Content: b.text, ToolCallID: b.id, Name: called[b.id]})
 			continue
 		}
@@ -95,7 +97,10 @@ func (r *conversation) readBlocks(role string, v value, called map[string]string
 }
 
 // block is a block of a message's content.
-type block struct{ kind, text, id, name, input string }
+type block struct {
+	kind, text, id, name, input string
+	refers                      []namedTool // of a tool_result: the tools that it speaks of
+}
 
 func readBlock(v value) (b block, e *Error) {
 	text := func(p *string) func(value) *Error {
@@ -118,7 +123,16 @@ func readBlock(v value) (b block, e *Error) {
 			}
 			return nil
 		},
-		"content":       func(v value) (e *Error) { b.text, e = readContent(v, blockText); return },
+		"content": func(v value) (e *Error) {
+			refer := func(n namedTool) { b.refers = append(b.refers, n) }
+			b.text, e = readPartsOf(v, refer, blockText, blockReference)
+			return
+		},
+		"caller": func(v value) *Error {
+			return v.object(map[string]func(value) *Error{
+				"type": func(v value) *Error { _, err := v.oneOf("direct"); return err }, // no program calls tools here
+			})
+		},
 		"source":        ignore, // of what is refused by its type
 		"cache_control": ignore, // prompts that begin alike share what is computed without it
 		"citations":     ignore,
@@ -158,6 +172,7 @@ func readContextManagement(r *request, v value) *Error {
 // readAnthropicTools reads tools in Anthropic's form. Those that its servers run have a type of their own.
 func readAnthropicTools(r *request, v value) *Error {
 	return r.readTools(v, func(t *tool, item value) *Error {
+		examples := ""
 		err := item.object(map[string]func(value) *Error{
 			"type":          func(v value) *Error { _, err := v.oneOf("custom"); return err },
 			"name":          func(v value) (e *Error) { t.Name, e = v.text(); return },
@@ -168,13 +183,50 @@ func readAnthropicTools(r *request, v value) *Error {
 			// all tools are told from the beginning, and arguments come as they are written
 			"defer_loading":         func(v value) *Error { _, err := v.boolean(); return err },
 			"eager_input_streaming": func(v value) *Error { _, err := v.boolean(); return err },
+			"allowed_callers":       readCallers,
+			"input_examples":        func(v value) (e *Error) { examples, e = readExamples(v); return },
 		})
 		if err == nil && t.Parameters == nil {
 			err = badField(item.path+".input_schema", "missing")
 		}
+		if examples != "" {
+			t.Description = strings.TrimPrefix(t.Description+"\n\n"+examples, "\n\n")
+		}
 		t.JSON = nil // templates get OpenAI's form
 		return err
 	})
+}
+
+// readExamples reads examples of a tool's input. Templates have no place for them: they are told behind the tool's
+// description, each on a line of its own.
+func readExamples(v value) (string, *Error) {
+	items, err := v.list()
+	if err != nil || len(items) == 0 {
+		return "", err
+	}
+	var text bytes.Buffer
+	text.WriteString("Examples of the input:")
+	for _, item := range items {
+		if !item.isObject() {
+			return "", item.bad("must be an object")
+		}
+		text.WriteByte('\n')
+		if json.Compact(&text, item.raw) != nil {
+			return "", item.bad("not JSON")
+		}
+	}
+	return text.String(), nil
+}
+
+// readCallers reads who may call a tool: the model, and no program that a server runs.
+func readCallers(v value) *Error {
+	items, err := v.list()
+	for _, item := range items {
+		if _, err := item.oneOf("direct"); err != nil {
+			return err
+		}
+	}
+	return err
 }
 
 // readAnthropicChoice reads whether tools are called.
@@ -233,19 +285,22 @@ func readOutputConfig(r *request, v value) *Error {
 			r.setKwarg("reasoning_effort", s)
 			return err
 		},
-		"format": func(v value) *Error {
-			kind, schema := "", json.RawMessage(nil)
-			err := v.object(map[string]func(value) *Error{
-				"type":   func(v value) (e *Error) { kind, e = v.oneOf("json_schema"); return },
-				"schema": func(v value) *Error { schema = v.raw; return nil },
-			})
-			if err == nil && (kind == "" || schema == nil) {
-				err = v.bad("must have type and schema")
-			}
-			if err != nil {
-				return err
-			}
-			return r.setConstraint(spec.Constraint{Kind: spec.JSONSchema, Source: schema, Field: v.path + ".schema"})
-		},
+		"format": func(v value) *Error { return readOutputFormat(r, v) },
 	})
+}
+
+// readOutputFormat reads the schema of an answer, which also has a field of its own.
+func readOutputFormat(r *request, v value) *Error {
+	kind, schema := "", json.RawMessage(nil)
+	err := v.object(map[string]func(value) *Error{
+		"type":   func(v value) (e *Error) { kind, e = v.oneOf("json_schema"); return },
+		"schema": func(v value) *Error { schema = v.raw; return nil },
+	})
+	if err == nil && (kind == "" || schema == nil) {
+		err = v.bad("must have type and schema")
+	}
+	if err != nil {
+		return err
+	}
+	return r.setConstraint(spec.Constraint{Kind: spec.JSONSchema, Source: schema, Field: v.path + ".schema"})
 }

@@ -54,7 +54,11 @@ func readMessage(v value) (m chat.Message, e *Error) {
 }
 
 // readContent reads a text, or a list of parts of the given types, whose texts are joined.
-func readContent(v value, types ...string) (string, *Error) {
+func readContent(v value, types ...string) (string, *Error) { return readPartsOf(v, nil, types...) }
+
+// readPartsOf is readContent; where refer is not nil there may be references to tools too. The text of one is the
+// tool's name, on a line of its own.
+func readPartsOf(v value, refer func(namedTool), types ...string) (string, *Error) {
 	if len(v.raw) > 0 && v.raw[0] == '"' {
 		return v.text()
 	}
@@ -63,22 +67,37 @@ func readContent(v value, types ...string) (string, *Error) {
 		return "", v.bad("must be a string or an array of parts")
 	}
 	var all strings.Builder
+	referred := false
 	for _, item := range items {
-		kind, text, given := "", "", false
-		err := item.object(map[string]func(value) *Error{
+		kind, text, given, name := "", "", false, namedTool{}
+		readers := map[string]func(value) *Error{
 			"type":          func(v value) (e *Error) { kind, e = v.oneOf(types...); return },
 			"text":          func(v value) (e *Error) { text, e = v.text(); given = true; return },
 			"annotations":   func(value) *Error { return nil },
 			"citations":     func(value) *Error { return nil },
 			"logprobs":      func(value) *Error { return nil },
 			"cache_control": func(value) *Error { return nil }, // common beginnings of prompts are found without it
-		})
-		if err != nil {
+		}
+		if refer != nil {
+			readers["tool_name"] = func(v value) (e *Error) { name.field = v.path; name.name, e = v.text(); return }
+		}
+		if err := item.object(readers); err != nil {
 			return "", err
 		}
-		if kind == "" || !given {
+		reference := kind == blockReference
+		switch {
+		case reference && (given || name.name == ""):
+			return "", item.bad("must have type and tool_name")
+		case reference:
+			refer(name)
+			text = name.name
+		case kind == "" || !given || name.field != "":
 			return "", item.bad("must have type and text")
 		}
+		if (reference || referred) && all.Len() > 0 {
+			all.WriteByte('\n')
+		}
+		referred = reference
 		all.WriteString(text)
 	}
 	return all.String(), nil

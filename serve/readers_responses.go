@@ -75,6 +75,9 @@ func (r *request) readItem(item value) *Error {
 	var given value // content
 	err := item.object(map[string]func(value) *Error{
 		"type": func(v value) (e *Error) {
+			if s, err := v.text(); err == nil && s == "item_reference" {
+				return v.bad("an item_reference names an item of a stored answer, and nothing is stored: send the item itself")
+			}
 			kind, e = v.oneOf("message", "reasoning", "function_call", "function_call_output")
 			return
 		},

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/specgo/spec"
 )
@@ -108,17 +109,108 @@ func readToolChoice(r *request, v value) *Error {
 		}
 		return err
 	}
+	kind, mode, some := "", "", value{}
 	name := func(v value) (e *Error) { r.choice.Name, e = v.text(); return }
-	r.choice.Mode = spec.CallRequired
-	err := v.object(map[string]func(value) *Error{
-		"type":     func(v value) *Error { _, err := v.oneOf("function"); return err },
-		"name":     name, // of /v1/responses
-		"function": func(v value) *Error { return v.object(map[string]func(value) *Error{"name": name}) },
-	})
-	if err == nil && r.choice.Name == "" {
-		err = v.bad("names no function")
+	several := map[string]func(value) *Error{
+		"mode":  func(v value) (e *Error) { mode, e = v.oneOf("auto", "required"); return },
+		"tools": func(v value) *Error { some = v; return nil },
 	}
-	return err
+	err := v.object(map[string]func(value) *Error{
+		"type":          func(v value) (e *Error) { kind, e = v.oneOf("function", typeAllowed); return },
+		"name":          name, // of /v1/responses
+		"function":      func(v value) *Error { return v.object(map[string]func(value) *Error{"name": name}) },
+		"mode":          several["mode"], // of /v1/responses
+		"tools":         several["tools"],
+		"allowed_tools": func(v value) *Error { return v.object(several) },
+	})
+	allowed := kind == typeAllowed
+	switch {
+	case err != nil:
+		return err
+	case allowed != (mode != "") || allowed != (some.raw != nil) || allowed != (r.choice.Name == ""):
+		return v.bad("must be a function with its name, or allowed_tools with mode and tools")
+	}
+	if r.choice.Mode = spec.CallRequired; !allowed {
+		return nil
+	}
+	if mode == "auto" {
+		r.choice.Mode = spec.CallAuto
+	}
+	r.allowed.given = v.raw
+	return r.readAllowed(some)
+}
+
+// typeAllowed is the type of a tool_choice that names several tools.
+const typeAllowed = "allowed_tools"
+
+// readAllowed reads the tools that may be called, in the form of either API. Those of other types than function are
+// left out, as in tools.
+func (r *conversation) readAllowed(v value) *Error {
+	items, err := v.list()
+	switch {
+	case err != nil:
+		return err
+	case len(items) == 0:
+		return v.bad("names no tool")
+	case len(items) > maxTools:
+		return v.bad("more than %d tools", maxTools)
+	}
+	for _, item := range items {
+		if other, err := otherTool(item); other || err != nil {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		at := value{}
+		name := func(v value) *Error { at = v; return nil }
+		err := item.object(map[string]func(value) *Error{
+			"type":     func(value) *Error { return nil },
+			"name":     name,
+			"function": func(v value) *Error { return v.object(map[string]func(value) *Error{"name": name}) },
+		})
+		if err != nil {
+			return err
+		}
+		if at.raw == nil {
+			return item.bad("names no function")
+		}
+		s, err := at.text()
+		if err != nil {
+			return err
+		}
+		r.allowed.names = append(r.allowed.names, s)
+		r.named = append(r.named, namedTool{at.path, s})
+	}
+	return nil
+}
+
+// offered are the tools that the answer may call.
+func (r *conversation) offered() []tool {
+	if r.allowed.given == nil {
+		return r.tools
+	}
+	var list []tool
+	for _, t := range r.tools {
+		if slices.Contains(r.allowed.names, t.Name) {
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+// checkNamed refuses names of tools that are not there.
+func (r *conversation) checkNamed() *Error {
+	known := make(map[string]bool, len(r.tools))
+	for _, t := range r.tools {
+		known[t.Name] = true
+	}
+	for _, n := range r.named {
+		if !known[n.name] {
+			return badField(n.field, "there is no tool %.128q", n.name)
+		}
+	}
+	return nil
 }
 
 // flatten makes the form of tools that templates expect of the flat one.

@@ -46,7 +46,9 @@ type conversation struct {
 	instructions string // of the Responses API: the system message
 	tools        []tool
 	choice       spec.ToolChoice
-	single       bool // at most one call
+	allowed      allowedTools
+	named        []namedTool // which must be among tools
+	single       bool        // at most one call
 	kwargs       map[string]any
 	clock        time.Time // that the template reads
 	think        bool      // reasoning is told apart in Ollama's answers
@@ -168,6 +170,15 @@ type tool struct {
 	given   json.RawMessage // as the request has it
 	leftOut bool            // no function
 }
+
+// allowedTools are the tools that may be called; the zero value is all.
+type allowedTools struct {
+	names []string
+	given json.RawMessage // tool_choice, as the request has it
+}
+
+// namedTool is the name of a tool, and the field that has it.
+type namedTool struct{ field, name string }
 
 // newRequest holds the server's defaults.
 func (s *Server) newRequest() *request {

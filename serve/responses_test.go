@@ -78,6 +78,70 @@ func TestOtherToolsAreLeftOut(t *testing.T) {
 	s.post("/v1/responses", body(`,"tools":[{"type":1}]`), 400)
 }
 
+// A tool_choice that allows some tools offers those alone, in either mode, and the answer says what was asked. Items of
+// a stored answer cannot be named.
+func TestAllowedTools(t *testing.T) {
+	s := newTester(t, nil)
+	tool := func(name string) string {
+		return `{"type":"function","name":"` + name + `","parameters":{"type":"object","properties":{}},"strict":` +
+			map[bool]string{true: "true", false: "false"}[name == "strict"] + `}`
+	}
+	body := func(tools, choice string) string {
+		return `{"input":"func","max_output_tokens":40,"temperature":0,"tools":[` + tools + `],"tool_choice":` + choice + `}`
+	}
+	all := tool("f") + "," + tool("g") + `,{"type":"web_search"}`
+	const some = `"tools":[{"type":"web_search"},{"type":"function","name":"g"}]}`
+	const auto = `{"type":"allowed_tools","mode":"auto",` + some
+	required := strings.Replace(auto, "auto", "required", 1)
+	got, want := decode(t, s.post("/v1/responses", body(all, auto), 200)),
+		decode(t, s.post("/v1/responses", body(tool("g"), `"auto"`), 200))
+	for _, path := range [][]any{{"usage", "input_tokens"}, {"output", 0, "content", 0, "text"}} {
+		if got.get(t, path...) != want.get(t, path...) {
+			t.Errorf("%v: %v, want %v", path, got.get(t, path...), want.get(t, path...))
+		}
+	}
+	if len(got["tools"].([]any)) != 2 || got.get(t, "tool_choice", "type") != "allowed_tools" ||
+		got.get(t, "tool_choice", "tools", 1, "name") != "g" {
+		t.Errorf("%v, %v", got["tools"], got["tool_choice"])
+	}
+	if got := decode(t, s.post("/v1/responses", body(all, required), 200)); got.get(t, "output", 0, "name") != "g" {
+		t.Errorf("%v", got["output"])
+	}
+	chat := `{"messages":[{"role":"user","content":"func"},{"role":"assistant","content":"Go"}],"max_tokens":40,` +
+		`"tools":[` +
+		`{"type":"function","function":{"name":"f","strict":true,"parameters":{"type":"object"}}},` +
+		`{"type":"function","function":{"name":"g","parameters":{"type":"object"}}}],"tool_choice":{"type":` +
+		`"allowed_tools","allowed_tools":{"mode":"%","tools":[{"type":"function","function":{"name":"g"}}]}}}`
+	call := decode(t, s.post("/v1/chat/completions", strings.Replace(chat, "%", "required", 1), 200))
+	if call.get(t, "choices", 0, "message", "tool_calls", 0, "function", "name") != "g" {
+		t.Errorf("%v", call)
+	}
+	q := s.newRequest()
+	q.mayGoOn = true
+	chat = strings.Replace(chat, "%", "auto", 1)
+	if err := s.read(t.Context(), formChat, q, []byte(chat), true); err != nil || !q.continues() {
+		t.Errorf("a strict tool that is not allowed begins the answer anew (%v)", err)
+	}
+	many := `{"type":"allowed_tools","mode":"auto","tools":[` + strings.Repeat(`{"type":"x"},`, maxTools) + `{"type":"x"}]}`
+	for choice, want := range map[string]string{
+		strings.Replace(auto, `"g"`, `"k"`, 1):                                       `tool_choice.tools[1].name: there is no tool`,
+		`{"type":"allowed_tools","mode":"required","tools":[{"type":"web_search"}]}`: "there are no tools",
+		`{"type":"allowed_tools","mode":"auto","tools":[]}`:                          "names no tool",
+		many: "more than 128 tools",
+		`{"type":"function","name":"f","mode":"auto"}`: "mode and tools",
+		`{"type":"allowed_tools","mode":"auto"}`:       "mode and tools",
+		`{"type":"function","mode":"auto","tools":[]}`: "mode and tools",
+	} {
+		if text := s.post("/v1/responses", body(all, choice), 400); !strings.Contains(text, want) {
+			t.Errorf("%s: %s, want %s", choice, text, want)
+		}
+	}
+	text := s.post("/v1/responses", `{"input":[{"type":"item_reference","id":"msg_1"}]}`, 400)
+	if !strings.Contains(text, "input[0].type") || !strings.Contains(text, "nothing is stored") {
+		t.Error(text)
+	}
+}
+
 // What clients send back of an answer: members that are null, and reasoning by its other name.
 func TestHistoryOfClients(t *testing.T) {
 	s := newTester(t, nil)

@@ -525,8 +525,9 @@ func TestLists(t *testing.T) {
 	if o := decode(t, get("/api/ps", 200)); len(o["models"].([]any)) != 0 {
 		t.Error("a model is loaded before it is needed", o)
 	}
-	if o := decode(t, get("/props", 200)); o.get(t, "n_ctx") != 1024.0 || o.get(t, "speculation", "drafter") != "tree" ||
-		o.get(t, "speculation", "schedule") != "heuristic" {
+	if o := decode(t, get("/props", 200)); o.get(t, "n_ctx") != 1024.0 || o.get(t, "model_alias") != "go" ||
+		o.get(t, "modalities", "vision") != false || o.get(t, "modalities", "audio") != false ||
+		o.get(t, "speculation", "drafter") != "tree" || o.get(t, "speculation", "schedule") != "heuristic" {
 		t.Error(o)
 	}
 	if o := decode(t, get("/api/ps", 200)); o.get(t, "models", 0, "details", "family") != "llama" ||

@@ -135,6 +135,9 @@ func TestTrace(t *testing.T) {
 			if o.get(t, "timings", "predicted_n").(float64) < 1 {
 				t.Error("no timings with a token")
 			}
+			if took := o.get(t, "timings", "predicted_ms").(float64); took < 0 { // also with the last one
+				t.Errorf("%s: a token after %v ms", drafter, took)
+			}
 			for _, tok := range o.get(t, "speculation", "tokens").([]any) {
 				seen[tok.(map[string]any)["source"].(string)]++
 				traced += tok.(map[string]any)["text"].(string)

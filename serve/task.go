@@ -72,12 +72,20 @@ func (s *Server) translate(m *loaded, r *request) (q spec.Request, e *Error) {
 			r.setKwarg("enable_thinking", s.o.Reasoning == "on")
 		}
 	}
+	for name, x := range s.o.Variables {
+		if _, given := r.kwargs[name]; !given {
+			r.setKwarg(name, x)
+		}
+	}
 	q.Messages, q.Variables, q.Clock, q.Constraint = r.messages, r.kwargs, r.clock, r.constraint
 	q.ThinkingBudget, q.Constraint.AnyOrder = r.budget, r.anyOrder
 	q.ToolChoice, q.OneCall, q.CallID = r.choice, r.single, func() string { return s.newID("call_") }
-	for i := range r.tools {
-		r.tools[i].flatten()
-		q.Tools = append(q.Tools, r.tools[i].Tool)
+	if e := r.checkNamed(); e != nil {
+		return q, e
+	}
+	for _, t := range r.offered() {
+		t.flatten()
+		q.Tools = append(q.Tools, t.Tool)
 	}
 	if r.messages == nil {
 		q.Prompts = r.prompts
@@ -120,8 +128,9 @@ func (r *request) continues() bool {
 	if n == 0 || r.whole {
 		return false
 	}
-	strict := slices.ContainsFunc(r.tools, func(t tool) bool { return t.Strict })
-	calls := r.choice.Mode != spec.CallNone && (strict || r.single && r.tools != nil)
+	tools := r.offered()
+	strict := slices.ContainsFunc(tools, func(t tool) bool { return t.Strict })
+	calls := r.choice.Mode != spec.CallNone && (strict || r.single && tools != nil)
 	free := r.constraint.Kind == "" && r.choice.Mode != spec.CallRequired && !calls
 	last := &r.messages[n-1]
 	return r.goOn || r.mayGoOn && free && last.Role == "assistant" && last.Content != "" && last.ToolCalls == nil

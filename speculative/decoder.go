@@ -157,7 +157,7 @@ func (d *Decoder) Limit(tokens int) { d.o.MaxTokens = tokens }
 // nothing of its own.
 func (d *Decoder) Generate(ctx context.Context, prompt []int32, s engine.Sampling) iter.Seq2[Token, error] {
 	return func(yield func(Token, error) bool) {
-		d.stats, d.times, d.shortage = Stats{}, times{started: true, begun: d.now()}, shortage{}
+		d.stats, d.times, d.shortage = Stats{}, times{running: true, begun: d.now()}, shortage{}
 		d.print, d.out = printer{}, d.out[:0]
 		ended := false
 		finish := func(end End) {
@@ -197,7 +197,7 @@ func (d *Decoder) finish(end End) {
 	if d.stats.End == "" {
 		d.stats.End = end
 	}
-	d.total = d.now() - d.begun
+	d.total, d.running = d.now()-d.begun, false
 	if d.o.Ending != nil {
 		d.o.Ending()
 	}
@@ -487,7 +487,7 @@ func (d *Decoder) tell() {
 func (d *Decoder) Stats() Stats {
 	s := d.stats
 	total := d.total
-	if s.End == "" && d.started {
+	if d.running { // also while the tokens of the last round are given out
 		total = d.now() - d.begun
 	}
 	s.Prefill, s.Draft, s.Verify, s.Total = d.prefill.Seconds(), d.drafting.Seconds(), d.verifying.Seconds(),

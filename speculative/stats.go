@@ -58,7 +58,7 @@ func trim(n []int) []int {
 
 // times is how long the parts of a text took.
 type times struct {
-	started                      bool
+	running                      bool // a text is under way
 	begun, total                 time.Duration
 	prefill, drafting, verifying time.Duration
 }

@@ -163,6 +163,9 @@ func TestBadInput(t *testing.T) {
 		"token on a command line":   {run("-hft", "secret"), exitUsage, []string{"-hft is not supported", "HF_TOKEN"}},
 		"reasoning's format":        {run("--reasoning-format", "none"), exitUsage, []string{"not one of auto, deepseek"}},
 		"reasoning without a chat":  {run("-rea", "off"), exitUsage, []string{"--reasoning needs a conversation"}},
+		"host with a port":          {[]string{"serve", "--host", "127.0.0.1:80"}, exitUsage, []string{"--host", "--port"}},
+		"host that is a URL":        {[]string{"serve", "--host", "http://a"}, exitUsage, []string{"http://a: not an"}},
+		"host that is a file":       {[]string{"serve", "--host", "x.sock"}, exitUsage, []string{"--host x.sock", "systemd"}},
 		"server's reasoning":        {[]string{"serve", "--reasoning-budget", "9"}, exitUsage, []string{"thinking_budget"}},
 		"flag nearly known":         {run("--tepm", "1"), exitUsage, []string{"did you mean --temp?"}},
 		"command nearly known":      {[]string{"quantise"}, exitUsage, []string{"did you mean quantize?"}},
@@ -301,8 +304,8 @@ func TestHelp(t *testing.T) {
 			}
 		}
 	}
-	if done(t, "", "--help") != list || done(t, "", "-h") != list {
-		t.Error("--help is not the list of commands")
+	if done(t, "", "--help") != list || done(t, "", "-h") != list || done(t, "", "help", "help") != list {
+		t.Error("--help, or help help, is not the list of commands")
 	}
 	if out := done(t, "", "--version"); out != done(t, "", "version") || !strings.HasPrefix(out, "spec ") {
 		t.Errorf("--version says %q", out)

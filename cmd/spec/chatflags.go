@@ -29,13 +29,7 @@ func (f *chatFlags) rows() []flag {
 	}
 	list = append(list, templateRows(&f.template, &f.templateFile)...)
 	list = append(list,
-		valueFlag("--chat-template-kwargs", "JSON", `variables for the chat template, as in {"enable_thinking": false}`,
-			func(v string) error {
-				if json.Unmarshal([]byte(v), &f.variables) != nil || f.variables == nil {
-					return errors.New("not a JSON object")
-				}
-				return nil
-			}).env("LLAMA_ARG_CHAT_TEMPLATE_KWARGS", "LLAMA_CHAT_TEMPLATE_KWARGS"),
+		variablesRow(&f.variables, ""),
 		valueFlag("--jinja", "", "execute the chat template, as is always done", func(string) error { return nil }).
 			env("LLAMA_ARG_JINJA"),
 		choiceFlag("--when-full", &f.whenFull, []string{fullAsk, fullDrop, fullStop},
@@ -51,6 +45,17 @@ func (f *chatFlags) rows() []flag {
 		list[i] = list[i].when(func() bool { return f.conversation })
 	}
 	return list
+}
+
+// variablesRow is --chat-template-kwargs; where says which conversations it is about.
+func variablesRow(p *map[string]any, where string) flag {
+	return valueFlag("--chat-template-kwargs", "JSON", "variables for the chat template"+where+
+		`, as in {"enable_thinking": false}`, func(v string) error {
+		if *p = nil; json.Unmarshal([]byte(v), p) != nil || *p == nil {
+			return errors.New("not a JSON object")
+		}
+		return nil
+	}).env("LLAMA_ARG_CHAT_TEMPLATE_KWARGS", "LLAMA_CHAT_TEMPLATE_KWARGS")
 }
 
 // reasoningRow is --reasoning; where says which answers it is about.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/specgo/spec/serve"
 )
 
 // The groups of the commands that write texts: each lists what it takes.
@@ -50,7 +52,7 @@ func (c *converse) flags() []group {
 		{"speculation", c.speculation.rows()},
 		{"chat", c.chatFlags.rows()},
 		{"output", []flag{c.receiptRow(), colorRow(&c.color)}},
-		withoutEffect(ignoredRows(), ignoredModes()),
+		withoutEffect(ignoredRows(), ignoredModes(), ignoredByConversations()),
 	}
 }
 
@@ -62,7 +64,8 @@ func (s *serving) flags() []group {
 		{"speculation", slices.Concat([]flag{drafterRow(&s.choice), lookupRow(&s.texts), lookupOwnRow(&s.own)},
 			s.vocab.rows(), choiceRows(&s.choice))},
 		{"chat", s.answers.templateRows()},
-		{"server", slices.Concat(s.network.rows(), []flag{s.parallelRow("answers computed at once", "4"), s.queueRow()},
+		{"server", slices.Concat(s.network.rows(),
+			[]flag{s.parallelRow("answers computed at once", serve.DefaultParallel), s.queueRow()},
 			s.limitRows(), []flag{s.poolingRow(poolNone)})},
 		{"output", s.logRows()},
 		withoutEffect(ignoredByServers(true), ignoredRows()),
@@ -75,7 +78,7 @@ func (b *batching) flags() []group {
 			fileFlag("-i, --input", &b.input, "FILE", "the requests, one JSON object a line"),
 			fileFlag("-o, --output", &b.output, "FILE", "the answers; if the file exists, those that are missing are added"),
 			valueFlag("--shard", "I/N", "answer only requests I, I+N, I+2N and so on; the first is 0", b.setShard),
-			b.parallelRow("requests answered at once", strconv.Itoa(batchParallel)),
+			b.parallelRow("requests answered at once", batchParallel),
 		}},
 		{"model", slices.Concat(b.servedModels.rows(), b.draftRows(), b.lora.servedRows(), b.severalRows(), b.loadRows())},
 		{"cache", slices.Concat(b.cacheRows(), b.sharedRows())},

@@ -121,11 +121,15 @@ func parse(flags []flag, args []string, operand func(string) error) (all given, 
 			return all, usagef("%s is not supported: %s", name, reason)
 		}
 		if f == nil {
-			var known []string
+			var known, without []string
 			for _, f := range flags {
-				known = append(known, f.names...)
+				if f.ignored {
+					without = append(without, f.names...)
+				} else {
+					known = append(known, f.names...)
+				}
 			}
-			return all, usagef("unknown flag %s%s", shown(name), suggest(name, known))
+			return all, usagef("unknown flag %s%s", shown(name), cmp.Or(suggest(name, known), suggest(name, without)))
 		}
 		switch {
 		case f.arg == "" && hasValue:

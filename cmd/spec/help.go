@@ -39,7 +39,7 @@ func (p *program) help(args []string) error {
 	w := bufio.NewWriter(p.stdout)
 	width := min(terminal.Width(p.stdout), widestHelp)
 	switch {
-	case len(args) == 0:
+	case len(args) == 0, args[0] == "help":
 		helpCommands(w, width)
 		return w.Flush()
 	case args[0] == helpAll:

@@ -362,6 +362,7 @@ func TestIgnoredFlags(t *testing.T) {
 	// So are those of llama.cpp's programs for one text.
 	for _, args := range [][]string{
 		{"generate", "-p", ring, "-n", "1", "-v", "--verbose-prompt", "--no-context-shift", "--keep", "-1"},
+		{"chat", "--chat-template", "plain", "-cnv", "--no-display-prompt"},
 		{"tokenize", "-p", "x", "--no-parse-special", "--log-disable"}, {"tokenize", "--stdin"},
 		{"quantize", "--allow-requantize", "../../testdata/go-target.q8_0.gguf", filepath.Join(t.TempDir(), "x"), "q4_0"},
 	} {
@@ -375,6 +376,7 @@ func TestSuggest(t *testing.T) {
 	for given, want := range map[string]string{
 		"--tepm": "--temp", "-temp": "--temp", "--tmep": "--temp", "--top_k": "--top-k", "--TOP-K": "--top-k", "--zzz": "",
 		"--draft-maxx": "--draft-max", "-x": "", strings.Repeat("a", 10000): "", // and of one letter nothing is near,
+		"--draft": "--draft-max", "--metr": "--metrics",
 		"-i": "", "-tt": "-t", "--no-metrics": "", "--webui": "", "--no-weui": "--no-webui", // nor is the opposite
 	} {
 		got := suggest(given, []string{"--temp", "--top-k", "--top-p", "--draft-max", "-t", "--metrics", "--no-webui"})
@@ -383,6 +385,12 @@ func TestSuggest(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("%.20s: %q, want %q", given, got, want)
+		}
+	}
+	// Flags with an effect come before those without one.
+	for given, want := range map[string]string{"--out": "--output", "--mlokc": "--mlock"} {
+		if _, errs, _ := spec(t, "", "embed", given, "x"); !strings.Contains(errs, "did you mean "+want+"?") {
+			t.Errorf("%s: %s", given, errs)
 		}
 	}
 }
@@ -470,5 +478,19 @@ func TestSeedsOfServers(t *testing.T) {
 		if err != nil || o.Seeded != want || o.Sampling.Seed != uint64(max(s.seed, 0)) {
 			t.Errorf("%s: %v, %d, %v", line, o.Seeded, o.Sampling.Seed, err)
 		}
+	}
+}
+
+// -np -1 is the default that the help tells.
+func TestAutomaticParallel(t *testing.T) {
+	var c capacity
+	row := c.parallelRow("answers", 7)
+	for value, want := range map[string]int{"-1": 7, "3": 3} {
+		if err := row.set(value); err != nil || c.parallel != want {
+			t.Errorf("-np %s: %d (%v), want %d", value, c.parallel, err, want)
+		}
+	}
+	if row.standard != "7" {
+		t.Errorf("the help tells %s", row.standard)
 	}
 }

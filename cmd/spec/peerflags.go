@@ -54,6 +54,10 @@ var refusedFlags = func() map[string]string {
 		"no-models-autoload":   "a request has its model loaded",
 		"sleep-idle-seconds":   "idle models are unloaded when memory is needed, and by POST /models/unload",
 		"no-prefill-assistant": "continue_final_message: false in a request begins a message of its own",
+		"api-prefix":           "a proxy in front can take a prefix off the paths",
+		"path":                 "the page is part of the program, and no other files are served",
+		"keep":                 "n_keep of a request says how much of a prompt that is cut stays",
+		"spec-type":            "--drafter chooses what drafts",
 		"rpc":                  "a model runs on one machine; docs/CLUSTER.md has what several do together",
 	}
 	for reason, names := range map[string][]string{
@@ -90,6 +94,11 @@ var refusedFlags = func() map[string]string {
 func ignoredModes() []flag {
 	return append(ignored("", "-no-cnv, --no-conversation", "--simple-io", "-v, --verbose, --log-verbose",
 		"--verbose-prompt", "--show-timings", "--no-show-timings", "--no-context-shift"), ignored("N", "--keep")...)
+}
+
+// ignoredByConversations are flags of llama.cpp's that say what a conversation is anyway.
+func ignoredByConversations() []flag {
+	return ignored("", "-cnv, --conversation", "--no-display-prompt")
 }
 
 // ignoredByServers are flags of llama.cpp's server that choose what is always so here, or how it finds and keeps

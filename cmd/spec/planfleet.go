@@ -36,7 +36,7 @@ func (z *sizing) rows() []flag {
 	rows := []flag{
 		fileFlag("--figures", &z.figures, "FILE", "what spec bench --json has measured, instead of measuring").
 			or("measured for --seconds"),
-		z.capacity.parallelRow("answers at once of a machine", "what needs the fewest machines"),
+		z.capacity.parallelRow("answers at once of a machine", 0).or("what needs the fewest machines"),
 		intFlag("--prompt-tokens", &z.prompt, 1, mostFleetTokens, "tokens of a prompt, the mean").or("512"),
 		intFlag("--answer-tokens", &z.answer, 1, mostFleetTokens, "tokens of an answer, the mean").or("128"),
 		floatFlag("--spread", &z.spread, 0, 10, "standard deviation of both over the mean; 0: all alike").or("1"),

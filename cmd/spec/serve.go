@@ -124,6 +124,7 @@ type answers struct {
 	toolFallback           bool
 	noTemplates            bool   // --no-jinja: chatml where a file has no template
 	reasoning              string // on, off, auto
+	variables              map[string]any
 	pooling                string
 	predict                int // most tokens
 	requestTimeout         int // seconds
@@ -263,7 +264,7 @@ func (s *serving) options(p *program, entries []serve.Entry) (serve.Options, err
 		Pooling:    s.pooling,
 		LogPrompts: s.logPrompts, Version: buildVersion(), Page: s.page, NoSlots: s.noSlots, Verbose: s.verbose,
 		SlotFiles: s.slotFiles, Ollama: s.ollama.on,
-		Reasoning: s.reasoning, AnyOrder: s.anyOrder, Ping: seconds(max(0, s.ping)),
+		Reasoning: s.reasoning, Variables: s.variables, AnyOrder: s.anyOrder, Ping: seconds(max(0, s.ping)),
 		Build: []string{"commit", buildCommit()}, MetricsNames: s.metricsNames, Proc: ownProc(),
 	}
 	if s.whenFull == fullDrop {

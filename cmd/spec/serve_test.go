@@ -37,6 +37,7 @@ func TestServeOptions(t *testing.T) {
 		},
 		"--no-slots --verbose --no-jinja":    func(s *serving) { s.noSlots, s.verbose, s.noTemplates = true, true, true },
 		"--reasoning off":                    func(s *serving) { s.reasoning = "off" },
+		`--chat-template-kwargs {"a":[1]}`:   func(s *serving) { s.variables = map[string]any{"a": []any{1.0}} },
 		"--sse-ping-interval -1":             func(s *serving) { s.ping = -1 },
 		"--reasoning-budget 0":               func(s *serving) { s.reasoning = "off" },
 		"--reasoning-budget -1 --rerank":     func(s *serving) {},
@@ -54,6 +55,7 @@ func TestServeOptions(t *testing.T) {
 		"--host 0.0.0.0 --api-key a,b": func(s *serving) {
 			s.host, s.keys = "0.0.0.0", []serve.Key{{Secret: "a"}, {Secret: "b"}}
 		},
+		"--host [::1] --port 9":              func(s *serving) { s.host, s.port = "::1", 9 },
 		"--host ::1 --port 9":                func(s *serving) { s.host, s.port = "::1", 9 },
 		"--ssl-cert-file c --ssl-key-file k": func(s *serving) { s.cert, s.key = "c", "k" },
 		"--cors https://a.org --allowed-host b": func(s *serving) {

@@ -17,7 +17,7 @@ import (
 // rows say who may connect to a server, and what a connection may take.
 func (s *network) rows() []flag {
 	return append(s.ollama.rows(),
-		textFlag("--host", &s.host, "ADDRESS", "address to listen on; others than this machine's need an API key").
+		valueFlag("--host", "ADDRESS", "address to listen on; others than this machine's need an API key", s.setHost).
 			or("127.0.0.1").env("LLAMA_ARG_HOST"),
 		intFlag("--port", &s.port, 0, 65535, "port to listen on; 0: a free one").or("8080").env("LLAMA_ARG_PORT"),
 		valueFlag("--api-key", "KEY[,KEY...]", "keys, one of which every request must have", func(v string) error {
@@ -156,21 +156,43 @@ func (s *capacity) slotRows() []flag {
 	}
 }
 
-// parallelRow is -np. -1, llama.cpp's automatic number, is the standard one; where that is no number, as with 0.
-func (s *capacity) parallelRow(help, standard string) flag {
+// parallelRow is -np, with its default, which -1, llama.cpp's automatic number, also stands for.
+func (s *capacity) parallelRow(help string, standard int) flag {
 	return valueFlag("-np, --parallel", "N", help+"; -1: the default", func(v string) (err error) {
 		if v == "-1" {
-			s.parallel, _ = strconv.Atoi(standard)
+			s.parallel = standard
 			return nil
 		}
 		s.parallel, err = wholeNumber(v, 1, 1024)
 		return err
-	}).or(standard).env("LLAMA_ARG_N_PARALLEL")
+	}).or(strconv.Itoa(standard)).env("LLAMA_ARG_N_PARALLEL")
 }
 
 // queueRow is --queue.
 func (s *capacity) queueRow() flag {
-	return intFlag("--queue", &s.queue, 0, 1<<20, "answers that may wait; more get 429").or("256")
+	return intFlag("--queue", &s.queue, 0, 1<<20, "answers that may wait; more get 429").
+		or(strconv.Itoa(serve.DefaultQueue))
+}
+
+// setHost reads --host: a name or an address, with or without the brackets of IPv6.
+func (s *network) setHost(v string) error {
+	if inside, ok := strings.CutPrefix(v, "["); ok && strings.HasSuffix(v, "]") {
+		v = strings.TrimSuffix(inside, "]")
+	}
+	switch {
+	case strings.HasPrefix(v, "/") || strings.HasSuffix(v, ".sock"):
+		return errors.New("not an address; a Unix socket can come from systemd (LISTEN_FDS)")
+	case strings.Contains(v, "/") || strings.Contains(v, ":") && !isAddress(v):
+		return errors.New("not an address; --port has the port")
+	}
+	s.host = v
+	return nil
+}
+
+// isAddress reports whether a text is an IP address, with a zone or without.
+func isAddress(v string) bool {
+	_, err := netip.ParseAddr(v)
+	return err == nil
 }
 
 // encoderTokens is the default of --encoder-tokens.
@@ -215,6 +237,7 @@ func (s *answers) templateRows() []flag {
 		switchFlag("--no-jinja", &s.noTemplates, true,
 			"chatml for models whose files have no template; other templates are executed as always").
 			env("LLAMA_ARG_NO_JINJA"),
+		variablesRow(&s.variables, " where a request has none of the name"),
 		reasoningRow(&s.reasoning, " where a request does not say"), reasoningFormatRow(),
 		reasoningBudgetRow(&s.reasoning, nil))
 }

@@ -3,7 +3,7 @@ package main
 import "strings"
 
 // suggest returns `, did you mean X?` for the known name that is nearest to the given one, "" if none is
-// near: a name shares more than its length with it, and does not say the opposite (no-X and X).
+// near: a name shares more than its length with it, or begins with it, and does not say the opposite (no-X and X).
 func suggest(given string, known []string) string {
 	bare := strings.ToLower(strings.TrimLeft(given, "-"))
 	if len(bare) > longestKnown {
@@ -11,16 +11,21 @@ func suggest(given string, known []string) string {
 	}
 	best := ""
 	least := len(bare) // of one letter and another nothing is alike
+	near := max(1, len(bare)/3)
 	for _, name := range known {
 		other := strings.ToLower(strings.TrimLeft(name, "-"))
 		if "no-"+bare == other || bare == "no-"+other {
 			continue
 		}
-		if d := distance(bare, other); d < least {
+		d := distance(bare, other)
+		if strings.HasPrefix(other, bare) {
+			d = min(d, near)
+		}
+		if d < least {
 			best, least = name, d
 		}
 	}
-	if best == "" || least > max(1, len(bare)/3) {
+	if best == "" || least > near {
 		return ""
 	}
 	return ", did you mean " + best + "?"

@@ -102,14 +102,20 @@ func (p *pane) screen() string {
 // wait waits for the screen to end with a text.
 func (p *pane) wait(end string) {
 	p.t.Helper()
+	p.until(fmt.Sprintf("end with %q", end), func(screen string) bool { return strings.HasSuffix(screen, end) })
+}
+
+// until waits for the screen to be as expected, 15 seconds at most.
+func (p *pane) until(what string, expected func(screen string) bool) {
+	p.t.Helper()
 	var got string
 	for range 300 {
-		if got = p.screen(); strings.HasSuffix(got, end) {
+		if got = p.screen(); expected(got) {
 			return
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	p.t.Fatalf("the screen does not end with %q:\n%s", end, got)
+	p.t.Fatalf("the screen does not %s:\n%s", what, got)
 }
 
 // restored checks that the shell's terminal echoes and reads lines, outside of the shell's own editor.
@@ -253,14 +259,12 @@ func TestTmuxChat(t *testing.T) {
 	p.keys("Up", "C-u")
 	p.keys("-l", "func main() {")
 	p.keys("Enter")
-	for !strings.HasSuffix(p.screen(), "(stopped)\n>") { // it may not have begun to answer
-		time.Sleep(300 * time.Millisecond)
-		p.keys("C-c")
-		if strings.HasSuffix(p.screen(), "$") {
-			t.Fatalf("ended:\n%s", p.screen())
-		}
-		time.Sleep(300 * time.Millisecond)
-	}
+	p.until("show an answer", func(screen string) bool { // of more lines than the question
+		_, answer, asked := strings.Cut(screen, "func main() {\n")
+		return asked && strings.TrimSpace(answer) != "" || !asked && !strings.Contains(screen, "ends\n>")
+	})
+	p.keys("C-c")
+	p.wait("(stopped)\n>")
 	p.keys("C-r")
 	p.keys("-l", "dict")
 	p.wait("? /set predict 4\nsearch: dict_")
