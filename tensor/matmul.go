@@ -346,7 +346,8 @@ func (j *matmulJob) kernel(worker int, w *Matrix, panel, count int, x *tokenTile
 		return
 	}
 	if x.tiled {
-		j.many(worker, w, w.panelData(panel, count), count, x, out, stride, asm.Prefetch{From: prefetchDistance, Step: w.step})
+		ahead := asm.Prefetch{From: prefetchDistance, Step: w.step}
+		j.many(worker, w, w.panelData(panel, count), count, x, out, stride, ahead)
 		return
 	}
 	one, two := k.Weights[w.t].MatMul, k.Weights[w.t].MatMulPair
