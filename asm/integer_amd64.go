@@ -86,6 +86,10 @@ func integerAVX512(k *Kernels) {
 func integerTilesAVX2(k *Kernels) {
 	k.Weights[Q8_0].MatMulTiles = matMulTiles(Q8_0, q8ExpandAVX2, q8BufferAVX2, tileQCross)
 	k.Weights[Q8_0].TilesWide = true
+	k.Weights[IQ4_NL].MatMulTiles = matMulTiles(IQ4_NL, iq4nlExpandAVX2, q8BufferAVX2, tileQCross)
+	k.Weights[IQ4_NL].TilesWide = true
+	k.Weights[IQ4_XS].MatMulTiles = tableTiles(IQ4_XS, table8ExpandAVX2, q8BufferAVX2, tileQCross)
+	k.Weights[IQ4_XS].TilesWide = true
 	k.Weights[Q4_0].MatMulTiles = matMulTiles(Q4_0, q4ExpandAVX2, q4BufferAVX2, tileQBias)
 	k.Weights[Q4_1].MatMulTiles = matMulTiles(Q4_1, q41ExpandAVX2, q4kBufferAVX2, tileQDSum)
 	k.Weights[Q5_0].MatMulTiles = matMulTiles(Q5_0, q50ExpandAVX2, q50BufferAVX2, tileQBias)

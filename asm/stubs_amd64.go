@@ -622,6 +622,20 @@ func q8ExpandAVX2(w *byte, blocks int, buffer *byte, prefetch, step int)
 //go:noescape
 func q8BufferAVX2(w *byte, q *int16, d *float32, cross *int32, blocks, n, tokens int, out *float32, stride int)
 
+// iq4nlExpandAVX2 is
+//
+//	for b < blocks: buffer[b] = block b of w, 1152 bytes
+//
+//go:noescape
+func iq4nlExpandAVX2(w *byte, blocks int, buffer *byte, prefetch, step int)
+
+// table8ExpandAVX2 is
+//
+//	for b < blocks: buffer[b] = block b of w, 1152 bytes
+//
+//go:noescape
+func table8ExpandAVX2(w *byte, blocks int, buffer *byte, prefetch, step int, table *[32]byte)
+
 // q4ExpandAVX2 is
 //
 //	for b < blocks: buffer[b] = block b of w, 576 bytes

@@ -96,6 +96,9 @@ func tilesAVX2(k *Kernels) {
 	for _, f := range []Format{Q8_0, Q4_1} { // with two tiles no faster, and slower where threads share a core
 		k.Weights[f].TilesFrom = 2*TileTokens + 1
 	}
+	for _, f := range []Format{IQ4_NL, IQ4_XS} { // nor with four
+		k.Weights[f].TilesFrom = 4*TileTokens + 1
+	}
 	k.TilesTokens, k.TilesBytes = TileTokens, tilesBytes
 	floatTilesAVX2(k)
 }

@@ -26,12 +26,14 @@ const expandParams = "w *byte, blocks int, buffer *byte" + prefetchParams
 
 // expanded are the types that AVX2 expands.
 var expanded = []*weights{
-	&q8, &q4, &q41, &q50, &q51, &mxfp4, &table5, &table7, &q4k, &q5k, &q6k, &q3k, &table5Pairs, &table7Pairs, &q2k,
+	&q8, &iq4nl, &table8, &q4, &q41, &q50, &q51, &mxfp4, &table5, &table7, &q4k, &q5k, &q6k, &q3k, &table5Pairs,
+	&table7Pairs, &q2k,
 }
 
-// Table types by the size of their numbers: those of IQ1 are -9 to 9, and have 5 bits when 16 is added; the others' are
-// -62 to 62, and have 7 when 64 is added.
+// Table types by the size of their numbers: those of IQ1 are -9 to 9, and have 5 bits when 16 is added; those of IQ2 and
+// IQ3_XXS are -62 to 62, and have 7 when 64 is added; those of IQ4_XS have 8.
 var (
+	table8      = table32.only("table8", "IQ4_XS")
 	table5      = table32.only("table5", "IQ1_S")
 	table7      = table32.only("table7", "IQ3_XXS", "IQ2_XXS")
 	table5Pairs = table16.only("table5Pairs", "IQ1_M")
@@ -46,7 +48,7 @@ func (w weights) only(name, format string, also ...string) weights {
 
 // bufferLike are types whose blocks in the buffer are another type's, so that its kernel multiplies them.
 var bufferLike = map[*weights]*weights{
-	&q41: &q4k, &q51: &q5k, &mxfp4: &q50, &table5: &q50, &table5Pairs: &q3k,
+	&iq4nl: &q8, &table8: &q8, &q41: &q4k, &q51: &q5k, &mxfp4: &q50, &table5: &q50, &table5Pairs: &q3k,
 }
 
 // inBuffer is the type that the buffer's blocks are of.
