@@ -96,8 +96,6 @@ func integerTilesAVX2(k *Kernels) {
 	k.Weights[Q5_1].MatMulTiles = matMulTiles(Q5_1, q51ExpandAVX2, q5kBufferAVX2, tileQDSum)
 	k.Weights[MXFP4].MatMulTiles = matMulTiles(MXFP4, mxfp4ExpandAVX2, q50BufferAVX2, tileQBias)
 	k.Weights[IQ1_S].MatMulTiles = tableTiles(IQ1_S, table5ExpandAVX2, q50BufferAVX2, tileQBias)
-	k.Weights[IQ3_XXS].MatMulTiles = tableTiles(IQ3_XXS, table7ExpandAVX2, table7BufferAVX2, tileQBias)
-	k.Weights[IQ2_XXS].MatMulTiles = tableTiles(IQ2_XXS, table7ExpandAVX2, table7BufferAVX2, tileQBias)
 	k.Weights[Q4_K].MatMulTiles = matMulTiles(Q4_K, q4kExpandAVX2, q4kBufferAVX2, tileQDSum)
 	k.Weights[Q5_K].MatMulTiles = matMulTiles(Q5_K, q5kExpandAVX2, q5kBufferAVX2, tileQDSum)
 	k.Weights[Q6_K].MatMulTiles = matMulTiles(Q6_K, q6kExpandAVX2, q6kBufferAVX2, tileQHalf)

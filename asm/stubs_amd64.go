@@ -595,6 +595,17 @@ func tqAVX2(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, ou
 //go:noescape
 func odd32AVX2(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, prefetch, step int)
 
+// raised32AVX2 is
+//
+//	for t < n, r < 16:
+//		for b < 8*blocks:                       // d is the super-block's
+//			isum := bias[b][t] >> 1
+//			for k < 32: isum += w(b, r, k) * int(q[b][t][k])  // weights are unsigned: table[16+nibble]+64
+//			acc = fma(float(isum), (d[r]*float(u[b][r])) * d[b][t], acc)
+//
+//go:noescape
+func raised32AVX2(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens int, out *float32, stride, prefetch, step int, table *[32]byte)
+
 // widenAVX2 is
 //
 //	for b < blocks:
@@ -697,23 +708,6 @@ func mxfp4ExpandAVX2(w *byte, blocks int, buffer *byte, prefetch, step int)
 //
 //go:noescape
 func table5ExpandAVX2(w *byte, blocks int, buffer *byte, prefetch, step int, table *[32]byte)
-
-// table7ExpandAVX2 is
-//
-//	for b < blocks: buffer[b] = block b of w, 576 bytes
-//
-//go:noescape
-func table7ExpandAVX2(w *byte, blocks int, buffer *byte, prefetch, step int, table *[32]byte)
-
-// table7BufferAVX2 is
-//
-//	for t < n, r < 16:
-//		for b < blocks:                         // weights are bytes w+64
-//			isum := sum of w[b][k/4][r][k%4]*q[b][t][k] over k < 32
-//			out[t*stride+r] = fma(float(isum), scales[b][r]*d[b][t], out[t*stride+r])
-//
-//go:noescape
-func table7BufferAVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
 
 // q4kExpandAVX2 is
 //

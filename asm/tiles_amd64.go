@@ -90,7 +90,7 @@ func tilesAVX2(k *Kernels) {
 	for f := range k.Weights {
 		k.Weights[f].TilesFrom = 5
 	}
-	for _, f := range []Format{Q4_0, Q4_K} { // which are quickly unpacked
+	for _, f := range []Format{Q4_0, Q4_K, IQ1_S} { // which are quickly unpacked
 		k.Weights[f].TilesFrom = TileTokens + 1
 	}
 	for _, f := range []Format{Q8_0, Q4_1} { // with two tiles no faster, and slower where threads share a core

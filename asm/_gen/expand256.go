@@ -26,29 +26,25 @@ const expandParams = "w *byte, blocks int, buffer *byte" + prefetchParams
 
 // expanded are the types that AVX2 expands.
 var expanded = []*weights{
-	&q8, &iq4nl, &table8, &q4, &q41, &q50, &q51, &mxfp4, &table5, &table7, &q4k, &q5k, &q6k, &q3k, &table5Pairs,
+	&q8, &iq4nl, &table8, &q4, &q41, &q50, &q51, &mxfp4, &table5, &q4k, &q5k, &q6k, &q3k, &table5Pairs,
 	&table7Pairs, &q2k,
 }
 
-// Table types by the size of their numbers: those of IQ1 are -9 to 9, and have 5 bits when 16 is added; those of IQ2 and
-// IQ3_XXS are -62 to 62, and have 7 when 64 is added; those of IQ4_XS have 8.
+// Table types by the size of their numbers: those of IQ1 are -9 to 9, and have 5 bits when 16 is added; those of IQ2
+// are -43 to 43, and have 7 when 64 is added; those of IQ4_XS have 8.
 var (
 	table8      = table32.only("table8", "IQ4_XS")
-	table5      = table32.only("table5", "IQ1_S")
-	table7      = table32.only("table7", "IQ3_XXS", "IQ2_XXS")
-	table5Pairs = table16.only("table5Pairs", "IQ1_M")
+	table5      = raised32.only("table5", "IQ1_S")
 	table7Pairs = table16.only("table7Pairs", "IQ2_S", "IQ2_XS")
+	table5Pairs = table16.only("table5Pairs", "IQ1_M")
 )
-
-// only is a table type for some formats.
-func (w weights) only(name, format string, also ...string) weights {
-	w.name, w.format, w.also = name, format, also
-	return w
-}
 
 // bufferLike are types whose blocks in the buffer are another type's, so that its kernel multiplies them.
 var bufferLike = map[*weights]*weights{
-	&iq4nl: &q8, &table8: &q8, &q41: &q4k, &q51: &q5k, &mxfp4: &q50, &table5: &q50, &table5Pairs: &q3k,
+	&iq4nl: &q8, &table8: &q8,
+	&q41: &q4k, &q51: &q5k,
+	&mxfp4: &q50, &table5: &q50,
+	&table5Pairs: &q3k,
 }
 
 // inBuffer is the type that the buffer's blocks are of.
@@ -78,8 +74,6 @@ func (w *weights) inBuffer() *weights {
 		if w.fold == 4 {
 			e.shift = 1 // w+16
 		}
-	case w.table:
-		e.signed, e.shift = false, 1 // w+64
 	case w.signed:
 		e.header, e.quants, e.words = bufferNumbers+64, 1024, true
 		e.sums = "cross"
@@ -173,7 +167,7 @@ func (f *file) expandBlock256(w *weights, phase int) {
 		p.before(f, false)
 	}
 	more := e.offset()
-	if !w.signed {
+	if !w.signed || w.raised {
 		more -= w.offset()
 	}
 	for g := range groups {

@@ -413,7 +413,7 @@ func (f *file) block256(u tile256, phase int) {
 	}
 	starts := !u.vnni && w.small && step >= groups // the first products start the sums
 	switch {
-	case u.vnni && !w.zero:
+	case (u.vnni || w.raised) && !w.zero:
 		f.bias256(u)
 	case !starts:
 		u.each(func(_, _, sum int) { f.zero(avx2, sum) })
@@ -422,7 +422,7 @@ func (f *file) block256(u tile256, phase int) {
 		for v := range nibbles {
 			for h := range u.halves {
 				p.unpack(f, u.vnni, phase, g, v, h, 8+h)
-				if !u.vnni && w.signed {
+				if !u.vnni && w.signed && !w.raised {
 					f.ins("VPABSB", y(8+h), y(13+h))
 				}
 			}
@@ -488,6 +488,10 @@ func (f *file) dots256(u tile256, g, off int, start bool) {
 		switch {
 		case u.vnni:
 			f.dpbusd256(10, 8+h, sum)
+		case u.w.raised:
+			f.ins("VPMADDUBSW", y(10), y(8+h), y(11))
+			f.ins("VPMADDWD", y(15), y(11), y(11))
+			f.ins("VPADDD", y(11), y(sum), y(sum))
 		case u.w.signed:
 			// |w| meets x with w's sign: two products of u8 x s8 fit into 16 bits, two of (w+128)*x do not
 			f.ins("VPSIGNB", y(8+h), y(10), y(11))
@@ -715,6 +719,7 @@ func matmul256(f *file, vnni bool) {
 	}
 	if !vnni {
 		f.nest256(&odd32, false)
+		f.nest256(&raised32, false)
 	}
 }
 

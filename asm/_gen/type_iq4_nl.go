@@ -78,10 +78,15 @@ func iq4Unpack256(f *file, vnni bool, _, g, v, h, reg int) {
 		f.ins("VPSHUFB", y(reg), y(15), y(reg))
 		return
 	}
+	f.nibblesOf256(mem, v, 12, reg)
+}
+
+// nibblesOf256 looks up the nibbles v at mem in the table in a register.
+func (f *file) nibblesOf256(mem string, v, table, reg int) {
 	f.ins("VMOVDQU", mem, y(reg))
 	if v == 1 {
 		f.ins("VPSRLW", "$4", y(reg), y(reg))
 	}
 	f.ins("VPAND", "nibbles<>(SB)", y(reg), y(reg))
-	f.ins("VPSHUFB", y(reg), y(12), y(reg))
+	f.ins("VPSHUFB", y(reg), y(table), y(reg))
 }

@@ -16,7 +16,7 @@ var table32 = weights{
 		acc = fma(float(isum), (d[r]*float(u[b][r])) * d[b][t], acc)`,
 	format: "IQ4_XS", also: []string{"IQ3_S", "IQ3_XXS", "IQ2_XXS", "IQ1_S"}, table: true,
 	layout: layout{super: 2240, quants: 2048},
-	sums:   "bias", signed: true, fold: 1,
+	sums:   "bias", signed: true,
 	vec512: parts512{
 		constants: table512,
 		super: func(f *file) {
@@ -55,6 +55,34 @@ var table32 = weights{
 		scales: func(f *file, _, h, reg int) { f.scale256K("VPMOVSXBD", 2176+16*h, 8*h, reg) },
 	},
 	neon: neonTable(byNibbles, 2).at(2176),
+}
+
+// raised32 is table32 for numbers of at most 63, with AVX2 alone: plus 64 they are unsigned, and a product needs
+// neither their sign nor |w|.
+var raised32 = func() weights {
+	w := table32.only("raised32", "IQ3_XXS", "IQ2_XXS", "IQ1_S")
+	w.raised, w.shift = true, 1
+	w.signedDoc = `for t < n, r < 16:
+	for b < 8*blocks:                       // d is the super-block's
+		isum := bias[b][t] >> 1
+		for k < 32: isum += w(b, r, k) * int(q[b][t][k])  // weights are unsigned: table[16+nibble]+64
+		acc = fma(float(isum), (d[r]*float(u[b][r])) * d[b][t], acc)`
+	w.vec256.constants = func(f *file, _ bool) {
+		f.ins("VMOVDQU", ones, y(15))
+		f.load("table", "R9")
+		f.ins("VBROADCASTI128", at("R9", 16), y(14))
+		f.ins("VPADDB", f.lanes256(0x40404040), y(14), y(14))
+	}
+	w.vec256.super = func(f *file) { f.ins("LEAQ", at("AX", 2048), "BX") }
+	w.vec256.before = nil
+	w.vec256.unpack = func(f *file, _ bool, _, g, v, h, reg int) { f.nibblesOf256(at("AX", 64*g+32*h), v, 14, reg) }
+	return w
+}()
+
+// only is a table type for some formats.
+func (w weights) only(name, format string, also ...string) weights {
+	w.name, w.format, w.also = name, format, also
+	return w
 }
 
 var table16 = weights{

@@ -37,19 +37,22 @@ type weights struct {
 	// neither is set, kernels hold one half of the rows in registers, also with VNNI, and load activations twice: for
 	// these types unpacking, not loading activations, is the limit.
 	signed, small bool
+	raised        bool // signed: with 64 added weights have 7 bits, and are multiplied so
 	apart         bool // pairs: products of one group alone fit into 16 bits
 	odd           bool // weights w are 2w-15
 	fold          int  // buffer: the products of so many groups fit into 16 bits; 0: of all, or signed
 	whole         bool // kernels of 5 to 8 tokens that unpack weights once
 
-	// buffer: the weights are in the buffer of expand256.go; kernels add to out and do not prefetch. words: weights and
-	// activations are 16 bits.
-	buffer, words bool
+	buffered
 
 	vec512 parts512
 	vec256 parts256
 	neon   neonType
 }
+
+// buffered is set by inBuffer. buffer: the weights are in the buffer of expand256.go; kernels add to out and do not
+// prefetch. words: weights and activations are 16 bits.
+type buffered struct{ buffer, words bool }
 
 // layout is where a panel has what it holds. Runs of per blocks, 1, 2 or 4: header bytes with the scales of all,
 // scaleBytes a row, then the quants of each block, quants bytes. Or super-blocks of 8 blocks: super bytes, of which the
