@@ -63,6 +63,7 @@ func avx2() Kernels {
 	shareQ4_0(&k)
 	tilesAVX2(&k)
 	inflatesAVX2(&k)
+	directAVX2(&k)
 	k.Weights[F32].Pass, k.Weights[F16].Pass, k.Weights[BF16].Pass = 6, 6, 6
 	k.floatPanels(F32, f32SideAVX2, 4, 2)
 	k.floatPanels(F16, f16SideAVX2, 4, 2)

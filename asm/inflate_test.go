@@ -99,3 +99,38 @@ func BenchmarkInflate(b *testing.B) {
 		})
 	}
 }
+
+// TestMatMulCompact: a product with a compact panel is that with the inflated one, whatever its bytes are.
+func TestMatMulCompact(t *testing.T) {
+	eachSet(t, func(t *testing.T, k, scalar *Kernels) {
+		r := newRand(63)
+		for _, f := range Formats() {
+			direct := k.Weights[f].MatMulCompact
+			if direct == nil {
+				continue
+			}
+			for n := range 40 {
+				cols := n % 9 * SuperBlock
+				compact, plain := tail[byte](t, f.PanelBytes(cols)), make([]byte, f.ProductBytes(cols))
+				for i := range compact {
+					compact[i] = byte(r.Uint32())
+				}
+				size := f.PanelBytes(SuperBlock)
+				for at := size; at <= len(compact); at += size { // numbers d are finite
+					for row := range PanelRows {
+						compact[at-2*row-1] &= 0xbf
+					}
+				}
+				x, _ := newTile(t, k, r, 1, cols)
+				if n%3 == 0 {
+					setExtremes(k, x)
+				}
+				got, want := tail[float32](t, PanelRows), make([]float32, PanelRows)
+				scalar.Weights[f].Inflate(plain, compact, cols)
+				scalar.Weights[f].MatMul(plain, x, want, PanelRows, Prefetch{})
+				direct(compact, x, got)
+				wantSame(t, fmt.Sprintf("%v, %d columns", f, cols), got, want)
+			}
+		}
+	})
+}

@@ -110,6 +110,9 @@ type WeightKernels struct {
 	// f.ProductBytes(cols) bytes: dst. It leaves out bytes of dst that are padding.
 	Inflate func(dst, panel []byte, cols int)
 
+	// MatMulCompact, where it is not nil, is MatMul for one token and a compact panel that is not inflated.
+	MatMulCompact func(panel []byte, x *Tile, out []float32)
+
 	// Pass is the most tokens that MatMul multiplies in one pass over a panel; 0: all tokens of a tile.
 	Pass int
 

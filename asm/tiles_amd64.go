@@ -116,10 +116,11 @@ func floatTilesAVX2(k *Kernels) {
 	}
 }
 
-// noTiles takes it away: VNNI multiplies from the panel.
+// noTiles takes it away, and products with compact panels: VNNI multiplies from the panel.
 func noTiles(k *Kernels) {
 	k.Widen = nil
 	for f := range k.Weights {
+		k.Weights[f].MatMulCompact = nil
 		k.Weights[f].MatMulTiles, k.Weights[f].TilesFrom, k.Weights[f].TilesWide = nil, 0, false
 	}
 	k.TilesTokens, k.TilesBytes, k.FloatTokens = 0, 0, 0

@@ -388,10 +388,16 @@ func (j *matmulJob) many(worker int, w *Matrix, panels []byte, count int, x *tok
 	safepoint()
 }
 
-// compact multiplies a panel of a compact type with tiles: it is inflated once for all of them, into memory that stays
-// in the second-level cache. Inflating prefetches what comes asm.InflateDistance later; the last tile's product, which
-// reads no other memory and takes about half as long, a third of a panel after that, as do several tiles' products.
+// compact multiplies a panel of a compact type with tiles: with one token as it is, where there is a kernel for that.
+// Else it is inflated once for all of them, into memory that stays in the second-level cache. Inflating prefetches what
+// comes asm.InflateDistance later; the last tile's product, which reads no other memory and takes about half as long, a
+// third of a panel after that, as do several tiles' products.
 func (j *matmulJob) compact(worker int, w *Matrix, panel int, x *tokenTiles, out []float32, stride int) {
+	if direct := j.rt.k.Weights[w.t].MatMulCompact; direct != nil && x.tokens == 1 {
+		direct(w.panelData(panel, 1), &x.tiles[0], out)
+		safepoint()
+		return
+	}
 	size := w.t.ProductBytes(w.cols)
 	if len(j.inflated[worker]) < size {
 		j.inflated[worker] = allocateInHeap(size)

@@ -271,22 +271,14 @@ func (f *file) inflate(v *inflate) {
 		table = "quads"
 	}
 	f.load("dst", "BX", "panel", "AX", table, "CX", "supers", "DI", "scales", "R10")
-	bits, change := [2]int{}, f.lanes256(0x0f0f0f0f)
-	if v.minus {
-		bits = [2]int{8, 128}
-		f.ins("VMOVDQU", f.bytes256("signs3and7", func(i int) int { return bits[i/8%2] }), y(14))
-	} else {
-		f.ins("VMOVDQU", f.bytes256("signs", func(i int) int { return 1 << (i % 8) }), y(14))
-		f.ins("VMOVDQU", change, y(13))
+	f.signBits(v)
+	if !v.minus {
+		f.ins("VMOVDQU", f.lanes256(0x0f0f0f0f), y(13))
 	}
 	f.label("super")
 	f.ins("LEAQ", at("BX", 2048), "DX")
 	f.ins("MOVQ", "$8", "R13")
-	if v.name == "iq2xs" {
-		f.words256of("oneLow", [4]int{256, 128, 64, 32})
-		f.ins("LEAQ", at("AX", 8*v.sub), "SI")
-		f.ins("LEAQ", "oneLow<>(SB)", "R12")
-	}
+	f.firstHigh(v)
 	f.label("sub")
 	f.prefetchCompact(0, v.sub)
 	f.inflateIndices(v)
@@ -295,15 +287,7 @@ func (f *file) inflate(v *inflate) {
 	}
 	f.ins("ADDQ", imm(v.sub), "AX")
 	f.ins("ADDQ", "$256", "BX")
-	if v.name == "iq2xs" {
-		f.ins("ADDQ", "$16", "SI")
-		f.ins("CMPQ", "R13", "$5")
-		f.ins("JNE", "low")
-		f.words256of("oneHigh", [4]int{16, 8, 4, 2})
-		f.ins("SUBQ", "$64", "SI")
-		f.ins("LEAQ", "oneHigh<>(SB)", "R12")
-		f.label("low")
-	}
+	f.nextHigh(v)
 	f.ins("DECQ", "R13")
 	f.ins("JNZ", "sub")
 	if v.name == "iq2xs" {
@@ -313,6 +297,39 @@ func (f *file) inflate(v *inflate) {
 	f.ins("DECQ", "DI")
 	f.ins("JNZ", "super")
 	f.ret()
+}
+
+// signBits fills Y14 with the bit of each weight's sign.
+func (f *file) signBits(v *inflate) {
+	if v.minus {
+		bits := [2]int{8, 128}
+		f.ins("VMOVDQU", f.bytes256("signs3and7", func(i int) int { return bits[i/8%2] }), y(14))
+		return
+	}
+	f.ins("VMOVDQU", f.bytes256("signs", func(i int) int { return 1 << (i % 8) }), y(14))
+}
+
+// firstHigh points SI and R12 to bits 8 of the first sub-block, of IQ2_XS.
+func (f *file) firstHigh(v *inflate) {
+	if v.name == "iq2xs" {
+		f.words256of("oneLow", [4]int{256, 128, 64, 32})
+		f.ins("LEAQ", at("AX", 8*v.sub), "SI")
+		f.ins("LEAQ", "oneLow<>(SB)", "R12")
+	}
+}
+
+// nextHigh moves them on, before R13 is counted down.
+func (f *file) nextHigh(v *inflate) {
+	if v.name != "iq2xs" {
+		return
+	}
+	f.ins("ADDQ", "$16", "SI")
+	f.ins("CMPQ", "R13", "$5")
+	f.ins("JNE", "low")
+	f.words256of("oneHigh", [4]int{16, 8, 4, 2})
+	f.ins("SUBQ", "$64", "SI")
+	f.ins("LEAQ", "oneHigh<>(SB)", "R12")
+	f.label("low")
 }
 
 // inflateIndices writes the indices of a sub-block.
@@ -331,18 +348,12 @@ func (f *file) inflateIndices(v *inflate) {
 
 // inflateRows writes 8 rows of a sub-block.
 func (f *file) inflateRows(v *inflate, half int) {
-	if v.minus {
-		f.ins("VBROADCASTI128", at("AX", v.low+16*half), y(15))
-	} else {
-		f.ins("VMOVDQU", at("AX", v.low+32*half), y(15))
-	}
+	f.signsOf(v, half)
 	for i := range 4 {
 		for part := range 2 { // entries 0 and 1, 2 and 3
 			reg := 4 + 4*part
 			f.inflateEntries(v, 8*half+i, part, reg)
-			f.ins("VPSHUFB", f.signPattern(v, i, part), y(15), y(12))
-			f.ins("VPAND", y(14), y(12), y(12))
-			f.ins("VPCMPEQB", y(14), y(12), y(12))
+			f.signMask(v, i, part)
 			if v.minus {
 				f.ins("VPADDB", y(12), y(reg), y(reg))
 			} else {
@@ -361,6 +372,22 @@ func (f *file) inflateRows(v *inflate, half int) {
 		f.ins([]string{"VPUNPCKLQDQ", "VPUNPCKHQDQ"}[h%2], y(6+h/2), y(4+h/2), y(8+h))
 		f.ins("VMOVDQU", y(8+h), at("BX", 64*h+32*half))
 	}
+}
+
+// signsOf reads the signs of 8 rows to Y15.
+func (f *file) signsOf(v *inflate, half int) {
+	if v.minus {
+		f.ins("VBROADCASTI128", at("AX", v.low+16*half), y(15))
+		return
+	}
+	f.ins("VMOVDQU", at("AX", v.low+32*half), y(15))
+}
+
+// signMask fills the bytes of Y12 of weights of rows i and 4+i with a sign.
+func (f *file) signMask(v *inflate, i, part int) {
+	f.ins("VPSHUFB", f.signPattern(v, i, part), y(15), y(12))
+	f.ins("VPAND", y(14), y(12), y(12))
+	f.ins("VPCMPEQB", y(14), y(12), y(12))
 }
 
 // signPattern spreads the signs of two entries of rows i and 4+i to the bytes of their weights.

@@ -46,6 +46,7 @@ var outputs = []output{
 	{"matmul_avx2_amd64.s", func(f *file) { matmul256(f, false) }},
 	{"matmulexpanded_avx2_amd64.s", matmulExpanded},
 	{"inflate_avx2_amd64.s", inflateKernels},
+	{"direct_avx2_amd64.s", directKernels},
 	{"inflate_avx512_amd64.s", func(f *file) { f.inflateNVFP4(avx512) }},
 	{"inflate_avx512vbmi_amd64.s", inflateKernels512},
 	{"matmulfloat_avx512_amd64.s", func(f *file) { matmulFloat(f, avx512); matmulFloatSide(f, avx512) }},
