@@ -151,6 +151,7 @@ var table = map[string]packed{
 	"VPACKSSWB":   {sources: 2, elem: 1, f: quarters(pack[int16, int8](math.MinInt8, math.MaxInt8))},
 	"VPACKUSWB":   {sources: 2, elem: 1, f: quarters(pack[int16, uint8](0, math.MaxUint8))},
 	"VPACKSSDW":   {sources: 2, elem: 2, f: quarters(pack[int32, int16](math.MinInt16, math.MaxInt16))},
+	"VPHADDD":     {sources: 2, elem: 4, f: quarters(addNeighbors)},
 	"VPUNPCKLBW":  {sources: 2, elem: 1, f: quarters(interleave[uint8](0))},
 	"VPUNPCKHBW":  {sources: 2, elem: 1, f: quarters(interleave[uint8](1))},
 	"VPUNPCKLWD":  {sources: 2, elem: 2, f: quarters(interleave[uint16](0))},
@@ -291,6 +292,11 @@ func pack[T, U int8 | uint8 | int16 | int32](low, high int) func(d, a, b []byte,
 			z[i], z[len(x)+i] = U(saturate(int(x[i]), low, high)), U(saturate(int(y[i]), low, high))
 		}
 	}
+}
+
+func addNeighbors(d, a, b []byte, _ int) {
+	z, x, y := part128[int32](d), part128[int32](a), part128[int32](b)
+	z[0], z[1], z[2], z[3] = x[0]+x[1], x[2]+x[3], y[0]+y[1], y[2]+y[3]
 }
 
 func interleave[T number](half int) func(d, a, b []byte, imm int) {
