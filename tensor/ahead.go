@@ -8,19 +8,12 @@ import (
 // How far ahead of their use weights are prefetched where a panel is read once, for up to 8 tokens. What is fastest
 // depends on the processor, on the arithmetic of a byte (a type's and the number of tokens) and on what else uses the
 // memory: on Zen 5 one token of Q4_K is multiplied 1.15 times as fast with 512 bytes as with 8 KiB, and 8 tokens of
-// Q8_0 take 1.3 times as long. So it is measured while the model computes: now and then the products of whole passes
-// take another distance, and the time of a byte decides. Results do not depend on it.
+// Q8_0 take 1.3 times as long; on Zen 3 one token of Q6_K takes 1.8 times as long with 512 bytes as with 8 KiB. So it
+// is measured while the model computes, from the longest on, with which no processor lost much: now and then the
+// products of whole passes take another distance, and the time of a byte decides. Results do not depend on it.
 
 // distances are those to choose from, in bytes.
 var distances = [...]int{512, 3 << 10, prefetchDistance}
-
-// firstDistance is the index of the distance to begin with: the shortest one for a token of integer weights.
-func firstDistance(t Type, tokens int) int {
-	if tokens == 1 && t.Integer() {
-		return 0
-	}
-	return len(distances) - 1
-}
 
 const (
 	leastTuned = 1 << 20 // bytes of a call's weights from which on it counts: smaller ones are in caches
@@ -34,6 +27,7 @@ const (
 	shortRound, longRound = 6, 24
 	sureRounds            = 3
 	clearGain             = 0.98 // of the time, by which another distance becomes the one in use
+	muchGain              = 0.9  // in two rounds, one after the other: so soon
 )
 
 // ahead chooses distances. Its methods are called by one goroutine at a time.
@@ -73,7 +67,7 @@ func (a *ahead) begin(w *Matrix, tokens, bytes int) (distance int, t *tuning) {
 		if a.of == nil {
 			a.of = map[aheadKey]*tuning{}
 		}
-		t = &tuning{best: firstDistance(w.t, tokens)}
+		t = &tuning{best: len(distances) - 1}
 		t.another()
 		a.of[key] = t
 	}
@@ -121,14 +115,19 @@ func (t *tuning) next() {
 func (t *tuning) judge(ratio float64) {
 	o := &t.of[t.other]
 	ratio = min(max(ratio, 0.5), 2) // something else has happened beyond
-	if o.rounds++; o.rounds == 1 {
+	much := ratio < muchGain && (o.rounds == 0 || o.ratio < muchGain)
+	chance := o.rounds == 1 && o.ratio < muchGain && !much // the first one
+	if o.rounds++; o.rounds == 1 || chance {
 		o.ratio = ratio
 	} else {
 		o.ratio += float64((ratio - o.ratio) / 4) // converted: no fused multiply-add
 	}
-	if o.rounds >= sureRounds && o.ratio < clearGain {
+	switch {
+	case much && o.rounds > 1, o.rounds >= sureRounds && o.ratio < clearGain:
 		t.best = t.other
 		clear(t.of[:])
+	case much: // the next round says whether it was chance
+		return
 	}
 	t.another()
 }

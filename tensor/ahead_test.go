@@ -53,6 +53,34 @@ func TestAheadFindsTheFastest(t *testing.T) {
 	}
 }
 
+// TestAheadTakesWhatIsMuchFaster: a distance with which a token takes a half of the time is in use after two rounds of
+// it; one that was so in one pass alone is not.
+func TestAheadTakesWhatIsMuchFaster(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	matrices := []*Matrix{{}, {}, {}, {}, {}}
+	for fast := range len(distances) - 1 {
+		cost := [len(distances)]float64{20, 20, 20}
+		cost[fast] = 10
+		var a ahead
+		passesOf(&a, matrices, 3*shortRound+1, cost, 0, rng)
+		if best := a.of[aheadKey{0, 1}].best; best != fast {
+			t.Errorf("distance %d is not in use, but %d", distances[fast], distances[best])
+		}
+	}
+	var a ahead
+	same := [len(distances)]float64{20, 20, 20}
+	for pass := range 10 * longRound {
+		cost := same
+		if pass == 1 {
+			cost = [len(distances)]float64{10, 10, 10}
+		}
+		passesOf(&a, matrices, 1, cost, 0, rng)
+		if best := a.of[aheadKey{0, 1}].best; best != len(distances)-1 {
+			t.Fatalf("distance %d is in use after one pass in half of the time", distances[best])
+		}
+	}
+}
+
 // TestAheadTriesWholePasses: a trial has read what the trials before it have, whatever the sizes; small calls are no
 // part of it, and other numbers of tokens have trials of their own.
 func TestAheadTriesWholePasses(t *testing.T) {
@@ -77,7 +105,7 @@ func TestAheadTriesWholePasses(t *testing.T) {
 			t.Fatalf("pass %d has several distances", i)
 		}
 	}
-	if a.of[aheadKey{0, 1}].best != firstDistance(0, 1) {
+	if a.of[aheadKey{0, 1}].best != len(distances)-1 {
 		t.Error("of distances that are equally fast another one is in use")
 	}
 }
