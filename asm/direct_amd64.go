@@ -23,21 +23,34 @@ func directOf[E any](f Format, kernel directKernel[E], entries *E, of func(*Tile
 	}
 }
 
-// Magnitudes of the weights of an entry; of IQ1 weights, plus 16, of those whose sign is not minus.
+// Weights of entries: magnitudes; of IQ1 16 more than weights without minus.
 var (
-	magnitudesIQ3_XXS = quads(gridIQ3_XXS[:], [8]byte{2, 6, 10, 14, 18, 22, 26, 31})
-	magnitudesIQ2_S   = octets(gridIQ2_S[:], [4]byte{8, 25, 43})
-	magnitudesIQ2_XS  = octets(gridIQ2_XS[:], [4]byte{8, 25, 43})
-	magnitudesIQ2_XXS = octets(gridIQ2_XXS[:], [4]byte{8, 25, 43})
-	raisedIQ1         = octets(gridIQ1[:], [4]byte{16 - 7, 16 + 1, 16 + 9})
+	weightsIQ3_XXS = entryWeights(formatIQ3_XXS.table, formatIQ3_XXS.table.grid.quads[:], 0)
+	weightsIQ2_S   = entryWeights(formatIQ2_S.table, formatIQ2_S.table.grid.octets[:], 0)
+	weightsIQ2_XS  = entryWeights(formatIQ2_XS.table, formatIQ2_XS.table.grid.octets[:], 0)
+	weightsIQ2_XXS = entryWeights(formatIQ2_XXS.table, formatIQ2_XXS.table.grid.octets[:], 0)
+	weightsIQ1     = entryWeights(formatIQ1_S.table, entriesIQ1[:], 16)
 )
+
+// entryWeights has what the nibbles of entries stand for, plus a number, in their place. Kernels may read 8 bytes or 3
+// entries before the first.
+func entryWeights[E uint32 | uint64](t *table, entries []E, plus int8) []E {
+	const before = 3
+	to := make([]E, before+len(entries))[before:]
+	for i, e := range entries {
+		for j := 0; e>>j > 0; j += 8 {
+			to[i] |= E(uint8(t.values[e>>j&15]+plus)) << j
+		}
+	}
+	return to
+}
 
 // directAVX2 sets the products of one token with compact panels.
 func directAVX2(k *Kernels) {
-	k.Weights[IQ3_XXS].MatMulCompact = directOf(IQ3_XXS, iq3xxsDirectAVX2, &magnitudesIQ3_XXS[0], tileBias)
-	k.Weights[IQ2_S].MatMulCompact = directOf(IQ2_S, iq2sDirectAVX2, &magnitudesIQ2_S[0], tileHalf)
-	k.Weights[IQ2_XS].MatMulCompact = directOf(IQ2_XS, iq2xsDirectAVX2, &magnitudesIQ2_XS[0], tileHalf)
-	k.Weights[IQ2_XXS].MatMulCompact = directOf(IQ2_XXS, iq2xxsDirectAVX2, &magnitudesIQ2_XXS[0], tileBias)
-	k.Weights[IQ1_M].MatMulCompact = directOf(IQ1_M, iq1mDirectAVX2, &raisedIQ1[0], tileHalf)
-	k.Weights[IQ1_S].MatMulCompact = directOf(IQ1_S, iq1sDirectAVX2, &raisedIQ1[0], tileBias)
+	k.Weights[IQ3_XXS].MatMulCompact = directOf(IQ3_XXS, iq3xxsDirectAVX2, &weightsIQ3_XXS[0], tileBias)
+	k.Weights[IQ2_S].MatMulCompact = directOf(IQ2_S, iq2sDirectAVX2, &weightsIQ2_S[0], tileHalf)
+	k.Weights[IQ2_XS].MatMulCompact = directOf(IQ2_XS, iq2xsDirectAVX2, &weightsIQ2_XS[0], tileHalf)
+	k.Weights[IQ2_XXS].MatMulCompact = directOf(IQ2_XXS, iq2xxsDirectAVX2, &weightsIQ2_XXS[0], tileBias)
+	k.Weights[IQ1_M].MatMulCompact = directOf(IQ1_M, iq1mDirectAVX2, &weightsIQ1[0], tileHalf)
+	k.Weights[IQ1_S].MatMulCompact = directOf(IQ1_S, iq1sDirectAVX2, &weightsIQ1[0], tileBias)
 }

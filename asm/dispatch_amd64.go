@@ -56,10 +56,6 @@ func avx2() Kernels {
 	k.Weights[NVFP4].MatMul = k.Weights[F16].MatMul
 	k.Weights[BF16].MatMul = floatMatMul(bf16AVX2, 32, 6)
 	integerAVX2(&k)
-	k.Weights[IQ3_S].MatMul = integerMatMul(IQ3_S, odd32AVX2, tileBias)
-	for _, f := range []Format{IQ3_XXS, IQ2_XXS, IQ1_S} {
-		k.Weights[f].MatMul = tableMatMul(f, raised32AVX2, tileBias)
-	}
 	shareQ4_0(&k)
 	tilesAVX2(&k)
 	inflatesAVX2(&k)

@@ -28,6 +28,10 @@ func integerAVX2(k *Kernels) {
 	k.Weights[IQ1_M].MatMul = tableMatMul(IQ1_M, table16AVX2, tileHalf)
 	k.Weights[TQ2_0].MatMul = integerMatMul(TQ2_0, tqAVX2, tileBias)
 	k.Weights[TQ1_0].MatMul = integerMatMul(TQ1_0, tqAVX2, tileBias)
+	k.Weights[IQ3_S].MatMul = integerMatMul(IQ3_S, odd32AVX2, tileBias)
+	k.Weights[IQ3_XXS].MatMul = tableMatMul(IQ3_XXS, raised32AVX2, tileBias)
+	k.Weights[IQ2_XXS].MatMul = tableMatMul(IQ2_XXS, raised32AVX2, tileBias)
+	k.Weights[IQ1_S].MatMul = tableMatMul(IQ1_S, raised32AVX2, tileBias)
 }
 
 // integerAVXVNNI sets the products with integer weights.

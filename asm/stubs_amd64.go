@@ -885,19 +885,12 @@ func q2InflateAVX2(nibbles *byte, quants *byte)
 //go:noescape
 func nvfp4InflateAVX2(dst *byte, panel *byte, parts int)
 
-// iq3xxsDirectAVX2 is
+// iq2xxsDirectAVX2 is
 //
-//	WeightKernels.MatMulCompact of iq3xxs, of super-blocks
-//
-//go:noescape
-func iq3xxsDirectAVX2(panel *byte, quads *uint32, q *int8, d *float32, bias *int32, supers int, out *float32)
-
-// iq2sDirectAVX2 is
-//
-//	WeightKernels.MatMulCompact of iq2s, of super-blocks
+//	WeightKernels.MatMulCompact of iq2xxs, of super-blocks
 //
 //go:noescape
-func iq2sDirectAVX2(panel *byte, octets *uint64, q *int8, d *float32, half *int32, supers int, out *float32)
+func iq2xxsDirectAVX2(panel *byte, octets *uint64, q *int8, d *float32, bias *int32, supers int, out *float32)
 
 // iq2xsDirectAVX2 is
 //
@@ -906,12 +899,19 @@ func iq2sDirectAVX2(panel *byte, octets *uint64, q *int8, d *float32, half *int3
 //go:noescape
 func iq2xsDirectAVX2(panel *byte, octets *uint64, q *int8, d *float32, half *int32, supers int, out *float32)
 
-// iq2xxsDirectAVX2 is
+// iq2sDirectAVX2 is
 //
-//	WeightKernels.MatMulCompact of iq2xxs, of super-blocks
+//	WeightKernels.MatMulCompact of iq2s, of super-blocks
 //
 //go:noescape
-func iq2xxsDirectAVX2(panel *byte, octets *uint64, q *int8, d *float32, bias *int32, supers int, out *float32)
+func iq2sDirectAVX2(panel *byte, octets *uint64, q *int8, d *float32, half *int32, supers int, out *float32)
+
+// iq1sDirectAVX2 is
+//
+//	WeightKernels.MatMulCompact of iq1s, of super-blocks
+//
+//go:noescape
+func iq1sDirectAVX2(panel *byte, octets *uint64, q *int8, d *float32, bias *int32, supers int, out *float32)
 
 // iq1mDirectAVX2 is
 //
@@ -920,12 +920,12 @@ func iq2xxsDirectAVX2(panel *byte, octets *uint64, q *int8, d *float32, bias *in
 //go:noescape
 func iq1mDirectAVX2(panel *byte, octets *uint64, q *int8, d *float32, half *int32, supers int, out *float32)
 
-// iq1sDirectAVX2 is
+// iq3xxsDirectAVX2 is
 //
-//	WeightKernels.MatMulCompact of iq1s, of super-blocks
+//	WeightKernels.MatMulCompact of iq3xxs, of super-blocks
 //
 //go:noescape
-func iq1sDirectAVX2(panel *byte, octets *uint64, q *int8, d *float32, bias *int32, supers int, out *float32)
+func iq3xxsDirectAVX2(panel *byte, quads *uint32, q *int8, d *float32, bias *int32, supers int, out *float32)
 
 // nvfp4InflateAVX512 is
 //

@@ -11,13 +11,7 @@ package main
 //	Y0 … Y3 sums of two rows, then of 8  Y10, Y11 activations 0 … 15 and 16 … 31, twice
 type direct struct {
 	name  string
-	from  int  // of inflates
 	pairs bool // a scale for each 16 weights
-}
-
-var directs = []direct{
-	{"iq3xxs", 4, false}, {"iq2s", 2, true}, {"iq2xs", 1, true}, {"iq2xxs", 0, false}, {"iq1m", 3, true},
-	{"iq1s", 3, false},
 }
 
 // Local memory on a boundary of 32 bytes: u of a super-block, d, then from directIndices on indices and the float sums.
@@ -30,8 +24,10 @@ const (
 // directKernels writes them all.
 func directKernels(f *file) {
 	f.constant("ones", 0x00010001)
-	for _, d := range directs {
-		f.direct(d, inflates[d.from])
+	for _, v := range inflates {
+		for _, d := range v.direct {
+			f.direct(d, v)
+		}
 	}
 }
 

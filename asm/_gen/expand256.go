@@ -364,7 +364,7 @@ func (f *file) foldHalves256(u tile256) {
 	}
 }
 
-// foldGroups256 sums the products of one group or of two in 16 bits.
+// foldGroups256 sums the products of one group or of two in 16 bits, of types with two sums of 16 weights.
 func (f *file) foldGroups256(u tile256) {
 	w := u.w
 	u.each(func(_, _, sum int) { f.zero(avx2, sum) })
@@ -376,7 +376,7 @@ func (f *file) foldGroups256(u tile256) {
 		if w.fold == 1 { // registers are left
 			wide = func(h int) string { return y(12 + h) }
 			for h := range u.halves {
-				if g == 0 || g == 4 && w.pairs {
+				if g%4 == 0 {
 					f.ins("VMOVDQU", w.toWide(g, h), wide(h))
 				}
 			}

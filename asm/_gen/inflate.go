@@ -18,14 +18,17 @@ type inflate struct {
 	quads bool
 	minus bool
 	high  func(f *file, q int) // adds the high bits to the indices of rows 4q … 4q+3, in Y0
+
+	direct []direct // products of one token; see direct.go
 }
 
 var inflates = []*inflate{
-	{name: "iq2xxs", sub: 128, low: 64, doc: "IQ2_XXS"},
-	{name: "iq2xs", sub: 128, low: 64, doc: "IQ2_XS", high: (*file).high1},
-	{name: "iq2s", sub: 144, low: 64, doc: "IQ2_S", high: (*file).high2},
-	{name: "iq1", sub: 96, low: 64, minus: true, doc: "IQ1", high: (*file).high3},
-	{name: "iq3xxs", sub: 192, low: 128, quads: true, doc: "IQ3_XXS"},
+	{name: "iq2xxs", sub: 128, low: 64, doc: "IQ2_XXS", direct: []direct{{"iq2xxs", false}}},
+	{name: "iq2xs", sub: 128, low: 64, doc: "IQ2_XS", high: (*file).high1, direct: []direct{{"iq2xs", true}}},
+	{name: "iq2s", sub: 144, low: 64, doc: "IQ2_S", high: (*file).high2, direct: []direct{{"iq2s", true}}},
+	{name: "iq1", sub: 96, low: 64, minus: true, doc: "IQ1", high: (*file).high3,
+		direct: []direct{{"iq1s", false}, {"iq1m", true}}},
+	{name: "iq3xxs", sub: 192, low: 128, quads: true, doc: "IQ3_XXS", direct: []direct{{"iq3xxs", false}}},
 }
 
 // inflateKernels writes them all.

@@ -718,8 +718,9 @@ func matmul256(f *file, vnni bool) {
 		f.nest256(w, vnni)
 	}
 	if !vnni {
-		f.nest256(&odd32, false)
-		f.nest256(&raised32, false)
+		for _, w := range aloneWeights {
+			f.nest256(w, false)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"slices"
 )
 
 // weights describes a type of integer weights to the loop nests: sizes and offsets, and in vec512, vec256 and neon the
@@ -97,6 +98,9 @@ var allWeights = []*weights{
 	&q8, &q6k, &q51, &q5k, &q50, &q41, &q4k, &iq4nl, &q4, &table32, &mxfp4, &q3k, &q2k, &table16, &tq,
 }
 
+// aloneWeights are products with AVX2 alone, in the place of those that allWeights have for their formats.
+var aloneWeights = []*weights{&odd32, &raised32}
+
 // Registers of the integer kernels. A tile's token strides are its own (tokens), not the number n of tokens computed
 // here.
 //
@@ -143,7 +147,11 @@ func setters() []byte {
 	b.WriteString(header + "package asm\n")
 	for _, set := range []string{"AVX2", "AVXVNNI", "AVX512"} {
 		fmt.Fprintf(&b, "\n// integer%s sets the products with integer weights.\nfunc integer%[1]s(k *Kernels) {\n", set)
-		for _, w := range allWeights {
+		matMuls := allWeights
+		if set == "AVX2" {
+			matMuls = slices.Concat(allWeights, aloneWeights)
+		}
+		for _, w := range matMuls {
 			for _, format := range w.formats() {
 				fmt.Fprintf(&b, "\tk.Weights[%s].MatMul = %s(%[1]s, %[3]s%s, tile%s)\n",
 					format, w.maker(), w.name, set, tileSums[w.sums])
