@@ -390,6 +390,17 @@ func askedModels() map[string]askedFor {
 			"attention.head_count_kv": uint32(4)},
 			also: []string{"blk.*.attn_qkv.weight", "blk.*.attn_qkv.bias", "blk.*.attn_output.bias", "blk.*.ffn_up.bias",
 				"blk.*.ffn_gate.bias", "blk.*.ffn_down.bias", "output_norm.bias", "blk.*.attn_norm.bias", "blk.*.ffn_norm.bias"}},
+		"jais2": {arch: "jais2", keys: modelKeys{"attention.layer_norm_rms_epsilon": nil,
+			"attention.layer_norm_epsilon": float32(1e-5), "attention.head_count_kv": uint32(4),
+			"rope.dimension_count": uint32(16)},
+			also: []string{"output.weight", "output_norm.bias", "blk.*.attn_norm.bias", "blk.*.ffn_norm.bias",
+				"blk.*.attn_q.bias", "blk.*.attn_k.bias", "blk.*.attn_v.bias", "blk.*.attn_output.bias",
+				"blk.*.ffn_up.bias", "blk.*.ffn_down.bias"}},
+		"codeshell": {arch: "codeshell", keys: modelKeys{"attention.layer_norm_rms_epsilon": nil,
+			"attention.layer_norm_epsilon": float32(1e-5), "rope.freq_base": float32(10000),
+			"rope.scaling.type": "linear", "rope.scaling.factor": float32(1)},
+			also: []string{"output_norm.bias", "blk.*.attn_norm.bias", "blk.*.ffn_norm.bias", "blk.*.attn_qkv.weight",
+				"blk.*.attn_qkv.bias", "blk.*.attn_output.bias", "blk.*.ffn_up.bias", "blk.*.ffn_down.bias"}},
 		"openelm": {arch: "openelm", keys: modelKeys{"attention.head_count": []uint32{4, 2, 6, 4},
 			"attention.head_count_kv": []uint32{2, 1, 3, 4}, "feed_forward_length": []uint32{96, 64, 128, 32},
 			"attention.key_length": uint32(16), "attention.value_length": uint32(16)},
@@ -478,7 +489,9 @@ func TestAskedModelsRefuseWhatTheyDoNotAskFor(t *testing.T) {
 			_, err := Describe(headerOf(t, kvs, tensors, "more.gguf"))
 			return fmt.Sprint(err)
 		}
-		const norm = "blk.1.attn_norm.weight"
+		norm := tensors[slices.IndexFunc(tensors, func(s gguf.TensorSource) bool { // not every block has one
+			return strings.HasSuffix(s.Name, ".attn_norm.weight")
+		})].Name
 		for j, named := range []string{
 			"blk.1.attn_mystery.weight", "mystery.weight", "attention.mystery", "mystery_scale", "ssm.mystery", norm,
 		} {

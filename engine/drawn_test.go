@@ -17,32 +17,67 @@ import (
 // not run as a decoder alone. TestReferenceFamilies and TestT5 compare them with float64 forward passes.
 var withoutIndependentEngine = []string{"codegen", "gptj", "opt", "t5", "t5encoder"}
 
+// drawnGolden says what an independent engine was given, and of which models its logits are in drawn.f32.
+type drawnGolden struct {
+	IDs        []int32
+	Rows       []int // positions whose logits are there, for one model after the other
+	Vocabulary int
+	Models     []struct{ Recipe, SHA256 string }
+}
+
+func readDrawn(tb testing.TB) (golden drawnGolden) {
+	tb.Helper()
+	text, err := os.ReadFile("../testdata/families/drawn.json")
+	if err == nil {
+		err = json.Unmarshal(text, &golden)
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return golden
+}
+
+// drawnNumbers are those of a file of testdata/families.
+func drawnNumbers(tb testing.TB, name string) []float32 {
+	tb.Helper()
+	raw, err := os.ReadFile("../testdata/families/" + name)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	numbers := make([]float32, len(raw)/4)
+	if _, err := binary.Decode(raw, binary.LittleEndian, numbers); err != nil {
+		tb.Fatal(err)
+	}
+	return numbers
+}
+
+// offBy is the largest difference of two lists of numbers, relative to the root mean square of those expected.
+func offBy(got, want []float32) float64 {
+	worst, squares := 0.0, 0.0
+	for i, w := range want {
+		d := math.Abs(float64(got[i]) - float64(w))
+		if !(d <= worst) { // NaN too
+			worst = d
+		}
+		squares += float64(w) * float64(w)
+	}
+	return worst / math.Sqrt(squares/float64(len(want)))
+}
+
+// rowsOf are rows of a matrix whose rows have n numbers.
+func rowsOf(matrix []float32, rows []int, n int) (list []float32) {
+	for _, row := range rows {
+		list = append(list, matrix[row*n:(row+1)*n]...)
+	}
+	return list
+}
+
 // TestDrawnFamiliesAnswerLikeAnIndependentEngine compares models of every architecture, which the tests' own
 // generator draws, with the logits that an independent engine computed from the same files. Its rounding moves logits
 // by at most 2e-5 of their root mean square; a part of an architecture that is left out or done otherwise moves them
 // by 0.005 and more.
 func TestDrawnFamiliesAnswerLikeAnIndependentEngine(t *testing.T) {
-	text, err := os.ReadFile("../testdata/families/drawn.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var golden struct {
-		IDs        []int32
-		Rows       []int // positions whose logits are in drawn.f32, for one model after the other
-		Vocabulary int
-		Models     []struct{ Recipe, SHA256 string }
-	}
-	if err := json.Unmarshal(text, &golden); err != nil {
-		t.Fatal(err)
-	}
-	raw, err := os.ReadFile("../testdata/families/drawn.f32")
-	if err != nil {
-		t.Fatal(err)
-	}
-	logits := make([]float32, len(raw)/4)
-	if _, err := binary.Decode(raw, binary.LittleEndian, logits); err != nil {
-		t.Fatal(err)
-	}
+	golden, logits := readDrawn(t), drawnNumbers(t, "drawn.f32")
 	if each := len(golden.Rows) * golden.Vocabulary; len(logits) != len(golden.Models)*each {
 		t.Fatalf("drawn.f32 has %d logits, expected %d", len(logits), len(golden.Models)*each)
 	}
@@ -74,17 +109,8 @@ func TestDrawnFamiliesAnswerLikeAnIndependentEngine(t *testing.T) {
 			}
 			defer m.Close()
 			got := eval(t, newSession(t, m, SessionOptions{KV: "f32"}), golden.IDs, nil, All)
-			worst, squares := 0.0, 0.0
-			for i, w := range want {
-				position, id := golden.Rows[i/golden.Vocabulary], i%golden.Vocabulary
-				d := math.Abs(float64(got[position*golden.Vocabulary+id]) - float64(w))
-				if !(d <= worst) { // NaN too
-					worst = d
-				}
-				squares += float64(w) * float64(w)
-			}
-			if rms := math.Sqrt(squares / float64(len(want))); !(worst <= 1e-4*rms) {
-				t.Errorf("the logits are off by %.2g of their root mean square", worst/rms)
+			if off := offBy(rowsOf(got, golden.Rows, golden.Vocabulary), want); !(off <= 1e-4) {
+				t.Errorf("the logits are off by %.2g of their root mean square", off)
 			}
 		})
 	}

@@ -85,7 +85,7 @@ func embed(tb testing.TB, m *Model, o EmbedOptions, texts ...[]int32) (vectors [
 // everywhere. Leaving out a part of one moves its vectors by a tenth and more of their root mean square.
 func TestEncoders(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 1})
-	seen := map[string]bool{"t5encoder": true}
+	seen := map[string]bool{"t5encoder": true, "llama-embed": true} // TestT5, TestLlamaEmbed
 	for _, name := range encoderNames(t) {
 		t.Run(name, func(t *testing.T) {
 			g := readEncoderGolden(t, name)
@@ -136,6 +136,23 @@ func TestEncoders(t *testing.T) {
 		if k.is == KindEncoder && !seen[name] {
 			t.Errorf("%s: no vectors of an independent engine", name)
 		}
+	}
+}
+
+// TestLlamaEmbed: the states that an independent engine computed of a model drawn here.
+func TestLlamaEmbed(t *testing.T) {
+	file := askedFor{arch: "llama-embed", keys: modelKeys{"attention.causal": false, "pooling_type": uint32(PoolMean)},
+		also: []string{"rope_freqs.weight"}}.file(t, "llama-embed")
+	m, err := openBytes(t, newRuntime(t, RuntimeOptions{Threads: 1}), file, "llama-embed", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	golden, width := readDrawn(t), m.Config().HiddenSize
+	states := embed(t, m, EmbedOptions{Pooling: PoolNone}, golden.IDs)[0]
+	want := drawnNumbers(t, "llama-embed.f32")
+	if off := offBy(rowsOf(states, golden.Rows, width), want); !(off <= 2e-5) {
+		t.Errorf("the states are off by %.2g of their root mean square", off)
 	}
 }
 

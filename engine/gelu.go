@@ -6,6 +6,7 @@ package engine
 var geluForms = map[string]function{
 	"bloom":            gelu, // BloomGelu: x*0.5*(1+tanh(…))
 	"codegen":          gelu, // activation_function gelu_new
+	"codeshell":        gelu, // gelu_pytorch_tanh
 	"gemma":            gelu, // gelu_pytorch_tanh; "gelu" in the first configurations was corrected to it
 	"gemma2":           gelu, // gelu_pytorch_tanh
 	"gemma3":           gelu, // gelu_pytorch_tanh

@@ -11,3 +11,10 @@ func starcoder2(l *loader, _ *Config) family {
 		feed:  feedParts{activation: l.gelu()},
 	}
 }
+
+// codeShell is CodeShell 7B (Xie et al. 2024, arXiv:2403.15747): StarCoder 2's block, without its tied output matrix.
+func codeShell(l *loader, c *Config) family {
+	f := starcoder2(l, c)
+	f.ends.output = outputRequired
+	return f
+}
