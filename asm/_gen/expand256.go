@@ -171,7 +171,9 @@ func (f *file) expandBlock256(w *weights, phase int) {
 		more -= w.offset()
 	}
 	for g := range groups {
-		f.prefetchLine(g)
+		if g < w.lines() {
+			f.prefetchLine(g)
+		}
 		for v := range nibbles {
 			for h := range 2 {
 				p.unpack(f, false, phase, g, v, h, 8+h)
@@ -317,24 +319,6 @@ func (f *file) fold256(u tile256) {
 		})
 	}
 	f.scale256(u, 0)
-	if !w.pairs || !w.min {
-		return
-	}
-	for h := range u.halves { // fma(float(-u), dmin*dx, ...), u = mn0*sum0 + mn1*sum1
-		f.ins("VMOVDQU", blockScales(bufferMinimums+32*h), y(8+h))
-		f.ins("VMOVUPS", blockScales(bufferFactor+32*h), y(12+h))
-	}
-	u.each(func(t, h, _ int) {
-		if h == 0 {
-			f.halfSums(w, t)
-			f.ins("VBROADCASTSS", at("DX", 4*t), y(14))
-		}
-		f.ins("VPMADDWD", y(8+h), y(10), y(11))
-		f.ins("VCVTDQ2PS", y(11), y(11))
-		f.ins("VMULPS", y(14), y(12+h), y(15))
-		f.ins("VFMADD213PS", outAt(t, h), y(11), y(15))
-		f.ins("VMOVUPS", y(15), outAt(t, h))
-	})
 }
 
 // toWide is what VPMADDWD makes 32 bits of the sums of group g with.

@@ -41,6 +41,7 @@ type tile256 struct {
 	vnni   bool
 	n      int
 	halves int
+	floats bool // the sums are floats
 }
 
 // sum is the register of token t's integer sums, half h.
@@ -156,7 +157,7 @@ func (f *file) nest256(w *weights, vnni bool) {
 			f.ins("LEAQ", "(R8)(R11*4)", "R12")
 		}
 		f.label(fmt.Sprintf("loop%d", n))
-		f.unit256(tile256{w, vnni, n, h})
+		f.unit256(tile256{w: w, vnni: vnni, n: n, halves: h})
 		if !whole {
 			f.ins("TESTQ", "R9", "R9")
 			f.ins("JNE", "part")
@@ -510,24 +511,64 @@ func (f *file) dots256(u tile256, g, off int, start bool) {
 // scale256 is out = fma(float(isum), dw*dx, out); with minimums of 32 weights also fma(minimum, dsum, out).
 func (f *file) scale256(u tile256, phase int) {
 	w := u.w
-	minimum := w.min && !w.pairs
+	if w.pairs && w.min {
+		f.scalePairs256(u, phase)
+		return
+	}
 	for h := range u.halves {
 		w.vec256.scales(f, phase, h, 12+h)
-		if minimum {
+		if w.min {
 			w.vec256.minimums(f, phase, h, 8+h)
 		}
 	}
 	u.each(func(t, h, sum int) {
-		f.ins("VCVTDQ2PS", y(sum), y(sum))
-		if h == 0 || minimum {
+		if !u.floats {
+			f.ins("VCVTDQ2PS", y(sum), y(sum))
+		}
+		if h == 0 || w.min {
 			f.ins("VBROADCASTSS", at("DX", 4*t), y(10))
 		}
 		f.ins("VMULPS", y(10), y(12+h), y(11))
 		f.ins("VFMADD213PS", outAt(t, h), y(11), y(sum))
-		if minimum {
+		if w.min {
 			f.ins("VBROADCASTSS", w.sumsAt(t, 0), y(10))
 			f.ins(w.minOp256(), y(10), y(8+h), y(sum))
 		}
+		f.ins("VMOVUPS", y(sum), outAt(t, h))
+	})
+}
+
+// scalePairs256 is out = fma(float(isum), dw*dx, out), then fma(float(-u), dmin*dx, out), u = mn0*sum0 + mn1*sum1.
+func (f *file) scalePairs256(u tile256, phase int) {
+	w, p := u.w, &u.w.vec256
+	scale, product := func(h int) string { return blockScales(32 * h) }, y(14)
+	if w.buffer {
+		for h := range u.halves {
+			f.ins("VMOVDQU", blockScales(bufferMinimums+32*h), y(8+h))
+			f.ins("VMOVUPS", blockScales(bufferFactor+32*h), y(12+h))
+		}
+	} else { // one half of the rows, and a constant in Y14
+		scale, product = func(int) string { return y(13) }, y(9)
+		p.minimums(f, phase, 0, 8)
+		p.minimums(f, phase, 1, 9)
+		f.pair16(8, 9)
+		p.factor(f, 0, 12)
+		p.scales(f, phase, 0, 13)
+	}
+	u.each(func(t, h, sum int) {
+		if h == 0 {
+			f.halfSums(w, t)
+			f.ins("VBROADCASTSS", at("DX", 4*t), y(11))
+		}
+		if !u.floats {
+			f.ins("VCVTDQ2PS", y(sum), y(sum))
+		}
+		f.ins("VMULPS", scale(h), y(11), product)
+		f.ins("VFMADD213PS", outAt(t, h), product, y(sum))
+		f.ins("VPMADDWD", y(8+h), y(10), y(15))
+		f.ins("VCVTDQ2PS", y(15), y(15))
+		f.ins("VMULPS", y(12+h), y(11), product)
+		f.ins("VFMADD231PS", product, y(15), y(sum))
 		f.ins("VMOVUPS", y(sum), outAt(t, h))
 	})
 }
@@ -586,11 +627,7 @@ func (f *file) wide256(u tile256, phase int) {
 		}
 	}
 	f.linesAfter(4, lines)
-	if !w.pairs {
-		f.scale256(u, phase)
-		return
-	}
-	if !w.zero { // half is -32 times the sums, and weights are stored plus 32 >> shift
+	if w.pairs && !w.zero { // half is -32 times the sums, and weights are stored plus 32 >> shift
 		p.integers(f, phase, 0, 8)
 		p.integers(f, phase, 1, 9)
 		f.pair16(8, 9)
@@ -601,10 +638,7 @@ func (f *file) wide256(u tile256, phase int) {
 			f.ins("VPADDD", y(10), y(t), y(t))
 		}
 	}
-	for t := range u.n {
-		f.ins("VCVTDQ2PS", y(t), y(t))
-	}
-	f.scalePairs256(u, phase)
+	f.scale256(u, phase)
 }
 
 // pairs256 multiplies and adds one block of two sums of 16 weights, one half of the rows, with VNNI: out =
@@ -652,37 +686,8 @@ func (f *file) pairs256(u tile256, phase int) {
 		}
 	}
 	f.linesAfter(4, lines)
-	f.scalePairs256(u, phase)
-}
-
-// scalePairs256 is out = fma(sum, d*dx, out).
-func (f *file) scalePairs256(u tile256, phase int) {
-	u.w.vec256.scales(f, phase, 0, 12)
-	for t := range u.n {
-		f.ins("VBROADCASTSS", at("DX", 4*t), y(10))
-		f.ins("VMULPS", y(10), y(12), y(10))
-		f.ins("VFMADD213PS", outAt(t, 0), y(10), y(t))
-		if !u.w.min {
-			f.ins("VMOVUPS", y(t), outAt(t, 0))
-		}
-	}
-	if !u.w.min {
-		return
-	}
-	// fma(float(-u), dmin*dx, ...), u = mn0*sum0 + mn1*sum1
-	u.w.vec256.minimums(f, phase, 0, 8)
-	u.w.vec256.minimums(f, phase, 1, 9)
-	f.pair16(8, 9)
-	u.w.vec256.factor(f, 0, 12)
-	for t := range u.n {
-		f.halfSums(u.w, t)
-		f.ins("VPMADDWD", y(8), y(10), y(10))
-		f.ins("VCVTDQ2PS", y(10), y(10))
-		f.ins("VBROADCASTSS", at("DX", 4*t), y(11))
-		f.ins("VMULPS", y(11), y(12), y(11))
-		f.ins("VFMADD231PS", y(11), y(10), y(t))
-		f.ins("VMOVUPS", y(t), outAt(t, 0))
-	}
+	u.floats = true
+	f.scale256(u, phase)
 }
 
 // pair16 packs the int32 numbers of two registers into pairs of 16 bits, in the first one.
