@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 
+	"github.com/specgo/spec/engine/internal/panels"
 	"github.com/specgo/spec/tensor"
 )
 
@@ -21,7 +22,13 @@ import (
 //
 // The logits at a mask are those of the token in its place. Attention and feed-forward are those of Qwen 3.
 //
-// Shapes: D hidden size, of the target too, L layers of the target that are read.
+// A DSpark head (DeepSeek 2026) is such a head whose rows are of the next token each, the first one too, and whose
+// logits have a part that the token before gives, which is taken to be the likeliest one (see follow):
+//
+//	logits = output · norm(x) + markov2 · markov1[token before]
+//
+// Shapes: D hidden size, of the target too, L layers of the target that are read, R rank of what the token before
+// gives.
 type blockHead struct {
 	Head
 	c          *Config
@@ -33,11 +40,13 @@ type blockHead struct {
 	outputNorm norm
 	output     linear  // [V][D] the target's, or the head's own [W][D]
 	ids        []int32 // [W] the target's ids of the tokens that the head knows; nil: all, in order
+
+	before *tensor.Matrix // [V][R] markov1; nil: a DFlash head
+	after  linear         // [V][R] markov2
 }
 
 // What DFlash files have beside the tensors that are read, and why they are refused.
 var blockHeadParts = []struct{ tensor, about string }{
-	{"markov_w1.weight", "a DSpark head: logits that depend on the token before (Markov head)"},
 	{"hc_head_fn.weight", "a DSpark head of DeepSeek V4, whose layers are that model's"},
 	{"blk.0.attn_conv_base", "a DFlash 2 head: convolutions along the block"},
 	{"blk.0.attn_conv_base.weight", "a DFlash 2 head: convolutions along the block"},
@@ -48,6 +57,7 @@ const (
 	// usualBlock is the size of a block where the file does not say it.
 	usualBlock = 16
 	maskToken  = "tokenizer.ggml.mask_token_id"
+	markov1    = "markov_w1.weight" // of a DSpark head
 )
 
 func (m *blockHead) forward(p *pass) {
@@ -87,6 +97,49 @@ func (m *blockHead) logits(p *pass, out, x []float32) {
 	p.output(out, x, m.c.HiddenSize, output{linear: m.output, ids: m.ids})
 }
 
+// follow adds to the logits of a DSpark head's blocks what the tokens before give, row after row: before the first one
+// is the text's last token, before the others the likeliest token of the row before. Blocks of a round share products.
+func (m *blockHead) follow(p *pass) {
+	if m.before == nil {
+		return
+	}
+	v, rank := m.c.Vocab, m.before.Cols()
+	for index, more := 0, true; more && p.err == nil; index++ {
+		more = false
+		rows := p.following[:0]
+		for _, r := range p.wanted {
+			if r.index == index && p.results[r.segment].Err == nil {
+				rows = append(rows, r)
+			}
+		}
+		p.following = rows
+		for ; len(rows) > 0 && p.err == nil; rows = rows[min(len(rows), headRows):] {
+			more = true
+			some := rows[:min(len(rows), headRows)]
+			x, bias := sized(&p.h, len(some)*rank), sized(&p.logits, len(some)*v)
+			for i, r := range some {
+				token := int(p.tokens[r.row])
+				if index > 0 {
+					token = tensor.ArgMax(r.s.logits[(index-1)*v : index*v])
+				}
+				p.fail(panels.Row(m.before, token, x[i*rank:(i+1)*rank]))
+			}
+			p.projected = some
+			p.matmul(x, rank, m.after.times(bias))
+			p.projected = nil
+			for i, r := range some {
+				row := r.s.logits[index*v : (index+1)*v]
+				if p.err == nil {
+					p.fail(p.t.Add(row, bias[i*v:(i+1)*v]))
+				}
+				if !p.masks() && !tensor.Finite(row) && p.results[r.segment].Err == nil {
+					p.results[r.segment].Err = fmt.Errorf("logits: %w", ErrNotFinite)
+				}
+			}
+		}
+	}
+}
+
 func (m *blockHead) outputs() []linear {
 	if m.ids != nil {
 		return nil
@@ -107,6 +160,9 @@ func (m *blockHead) admit(g *Segment) error {
 		}
 		if len(g.States) > 0 {
 			return fmt.Errorf("%w: a block takes no hidden states", ErrUsage)
+		}
+		if n := len(g.Tokens); m.Chained && g.Logits != None && g.Logits != All && int(g.Logits) < n {
+			return fmt.Errorf("%w: the logits of %d tokens of a chained block of %d: of all or none", ErrUsage, g.Logits, n)
 		}
 		return nil
 	}
@@ -139,6 +195,10 @@ func (l *loader) blockHead(model *Model) network {
 	m.Head = Head{TargetLayers: l.targetLayers(), FirstToken: true, Block: l.integerOr("block_size", usualBlock),
 		Mask: l.maskToken(), stateSize: d}
 	m.targetSize, m.Longest = len(m.TargetLayers)*d, m.Block-1
+	t, chained := l.f.Tensor(markov1)
+	if chained {
+		m.Chained, m.Longest = true, m.Block
+	}
 	if !l.ok() {
 		return m
 	}
@@ -176,6 +236,12 @@ func (l *loader) blockHead(model *Model) network {
 		m.blocks, m.keys = append(m.blocks, x), append(m.keys, a)
 	}
 	m.outputNorm = b.norm("output_norm", d)
+	if chained && l.ok() {
+		rank := int(min(t.Dims[0], largest))
+		m.before, m.after = l.lookup(markov1, c.Vocab, rank), l.matrix("markov_w2.weight", c.Vocab, rank)
+		l.find("conf_proj.weight") // how likely it takes a token to be accepted; schedules measure that
+		l.find("conf_proj.bias")
+	}
 	return m
 }
 

@@ -30,12 +30,15 @@ func blockSegment(head *Model, last int32, n int) Segment {
 	return g
 }
 
+// blockHeads are a DFlash head and a DSpark head.
+var blockHeads = map[string]randommodel.DFlash{"DFlash": {}, "DSpark": {Rank: 32}}
+
 // openDFlash opens a small target and a DFlash head for it.
-func openDFlash(t *testing.T, rt *Runtime, o Options) (target, head *Model) {
+func openDFlash(t *testing.T, rt *Runtime, x randommodel.DFlash, o Options) (target, head *Model) {
 	t.Helper()
 	target = openDrawn(t, rt, randommodel.Llama(), o)
 	o.Target = target
-	head, err := openBytes(t, rt, randommodel.DFlash{}.File(t), "head.gguf", o)
+	head, err := openBytes(t, rt, x.File(t), "head.gguf", o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,9 +49,15 @@ func openDFlash(t *testing.T, rt *Runtime, o Options) (target, head *Model) {
 // TestDFlashReference: the logits of blocks of every length, after texts of several lengths, are those of a float64
 // computation.
 func TestDFlashReference(t *testing.T) {
+	for name, x := range blockHeads {
+		t.Run(name, func(t *testing.T) { testDFlashReference(t, x) })
+	}
+}
+
+func testDFlashReference(t *testing.T, x randommodel.DFlash) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 1})
-	target, head := openDFlash(t, rt, Options{})
-	llama, dflash := newReference(t, randommodel.Llama().File(t)), newReference(t, randommodel.DFlash{}.File(t))
+	target, head := openDFlash(t, rt, x, Options{})
+	llama, dflash := newReference(t, randommodel.Llama().File(t)), newReference(t, x.File(t))
 	ids := randomTokens(271, 70, 3)
 	s := newSession(t, head, SessionOptions{KV: "f32"})
 	states := statesFor(t, target, head, ids[:270])
@@ -79,7 +88,11 @@ func TestDFlashReference(t *testing.T) {
 			if s.Len() != n || s.Fed() != n {
 				t.Errorf("a block has moved the sequence: %d tokens, %d fed, of %d", s.Len(), s.Fed(), n)
 			}
-			for i, want := range dflash.block(llama, known, g.Tokens) {
+			logits := dflash.block(llama, known, g.Tokens)
+			if x.Rank > 0 {
+				dflash.follow(logits, int(ids[n]))
+			}
+			for i, want := range logits {
 				if worst := difference(t, r.Logits.Row(i), want); !(worst < 1e-4) {
 					t.Errorf("%d tokens, a block of %d, row %d: off by %g", n, k, i, worst)
 				}
@@ -104,7 +117,7 @@ func TestDFlashGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	rt := newRuntime(t, RuntimeOptions{Threads: 1})
-	target, head := openDFlash(t, rt, Options{})
+	target, head := openDFlash(t, rt, randommodel.DFlash{}, Options{})
 	n := len(g.IDs) - 1
 	s := newSession(t, head, SessionOptions{KV: "f32"})
 	states := evalHidden(t, newSession(t, target, SessionOptions{KV: "f32"}),
@@ -131,14 +144,57 @@ func TestDFlashGolden(t *testing.T) {
 	}
 }
 
+// TestDSparkGolden: what the same engine computes of a DSpark head: the logits at the first two tokens and the last one
+// of blocks of 2, 5 and 7.
+func TestDSparkGolden(t *testing.T) {
+	data, err := os.ReadFile("testdata/dspark.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var g struct {
+		IDs    []int32
+		Blocks map[string][][]float64
+	}
+	if err := json.Unmarshal(data, &g); err != nil {
+		t.Fatal(err)
+	}
+	target, head := openDFlash(t, newRuntime(t, RuntimeOptions{Threads: 1}), blockHeads["DSpark"], Options{})
+	if n := head.Head().Longest; n != randommodel.DFlashBlock {
+		t.Errorf("at most %d tokens of a block of %d", n, randommodel.DFlashBlock)
+	}
+	last := len(g.IDs) - 1
+	s := newSession(t, head, SessionOptions{KV: "f32"})
+	states := evalHidden(t, newSession(t, target, SessionOptions{KV: "f32"}),
+		Segment{Tokens: g.IDs[:last], Hidden: All, Layers: head.TargetLayers()})
+	forward(t, head, Batch{{Session: s, Tokens: g.IDs[:last], States: states, FromTarget: true}})
+	for size, want := range g.Blocks {
+		n, _ := strconv.Atoi(size)
+		r, err := s.EvalSegment(context.Background(), head.Head().Drafts(g.IDs[last], n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, row := range []int{0, 1, n - 1}[:len(want)] {
+			if worst := difference(t, r.Logits.Row(row), want[i]); !(worst < 1e-4) {
+				t.Errorf("a block of %d, row %d: off by %g", n, row, worst)
+			}
+		}
+	}
+}
+
 // TestDFlashOneAnswer: promise P1: a block's logits are the same bits in all kernels, threads and companies of a pass,
 // however the target's states were cut, after forks and after other blocks.
 func TestDFlashOneAnswer(t *testing.T) {
+	for name, x := range blockHeads {
+		t.Run(name, func(t *testing.T) { testDFlashOneAnswer(t, x) })
+	}
+}
+
+func testDFlashOneAnswer(t *testing.T, x randommodel.DFlash) {
 	for _, weights := range []string{"f32", "q8_0"} {
 		var want []float32
 		for i, simd := range asm.Available() {
 			rt := newRuntime(t, RuntimeOptions{Threads: 1 + i%2, SIMD: simd})
-			target, head := openDFlash(t, rt, Options{Weights: weights})
+			target, head := openDFlash(t, rt, x, Options{Weights: weights})
 			const n = 290
 			ids := randomTokens(n+1, 70, 3)
 			states, size := statesFor(t, target, head, ids[:n]), head.Head().TargetStates()
@@ -213,6 +269,7 @@ func TestDFlashOptions(t *testing.T) {
 		"another mask":  {randommodel.DFlash{Mask: 3}, 4, 9},
 		"other layers":  {randommodel.DFlash{Layers: []int32{0, 1}}, 4, 9},
 		"own":           {randommodel.DFlash{Own: true}, 4, 9},
+		"DSpark":        {randommodel.DFlash{Rank: 32}, 4, 9},
 		"base":          {keyed("rope.freq_base", float32(100)), 4, 9},
 		"epsilon":       {keyed("attention.layer_norm_rms_epsilon", float32(0.1)), 4, 9},
 	} {
@@ -275,7 +332,9 @@ func TestDFlashRefused(t *testing.T) {
 		"no fc":           {lacks("fc.weight"), target, ErrMissing, "fc.weight"},
 		"no norm":         {lacks("enc.output_norm.weight"), target, ErrMissing, "enc.output_norm.weight"},
 		"no key norm":     {lacks("blk.1.attn_k_norm.weight"), target, ErrMissing, "blk.1.attn_k_norm.weight"},
-		"DSpark":          {more("markov_w1.weight"), target, ErrUnsupported, "DSpark"},
+		"half of DSpark":  {more("markov_w1.weight"), target, ErrShape, "markov_w1.weight"},
+		"no markov_w2":    {randommodel.DFlash{Rank: 32, Without: "markov_w2.weight"}, target, ErrMissing, "markov_w2"},
+		"only markov_w2":  {more("markov_w2.weight"), target, ErrUnsupported, "markov_w2.weight"},
 		"DeepSeek V4":     {more("hc_head_fn.weight"), target, ErrUnsupported, "DSpark"},
 		"DFlash 2":        {more("selector_predecessor.weight"), target, ErrUnsupported, "DFlash 2"},
 		"DFlash 2 too":    {more("blk.0.attn_conv_base"), target, ErrUnsupported, "DFlash 2"},
@@ -286,7 +345,7 @@ func TestDFlashRefused(t *testing.T) {
 			t.Errorf("%s: %v, expected %v that names %s", name, err, c.want, c.says)
 		}
 	}
-	_, head := openDFlash(t, rt, Options{})
+	_, head := openDFlash(t, rt, randommodel.DFlash{}, Options{})
 	if _, err := head.NewSession(SessionOptions{NoCache: true}); !errors.Is(err, ErrUsage) {
 		t.Errorf("no cache: %v", err)
 	}
@@ -319,6 +378,13 @@ func TestDFlashRefused(t *testing.T) {
 	_, err := newSession(t, head, SessionOptions{}).EvalSegment(context.Background(), block(8))
 	if !errors.Is(err, ErrUsage) {
 		t.Errorf("a block beyond its size: %v", err)
+	}
+	_, dspark := openDFlash(t, rt, blockHeads["DSpark"], Options{})
+	chained := block(3)
+	chained.Logits = 2
+	_, err = newSession(t, dspark, SessionOptions{}).EvalSegment(context.Background(), chained)
+	if !errors.Is(err, ErrUsage) {
+		t.Errorf("some of a chained block's logits: %v", err)
 	}
 	if err := s.Commit([]int32{0, 1}); !errors.Is(err, ErrUsage) || s.Len() != 3 {
 		t.Errorf("a block committed: %v, %d tokens", err, s.Len())

@@ -152,6 +152,9 @@ func (m *Model) project(p *pass) {
 		p.deliver(out, w[:n], alone < n)
 		w = w[n:]
 	}
+	if b, ok := m.net.(*blockHead); ok {
+		b.follow(p)
+	}
 }
 
 // Eval feeds tokens to the session: a [Model.Forward] of one segment. parents is nil, or makes the tokens a tree as in

@@ -22,11 +22,11 @@ type Head struct {
 	// all of the target's session, whatever was drafted in between, and a head's pass leaves nothing behind.
 	SharesCache bool
 
-	// Longest is the most tokens of a draft, by each of several MTP blocks one, or by a Block all but one of its tokens;
-	// 0: any number, all by the same MTP block. A segment that goes further fails.
+	// Longest is the most tokens of a draft, by each of several MTP blocks one, or by a Block all but one of its tokens,
+	// or all if it is Chained; 0: any number, all by the same MTP block. A segment that goes further fails.
 	Longest int
 
-	// Block, if not 0, is the most tokens of a block: such a head (DFlash) drafts a block of tokens in one pass. The
+	// Block, if not 0, is the most tokens of a block: such a head (DFlash, DSpark) drafts a block in one pass. The
 	// target's states at a token go in with this token ([Segment].FromTarget), and give keys and values but no logits. A
 	// block is a segment without states: the token after those, then Mask up to Block tokens in all, as a tree of one
 	// path. Its tokens see each other, those after them too, so that the logits at each of them depend on how many there
@@ -35,6 +35,10 @@ type Head struct {
 	Block int
 	Mask  int32
 
+	// Chained: the logits at each token of a block (of a DSpark head) are of the token after it, those at the first too,
+	// and are made as if the likeliest token were drafted at each one before. A segment asks for all of them, or none.
+	Chained bool
+
 	targetSize int  // numbers of the target's states for a token
 	stateSize  int  // numbers of a state of the head's own
 	masked     bool // logits may be -Inf
@@ -42,6 +46,20 @@ type Head struct {
 
 // TargetStates is the number of numbers of the target's states that go in with a token.
 func (h *Head) TargetStates() int { return h.targetSize }
+
+// Drafts is the segment by which a head with a Block drafts n tokens, 1 to Longest, after the token last: row i of its
+// logits is of the i-th of them.
+func (h *Head) Drafts(last int32, n int) Segment {
+	g := Segment{Tokens: []int32{last}, Parents: []int32{-1}, Logits: Rows(n)}
+	size := n + 1
+	if h.Chained {
+		size = n
+	}
+	for len(g.Tokens) < size {
+		g.Tokens, g.Parents = append(g.Tokens, h.Mask), append(g.Parents, int32(len(g.Parents)-1))
+	}
+	return g
+}
 
 // head is a draft head: a network that reads hidden states beside the tokens, and says what its sessions and their
 // segments may be. A *Head has the methods that heads have in common.

@@ -16,7 +16,7 @@ const (
 	KindEagle          Kind = "EAGLE-3 draft head"
 	KindMTP            Kind = "MTP draft head"        // the MTP blocks of a model
 	KindAssistant      Kind = "draft head of Gemma 4" // in a file of its own
-	KindBlock          Kind = "DFlash draft head"     // which drafts a block of tokens in one pass
+	KindBlock          Kind = "DFlash draft head"     // or of DSpark; which drafts a block of tokens in one pass
 	KindProjector      Kind = "projector of a multimodal model (mmproj)"
 	KindControl        Kind = "control vector"
 	KindAdapter        Kind = "LoRA adapter" // [Model.OpenAdapter]

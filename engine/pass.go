@@ -69,6 +69,7 @@ type asked struct {
 	hidden    []hiddenRow // ascending
 	masked    bool        // the model's logits may be -Inf
 	projected []wantedRow // the rows that are multiplied with the output matrix; nil: all rows of the round
+	following []wantedRow // scratch of blockHead.follow
 	given     []int32     // the rows that finalNorm and logits are given
 }
 
@@ -140,6 +141,7 @@ func (p *pass) end() {
 	}
 	clear(p.crossed)
 	clear(p.wanted)
+	clear(p.following)
 	clear(p.hidden)
 	clear(p.fed)
 	p.blockRows.end()

@@ -66,3 +66,16 @@ func (r *reference) block(target *reference, states [][]float64, ids []int32) (l
 	}
 	return logits
 }
+
+// follow adds to the logits of a DSpark head's block after the token last what the tokens before give.
+func (r *reference) follow(logits [][]float64, last int) {
+	rank := len(r.t["markov_w1.weight"]) / len(logits[0])
+	for _, row := range logits {
+		addTo(row, r.matrix(r.t["markov_w2.weight"], nil, r.t["markov_w1.weight"][last*rank:][:rank]))
+		for id, x := range row {
+			if id == 0 || x > row[last] {
+				last = id
+			}
+		}
+	}
+}

@@ -130,10 +130,15 @@ func (s Sessions) OwnDrafts(d *Description) int64 {
 	return n + int64(s.Count)*one
 }
 
-// DraftLogits is what the logits of a pass of a draft model take: a row of each sequence, or those of a block.
+// DraftLogits is what the logits of a pass of a draft model take: a row of each sequence, or those of a block, and a
+// row that is added to them.
 func (s Sessions) DraftLogits(draft *Description) int64 {
 	s.Rows = min(s.Rows, max(draft.Block, 1))
-	return s.Logits(draft)
+	n := s.Logits(draft)
+	if draft.Block > 0 && s.Count == 1 { // of several Logits counts a row of each beside their own
+		n += int64(draft.Config.Vocab) * 4
+	}
+	return n
 }
 
 // DraftBytes is what as many sequences of a draft model take, with the logits of a pass. One that is not described, a

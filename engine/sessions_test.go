@@ -113,7 +113,7 @@ func TestPlanCountsTheDraftVocabulary(t *testing.T) {
 // far as a pass of the target verifies so many.
 func TestPlanCountsTheLogitsOfDrafts(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 1})
-	target, head := openDFlash(t, rt, Options{})
+	target, head := openDFlash(t, rt, randommodel.DFlash{}, Options{})
 	mtp := mtpRecipe("qwen35", 2, true).File(t)
 	own, _ := openMTP(t, rt, mtp, Options{})
 	s := Sessions{Count: 3, Tokens: 300, Rows: 33}

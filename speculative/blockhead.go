@@ -6,24 +6,18 @@ import (
 	"github.com/specgo/spec/engine"
 )
 
-// blockHead is a head that drafts a block of tokens in one pass ([engine.Head].Block): DFlash. What the target's states
-// give is fed as that of other heads. Then one pass gives a row of logits for every token of a draft, by how far it is
-// from the text's end: the rows do not depend on the tokens that are drafted. A tree has the same candidates after all
-// nodes of a depth.
+// blockHead is a head that drafts a block of tokens in one pass ([engine.Head].Block): DFlash, DSpark. What the
+// target's states give is fed as that of other heads. Then one pass gives a row of logits for every token of a draft,
+// by how far it is from the text's end: the rows do not depend on the tokens that are drafted. A tree has the same
+// candidates after all nodes of a depth.
 type blockHead struct {
 	*head
-	mask int32
-
-	tokens, parents []int32       // of a block
-	rows            engine.Logits // of this draft's block; none: it has not been computed
+	block engine.Segment // of the longest draft
+	rows  engine.Logits  // of this draft's block; none: it has not been computed
 }
 
 func newBlockHead(seq *cachedSequence, o *engine.Head) *blockHead {
-	b := &blockHead{head: &head{seq: seq, most: o.Block - 1}, mask: o.Mask}
-	for i := range o.Block {
-		b.tokens, b.parents = append(b.tokens, o.Mask), append(b.parents, int32(i-1))
-	}
-	return b
+	return &blockHead{head: &head{seq: seq, most: o.Longest}, block: o.Drafts(0, o.Longest)}
 }
 
 // begin begins a draft.
@@ -55,8 +49,9 @@ func (b *blockHead) draft(ctx context.Context, last int32, depth int, d *Draft) 
 	if n <= depth {
 		return nil
 	}
-	b.tokens[0] = last
-	r, err := b.seq.segment(ctx, engine.Segment{Tokens: b.tokens[:n+1], Parents: b.parents[:n+1],
+	size := len(b.block.Tokens) - b.most + n
+	b.block.Tokens[0] = last
+	r, err := b.seq.segment(ctx, engine.Segment{Tokens: b.block.Tokens[:size], Parents: b.block.Parents[:size],
 		Logits: engine.Rows(n)})
 	if err != nil {
 		return err

@@ -12,13 +12,16 @@ import (
 	"github.com/specgo/spec/internal/testkit"
 )
 
-// randomBlockHead is a DFlash head with random weights for a target.
-func randomBlockHead(t testing.TB, rt *engine.Runtime, target *engine.Model, layers ...int32) *engine.Model {
+// randomBlockHead is a DFlash head with random weights for a target, or with a rank a DSpark head.
+func randomBlockHead(t testing.TB, rt *engine.Runtime, target *engine.Model, rank int, layers ...int32) *engine.Model {
 	t.Helper()
 	c := target.Config()
-	file := randommodel.DFlash{Width: c.HiddenSize, Vocab: c.Vocab, Layers: layers}.File(t)
+	file := randommodel.DFlash{Width: c.HiddenSize, Vocab: c.Vocab, Layers: layers, Rank: rank}.File(t)
 	return openRandom(t, rt, file, engine.Options{Name: "block head", Target: target})
 }
+
+// blockRanks are those of a DFlash and of a DSpark head.
+var blockRanks = []int{0, 32}
 
 // blockDrafters draft with a block head: chains, trees, with what a source adds, and in a short context.
 func blockDrafters(t testing.TB, head *engine.Model) map[string]func() Drafter {
@@ -47,11 +50,7 @@ func blockRows(t *testing.T, target, head *engine.Model, text []int32, n int) (r
 	if _, err := s.EvalSegment(ctx, g); err != nil {
 		t.Fatal(err)
 	}
-	g = engine.Segment{Tokens: []int32{text[len(text)-1]}, Parents: []int32{-1}, Logits: engine.Rows(n)}
-	for i := range n {
-		g.Tokens, g.Parents = append(g.Tokens, head.Head().Mask), append(g.Parents, int32(i))
-	}
-	r, err := s.EvalSegment(ctx, g)
+	r, err := s.EvalSegment(ctx, head.Head().Drafts(text[len(text)-1], n))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +76,7 @@ func (w *blockWitness) Draft(ctx context.Context, sequence []int32, d *Draft) er
 		return err
 	}
 	own, n := d.Tokens[before:], w.Attentive.(*modelDrafter).head.(*blockHead).rows.Rows()
-	if len(own) != min(n, d.maxDepth) || n != min(d.maxDepth, randommodel.DFlashBlock-1) {
+	if len(own) != min(n, d.maxDepth) || n != min(d.maxDepth, w.head.Head().Longest) {
 		w.t.Errorf("after %d tokens: %d of a block of %d, of a draft of at most %d", len(text), len(own), n, d.maxDepth)
 	}
 	sampler, err := sampling.New(w.target.Config().Vocab, w.sampling)
@@ -99,7 +98,12 @@ func (w *blockWitness) Draft(ctx context.Context, sequence []int32, d *Draft) er
 func TestBlockHeadStates(t *testing.T) {
 	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	target := openRandom(t, rt, randommodel.Llama().File(t), engine.Options{})
-	head := randomBlockHead(t, rt, target)
+	for _, rank := range blockRanks {
+		testBlockHeadStates(t, target, randomBlockHead(t, rt, target, rank))
+	}
+}
+
+func testBlockHeadStates(t *testing.T, target, head *engine.Model) {
 	for _, s := range []engine.Sampling{{}, {Temperature: 0.8, Seed: 3}} {
 		one := session(t, target, 0)
 		w := &blockWitness{Attentive: Model(session(t, head, 0)).(Attentive), t: t, target: target, head: head,
@@ -112,8 +116,9 @@ func TestBlockHeadStates(t *testing.T) {
 	d := New(session(t, target, 0), Model(session(t, head, 0)),
 		Options{Schedule: Constant(ConstantOptions{Length: 9}), MaxTokens: 40})
 	collect(t, d, matrixPrompt, engine.Sampling{})
-	if s := d.Stats(); s.Drafted <= 5*s.DraftPasses-6 || s.Drafted > 6*s.DraftPasses || s.DraftPasses > s.Rounds {
-		t.Errorf("drafts of blocks of 6: %+v", s)
+	s, most := d.Stats(), head.Head().Longest
+	if s.Drafted <= (most-1)*s.DraftPasses-most || s.Drafted > most*s.DraftPasses || s.DraftPasses > s.Rounds {
+		t.Errorf("drafts of blocks of %d: %+v", most, s)
 	}
 }
 
@@ -121,7 +126,7 @@ func TestBlockHeadStates(t *testing.T) {
 func TestBlockHeadLattice(t *testing.T) {
 	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	target := openRandom(t, rt, randommodel.Llama().File(t), engine.Options{})
-	head := randomBlockHead(t, rt, target)
+	head := randomBlockHead(t, rt, target, 0)
 	want, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: 12}), matrixPrompt, engine.Sampling{})
 	text := append(slices.Clone(matrixPrompt), want...)
 	drafter := headed(session(t, head, 0), headOptions{Tree: true})
@@ -160,7 +165,7 @@ func TestBlockHeadLattice(t *testing.T) {
 func TestBlockHeadIdentity(t *testing.T) {
 	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	target := openRandom(t, rt, randommodel.Llama().File(t), engine.Options{})
-	head := randomBlockHead(t, rt, target)
+	head := randomBlockHead(t, rt, target, 32)
 	block := func(_ *engine.Session, o headOptions) Drafter { return headed(session(t, head, 0), o) }
 	grammar := records(target.Config().Vocab)
 	for i, s := range []engine.Sampling{{}, {Temperature: 0.8, TopP: 0.95, Seed: 1},
@@ -190,9 +195,9 @@ func TestLongBlockHeadIdentity(t *testing.T) {
 // TestBlockHeadTargets: with recurrent layers, windows and experts.
 func TestBlockHeadTargets(t *testing.T) {
 	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
-	for _, name := range []string{"qwen35", "qwen3moe", "gemma2"} {
+	for i, name := range []string{"qwen35", "qwen3moe", "gemma2"} {
 		target := openRandom(t, rt, randommodel.Recipes()[name].File(t), engine.Options{})
-		head := randomBlockHead(t, rt, target, 2, 0, 1)
+		head := randomBlockHead(t, rt, target, blockRanks[i%2], 2, 0, 1)
 		for _, s := range []engine.Sampling{{}, {Temperature: 0.9, Seed: 4}} {
 			want, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: 24}), matrixPrompt, s)
 			record := func() Drafter { return Replay(ReplayOptions{Tokens: want, ErrorEvery: 5}) }
@@ -212,8 +217,8 @@ func TestBlockHeadTargets(t *testing.T) {
 func TestBlockHeadRoundsAllocateNothing(t *testing.T) {
 	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	target := openRandom(t, rt, randommodel.Llama().File(t), engine.Options{})
-	head := randomBlockHead(t, rt, target)
-	for _, tree := range []bool{false, true} {
+	for i, tree := range []bool{false, true} {
+		head := randomBlockHead(t, rt, target, blockRanks[1-i])
 		d := New(session(t, target, 0), headed(session(t, head, 0), headOptions{Tree: tree}),
 			Options{Schedule: Constant(ConstantOptions{Length: 4})})
 		roundsAllocateNothing(t, fmt.Sprint("tree ", tree), d, engine.Sampling{})

@@ -23,8 +23,8 @@
 //
 // Four choices are independent of each other:
 //
-//	Drafter   Model (draft models; EAGLE-3, MTP, DFlash and Gemma 4's heads), Tree, Splice, NGram, Suffix, Lookup, Self,
-//	          SelfSplice, EarlyExit, Reencode, Intersect, Previous, Merge, Replay
+//	Drafter   Model (draft models; EAGLE-3, MTP, DFlash, DSpark and Gemma 4's heads), Tree, Splice, NGram, Suffix,
+//	          Lookup, Self, SelfSplice, EarlyExit, Reencode, Intersect, Previous, Merge, Replay
 //	Schedule  Auto, Constant, Heuristic, Dynamic, Oracle
 //	Verifier  Greedy, Match, Rejection, Block, Stairs
 //	Sampling  engine.Sampling

@@ -66,7 +66,8 @@ func Drafters() []Named[Drafter] {
 		Name: "eagle-tree", About: "a tree of the candidates of an EAGLE-3 head and the lookup",
 		Needs: NeedsHead | NeedsTree | TakesTexts, New: namedTree,
 	}, {
-		Name: "dflash", About: "a block of a DFlash head, drafted in one pass", Needs: NeedsBlock, New: ofDraft(Model),
+		Name: "dflash", About: "a block of a DFlash or DSpark head, drafted in one pass",
+		Needs: NeedsBlock, New: ofDraft(Model),
 	}, {
 		Name: "mtp", About: "a chain of the multi-token-prediction block in the model's own file, or of Gemma 4's draft head",
 		Needs: NeedsMTP, New: ofDraft(Model),
@@ -225,7 +226,7 @@ func (n Needs) missing(draft *engine.Model, foreign error) string {
 	case n&NeedsHead != 0 && kind != engine.KindEagle:
 		return "a draft head of EAGLE-3"
 	case n&NeedsBlock != 0 && kind != engine.KindBlock:
-		return "a draft head of DFlash"
+		return "a draft head of DFlash or DSpark"
 	case n&NeedsMTP != 0 && !kind.MTP():
 		return "a multi-token-prediction block or a draft head of Gemma 4"
 	case n.Draft() && draft == nil:

@@ -40,7 +40,7 @@ func TestDFlash(t *testing.T) {
 	_, _, n, _ := gguf.TypeOf(vocab.Value)
 	dir := t.TempDir()
 	head := filepath.Join(dir, "head.gguf")
-	data := randommodel.DFlash{Keys: keys, Width: 256, Vocab: int(n), Layers: []int32{1, 3, 5}}.File(t)
+	data := randommodel.DFlash{Keys: keys, Width: 256, Vocab: int(n), Layers: []int32{1, 3, 5}, Rank: 32}.File(t)
 	if err := os.WriteFile(head, data, 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -70,7 +70,7 @@ func (r *runner) draft() ([]Row, error) {
 					if g.Hidden, g.Layers = engine.None, nil; i == 0 {
 						g.Logits = engine.None
 					} else {
-						g = block(h, g.Tokens[0])
+						g = h.Drafts(g.Tokens[0], h.Longest)
 					}
 				}
 			}
@@ -93,13 +93,4 @@ func (r *runner) draft() ([]Row, error) {
 	row := r.summary("draft", 1, 0, 0, seconds)
 	row.Bytes = 0 // a head reads weights of its target too
 	return []Row{row}, nil
-}
-
-// block is a block of a draft head after a token.
-func block(h *engine.Head, last int32) engine.Segment {
-	g := engine.Segment{Tokens: []int32{last}, Parents: []int32{-1}, Logits: engine.Rows(h.Longest)}
-	for i := range h.Longest {
-		g.Tokens, g.Parents = append(g.Tokens, h.Mask), append(g.Parents, int32(i))
-	}
-	return g
 }

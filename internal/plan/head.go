@@ -89,11 +89,7 @@ func (c Config) block(ctx context.Context, head *engine.Session, states engine.S
 	if _, err := head.EvalSegment(ctx, states); err != nil {
 		return nil, fmt.Errorf("measuring the draft head: %w", err)
 	}
-	g := engine.Segment{Tokens: []int32{text[len(text)-1]}, Parents: []int32{-1}, Logits: engine.Rows(c.longest())}
-	for i := range c.longest() {
-		g.Tokens, g.Parents = append(g.Tokens, c.Draft.Head().Mask), append(g.Parents, int32(i))
-	}
-	r, err := head.EvalSegment(ctx, g)
+	r, err := head.EvalSegment(ctx, c.Draft.Head().Drafts(text[len(text)-1], c.longest()))
 	if err != nil {
 		return nil, fmt.Errorf("measuring the draft head: %w", err)
 	}

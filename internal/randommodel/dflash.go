@@ -13,7 +13,8 @@ import (
 	"github.com/specgo/spec/gguf"
 )
 
-// DFlash is a small random DFlash head: for a target of [Llama]'s width and vocabulary unless it says otherwise.
+// DFlash is a small random DFlash or DSpark head: for a target of [Llama]'s width and vocabulary unless it says
+// otherwise.
 type DFlash struct {
 	Keys    map[string]gguf.Value // replaced, added; nil values are left out. Those with a dot in front are whole names
 	Without string                // a tensor
@@ -23,6 +24,7 @@ type DFlash struct {
 	Layers  []int32               // of the target that are read; nil: 1, 0
 	Mask    int                   // token; 0: the last but two
 	Own     bool                  // embedding and output matrix, 40 tokens of which it knows: 3, 12, 21, …
+	Rank    int                   // of a DSpark head: of what the token before gives; 0: a DFlash head
 }
 
 // DFlashBlock is the tokens of a block of a [DFlash] head, its last token of the text included.
@@ -90,6 +92,12 @@ func (x DFlash) File(tb testing.TB) []byte {
 		tensors = append(tensors, gguf.TensorSource{
 			Name: "d2t", Type: gguf.Type(27), Dims: []uint64{uint64(len(ids))},
 			Write: func(w io.Writer) error { return binary.Write(w, binary.LittleEndian, ids) }})
+	}
+	if x.Rank > 0 {
+		add("markov_w1.weight", 0, 1, x.Rank, v)
+		add("markov_w2.weight", 0, 0.3, x.Rank, v)
+		add("conf_proj.weight", 0, 0.1, d+x.Rank, 1)
+		add("conf_proj.bias", 0, 1, 1)
 	}
 	if x.More != "" {
 		add(x.More, 0, 1, d)

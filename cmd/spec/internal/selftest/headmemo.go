@@ -74,7 +74,7 @@ func (h *headMemo) after(ctx context.Context, text []int32) ([]float32, error) {
 		if _, err := h.head.EvalSegment(ctx, g); err != nil {
 			return nil, err
 		}
-		g = engine.Segment{Tokens: []int32{text[len(text)-1], o.Mask}, Parents: []int32{-1, 0}, Logits: engine.Last}
+		g = o.Drafts(text[len(text)-1], 1)
 	}
 	r, err := h.head.EvalSegment(ctx, g)
 	if err != nil {
