@@ -424,8 +424,14 @@ var fields = append([]field{
 	{"truncation_direction", accepted, formTEI, "texts are never cut", nil},
 
 	// Tokens.
-	{"content", honored, formTokenize, "the text",
-		func(r *request, v value) (e *Error) { r.content, e = v.text(); return }},
+	{"content", honored, formTokenize, "the text, or an array of token ids and texts in a row",
+		func(r *request, v value) *Error {
+			text, parts, err := readSide(v)
+			if r.content = parts; parts == nil {
+				r.content = []spec.Prompt{{Text: text}}
+			}
+			return err
+		}},
 	{"add_special", honored, formTokenize, "true: with the tokens that the vocabulary asks for (default false)",
 		func(r *request, v value) (e *Error) { r.special, e = v.boolean(); return }},
 	{"parse_special", honored, formTokenize, "true: control tokens in the text become their ids (default true)",

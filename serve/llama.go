@@ -15,7 +15,8 @@ import (
 
 // Endpoints of llama.cpp's server, and those that balancers ask.
 
-// tokenize answers /tokenize.
+// tokenize answers /tokenize. Of several texts the first alone has the tokens that begin and end one, where nothing is
+// in front of it, as in llama.cpp's server.
 func (s *Server) tokenize(ctx context.Context, r *request) (any, error) {
 	m, release, err := s.models.acquire(ctx, r.model)
 	if err != nil {
@@ -24,8 +25,18 @@ func (s *Server) tokenize(ctx context.Context, r *request) (any, error) {
 	defer release()
 	ids := []int32{}
 	if err := s.early(ctx, r, true, func() error {
-		o := bpe.EncodeOptions{AddSpecial: r.special, ParseSpecial: r.parse}
-		ids = append(ids, m.Tokenizer().Encode(r.content, o)...)
+		at := 0 // element of the array
+		for _, p := range r.content {
+			if p.Given {
+				if err := checkIDs("content", at, p.IDs, m.Tokenizer()); err != nil {
+					return err
+				}
+				ids, at = append(ids, p.IDs...), at+len(p.IDs)
+				continue
+			}
+			o := bpe.EncodeOptions{AddSpecial: r.special && at == 0, ParseSpecial: r.parse}
+			ids, at = append(ids, m.Tokenizer().Encode(p.Text, o)...), at+1
+		}
 		return nil
 	}); err != nil {
 		return nil, err
@@ -59,15 +70,22 @@ func (s *Server) detokenize(ctx context.Context, r *request) (any, error) {
 		return nil, err
 	}
 	defer release()
-	for i, id := range r.tokens {
-		if int(id) >= m.Tokenizer().Size() {
-			return nil, badField(fmt.Sprintf("tokens[%d]", i), "the vocabulary has the ids 0 to %d, not %d",
-				m.Tokenizer().Size()-1, id)
-		}
+	if err := checkIDs("tokens", 0, r.tokens, m.Tokenizer()); err != nil {
+		return nil, err
 	}
 	return struct {
 		Content string `json:"content"`
 	}{spelled(m.Tokenizer(), r.tokens)}, nil
+}
+
+// checkIDs refuses an id that a vocabulary does not have. They are elements of an array, from one on.
+func checkIDs(field string, from int, ids []int32, tok *bpe.Tokenizer) error {
+	for i, id := range ids {
+		if int(id) >= tok.Size() {
+			return badField(fmt.Sprintf("%s[%d]", field, from+i), "the vocabulary has the ids 0 to %d, not %d", tok.Size()-1, id)
+		}
+	}
+	return nil
 }
 
 // spelled is the text of tokens with the spelling of control tokens, from which /tokenize makes the same tokens.

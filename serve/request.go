@@ -81,9 +81,9 @@ type gap struct {
 	behind      []spec.Prompt
 }
 
-// tokenizing is a text or tokens to be turned into the other.
+// tokenizing is texts or tokens to be turned into the other.
 type tokenizing struct {
-	content string
+	content []spec.Prompt // texts and ids in a row
 	tokens  []int32
 	special bool // add the tokens that the vocabulary asks for
 	parse   bool // control tokens in the text become their ids
