@@ -97,7 +97,7 @@ var fields = append([]field{
 			r.messages = []chat.Message{}
 			return nil
 		}
-		return readMessages(r, v)
+		return r.readMessages(v, false)
 	}},
 	{"tools", honored, formChat | formTemplate | formOllamaChat, "functions that the model may call", readTools},
 	{"tools", honored, formResponses, "functions, in the flat form of this API; tools of other types, as web_search, " +

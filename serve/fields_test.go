@@ -81,7 +81,9 @@ var anthropicSamples = map[string]sample{
 		`{"role":"user","content":[{"type":"tool_result","tool_use_id":"a",` +
 		`"content":[{"type":"text","text":"1","cache_control":{"type":"ephemeral"}}]}]}]`},
 		bad: []string{`[]`, `[{"role":"user"}]`, `[{"content":"x"}]`, `[{"role":"user","content":[{"type":"image"}]}]`,
-			`[{"role":"user","content":[{"type":"text","text":"x","more":1}]}]`, `1`}},
+			`[{"role":"user","content":[{"type":"text","text":"x","more":1}]}]`, `1`,
+			`[{"role":"user","content":[{"type":"text"}]}]`,
+			`[{"role":"user","content":[{"type":"thinking","text":"x"}]}]`}},
 	"system": {good: []string{`"x"`, `[{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}]`},
 		bad: []string{`1`, `[{"type":"text","text":"x","more":1}]`}},
 	"tools": {good: []string{`[{"name":"f","input_schema":{"type":"object","properties":{}}}]`,

@@ -529,6 +529,37 @@ func TestTokensOfTextsAndIDs(t *testing.T) {
 	}
 }
 
+// OpenAI's conversations have content in each message, but in the assistant's that have something else; Ollama's need
+// none.
+func TestMessagesWithoutContent(t *testing.T) {
+	s := newTester(t, nil)
+	const call = `"tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}}]`
+	ask := func(path, message string, want int) string {
+		t.Helper()
+		return s.post(path, `{"messages":[{"role":"user","content":"x"},`+message+`,{"role":"user","content":""}],`+
+			`"stream":false}`, want)
+	}
+	for message, field := range map[string]string{
+		`{"role":"user"}`: "messages[1].content", `{"role":"user","content":null}`: "messages[1].content",
+		`{"role":"tool","tool_call_id":"1"}`: "messages[1].content", `{"role":"system"}`: "messages[1].content",
+		`{"role":"assistant"}`:              "messages[1].content",
+		`{"role":"user",` + call + `}`:      "messages[1].content",
+		`{"role":"assistant",` + call + `}`: "", `{"role":"assistant","content":null,` + call + `}`: "",
+		`{"role":"assistant","reasoning_content":"r"}`: "", `{"role":"assistant","refusal":"no"}`: "",
+		`{"role":"user","content":[]}`: "", `{"role":"user","content":""}`: "",
+	} {
+		if field == "" {
+			ask("/v1/chat/completions/input_tokens", message, 200)
+			continue
+		}
+		if text := ask("/v1/chat/completions", message, 400); !strings.Contains(text, `"param":"`+field+`"`) {
+			t.Errorf("%s: %s", message, text)
+		}
+		s.post("/apply-template", `{"messages":[`+message+`]}`, 400)
+	}
+	s.post("/api/chat", `{"messages":[{"role":"user"}],"stream":false,"options":{"num_predict":1}}`, 200)
+}
+
 func TestLists(t *testing.T) {
 	s := newTester(t, func(o *Options) { o.Version = "1.2.3"; o.Page = true })
 	get := func(path string, want int) string {
