@@ -332,11 +332,16 @@ func (s *Server) created(e *Entry) time.Time {
 	return e.Modified
 }
 
-// listModels answers /v1/models.
-func (s *Server) listModels(w http.ResponseWriter, _ *http.Request) {
+// listModels answers /v1/models, in Anthropic's form where its client asks.
+func (s *Server) listModels(w http.ResponseWriter, r *http.Request) {
 	s.refreshed()
+	entries := s.models.entries()
+	if fromAnthropic(r) {
+		s.anthropicModels(w, r, entries)
+		return
+	}
+	for _, e := range entries {
 	list := []modelObject{}
-	for _, e := range s.models.entries() {
 		list = append(list, s.modelObject(e))
 	}
 	writeJSON(w, http.StatusOK, struct {
@@ -350,11 +355,14 @@ func (s *Server) showModel(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	s.models.look(name)
 	e := s.models.entryNamed(name)
-	if e == nil {
-		s.fail(w, recordOf(r.Context()), openAIError, noModel(name))
-		return
+	switch {
+	case e == nil:
+		s.fail(w, recordOf(r.Context()), shapeOf(r), noModel(name))
+	case fromAnthropic(r):
+		writeJSON(w, http.StatusOK, s.anthropicModel(*e))
+	default:
+		writeJSON(w, http.StatusOK, s.modelObject(*e))
 	}
-	writeJSON(w, http.StatusOK, s.modelObject(*e))
 }
 
 func noModel(name string) *Error {

@@ -30,7 +30,7 @@ var refusedPaths = []struct{ path, reason string }{
 func (s *Server) refusedRoutes(mux *http.ServeMux) {
 	for _, x := range refusedPaths {
 		mux.HandleFunc(x.path, func(w http.ResponseWriter, r *http.Request) {
-			s.fail(w, recordOf(r.Context()), shapeOf(r.URL.Path),
+			s.fail(w, recordOf(r.Context()), shapeOf(r),
 				&Error{Status: http.StatusNotImplemented, Type: typeNotSupported, Code: "not_supported",
 					Message: fmt.Sprintf("%s %s is not supported: %s", r.Method, clip(r.URL.Path), x.reason)})
 		})

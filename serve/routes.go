@@ -17,7 +17,7 @@ func (s *Server) routes() *http.ServeMux {
 		}))
 	}
 	answer := func(path string, form forms, f func(context.Context, *request) (any, error)) {
-		mux.HandleFunc("POST "+path, s.withBody(shapeOf(path), func(
+		mux.HandleFunc("POST "+path, s.withBody(shapeOfPath(path), func(
 			w http.ResponseWriter, r *http.Request, body []byte, log *record,
 		) error {
 			q, e := s.parse(r.Context(), form, log.client, body, true)
