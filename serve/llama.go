@@ -217,7 +217,8 @@ func (s *Server) props(w http.ResponseWriter, r *http.Request) {
 		Model       string  `json:"model"`
 		Alias       string  `json:"model_alias"` // llama.cpp's name of the same
 		Inputs      inputs  `json:"modalities"`
-		Path        string  `json:"model_path"` // "" if there is no file
+		Path        string  `json:"model_path"`  // "" if there is no file
+		Weights     string  `json:"model_ftype"` // their types
 		Context     int     `json:"n_ctx"`
 		Slots       int     `json:"total_slots"`
 		HasTemplate bool    `json:"has_chat_template"`
@@ -230,8 +231,8 @@ func (s *Server) props(w http.ResponseWriter, r *http.Request) {
 		Manage      bool    `json:"may_manage"` // this client may pull and unload models
 		Store       bool    `json:"has_models_dir"`
 		Speculation choices `json:"speculation"`
-	}{m.name, m.name, inputs{}, m.path, m.Context(), s.o.Parallel, source != "", source, tok.Token(tok.BOS()),
-		tok.Token(tok.EOS()), m.Infills(), "spec " + s.o.Version, s.defaults(m),
+	}{m.name, m.name, inputs{}, m.path, m.Target().WeightTypes(), m.Context(), s.o.Parallel, source != "", source,
+		tok.Token(tok.BOS()), tok.Token(tok.EOS()), m.Infills(), "spec " + s.o.Version, s.defaults(m),
 		s.mayManage(recordOf(r.Context()).client) == nil, s.o.Store != nil,
 		choices{
 			m.drafters(), speculative.Names(speculative.Schedules(), false), speculative.Names(speculative.Verifiers(), false),
@@ -340,8 +341,8 @@ func (s *Server) listModels(w http.ResponseWriter, r *http.Request) {
 		s.anthropicModels(w, r, entries)
 		return
 	}
-	for _, e := range entries {
 	list := []modelObject{}
+	for _, e := range entries {
 		list = append(list, s.modelObject(e))
 	}
 	writeJSON(w, http.StatusOK, struct {
