@@ -92,7 +92,7 @@ var fields = append([]field{
 
 	{"messages", honored, formChat | formTemplate, "the conversation; content is text, or a list of parts of type text",
 		readMessages},
-	{"messages", honored, formOllamaChat, "the conversation; none only loads the model", func(r *request, v value) *Error {
+	{"messages", honored, formOllamaChat, "the conversation; without any the model is loaded, and no more", func(r *request, v value) *Error {
 		if list, err := v.list(); err == nil && len(list) == 0 {
 			r.messages = []chat.Message{}
 			return nil

@@ -146,7 +146,7 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request, ep *endpoint, 
 	if err := s.read(ctx, ep.form, q, body, true); err != nil {
 		return err
 	}
-	if !ep.sse && (ep.form == formOllamaGenerate || q.messages != nil) && loads(q) {
+	if !ep.sse && loads(q) {
 		if q.unload {
 			return s.ollamaUnload(w, q, ep.form == formOllamaChat)
 		}
