@@ -4,13 +4,18 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/specgo/spec"
 	"github.com/specgo/spec/speculative"
 )
 
-// Anthropic's Messages API: /v1/messages and /v1/messages/count_tokens.
+// Anthropic's API: /v1/messages, /v1/messages/count_tokens, and its form of /v1/models.
+
+// fromAnthropic reports whether a request is of a client of Anthropic's API, where a path is also another's.
+func fromAnthropic(r *http.Request) bool { return r.Header.Get("Anthropic-Version") != "" }
 
 // anthropicError is an error in its shape, with one of its types.
 func anthropicError(e *Error) any {
@@ -265,4 +270,74 @@ func (s *Server) countTokens(ctx context.Context, r *request) (any, error) {
 	return struct {
 		Tokens int `json:"input_tokens"`
 	}{n}, err
+}
+
+// anthropicModel is a model in Anthropic's lists.
+type anthropicModel struct {
+	Type    string `json:"type"`
+	ID      string `json:"id"`
+	Name    string `json:"display_name"`
+	Created string `json:"created_at"`
+}
+
+func (s *Server) anthropicModel(e Entry) anthropicModel {
+	name := s.ollamaName(e.Name)
+	return anthropicModel{"model", name, name, s.created(&e).UTC().Format(time.RFC3339)}
+}
+
+// Models of a page of Anthropic's list.
+const (
+	usualPage = 20
+	mostPage  = 1000
+)
+
+// anthropicModels answers /v1/models in Anthropic's form: a page of so many models as limit says, the first ones, the
+// first behind after_id, or the last in front of before_id.
+func (s *Server) anthropicModels(w http.ResponseWriter, r *http.Request, entries []Entry) {
+	query, limit := r.URL.Query(), int64(usualPage)
+	list := make([]anthropicModel, len(entries))
+	for i, e := range entries {
+		list[i] = s.anthropicModel(e)
+	}
+	place := func(name string) (int, *Error) {
+		id := query.Get(name)
+		i := slices.IndexFunc(list, func(m anthropicModel) bool { return m.ID == id })
+		if i < 0 {
+			return 0, badField(name, "there is no model %q here", clip(id))
+		}
+		return i, nil
+	}
+	var wrong *Error
+	from, to := 0, len(list)
+	if query.Has("limit") {
+		limit, wrong = value{"limit", []byte(query.Get("limit"))}.whole(1, mostPage)
+	}
+	if wrong == nil && query.Has("after_id") {
+		from, wrong = place("after_id")
+		from++
+	}
+	if wrong == nil && query.Has("before_id") {
+		to, wrong = place("before_id")
+	}
+	if wrong != nil {
+		s.fail(w, recordOf(r.Context()), anthropicError, wrong)
+		return
+	}
+	list = list[from:max(from, to)]
+	out := struct {
+		Data  []anthropicModel `json:"data"`
+		More  bool             `json:"has_more"`
+		First *string          `json:"first_id"`
+		Last  *string          `json:"last_id"`
+	}{Data: list, More: len(list) > int(limit)}
+	switch {
+	case out.More && query.Has("before_id"):
+		out.Data = list[len(list)-int(limit):]
+	case out.More:
+		out.Data = list[:limit]
+	}
+	if n := len(out.Data); n > 0 {
+		out.First, out.Last = &out.Data[0].ID, &out.Data[n-1].ID
+	}
+	writeJSON(w, http.StatusOK, out)
 }

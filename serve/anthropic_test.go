@@ -2,6 +2,7 @@ package serve
 
 import (
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -253,5 +254,50 @@ func TestLastBiasCounts(t *testing.T) {
 		if got := o.get(t, "choices", 0, "text"); got != "return" {
 			t.Fatalf("%q", got)
 		}
+	}
+}
+
+// Clients of Anthropic's API get lists of models in its form, in pages.
+func TestAnthropicModels(t *testing.T) {
+	s := newTester(t, func(o *Options) { o.Models = []Entry{entry(t, "a"), entry(t, "b"), entry(t, "c")} })
+	get := func(path string, want int) object {
+		t.Helper()
+		status, text, _ := s.do("GET", path, "", "Anthropic-Version", "2023-06-01")
+		if status != want {
+			t.Fatalf("%s: %d %s", path, status, text)
+		}
+		return decode(t, text)
+	}
+	one := object{"type": "model", "id": "b", "display_name": "b", "created_at": "2023-11-14T22:13:20Z"}
+	if got := get("/v1/models/b", 200); !reflect.DeepEqual(got, one) {
+		t.Errorf("%v", got)
+	}
+	for _, c := range []struct {
+		query, ids string
+		more       bool
+	}{
+		{"", "abc", false}, {"?limit=2", "ab", true}, {"?limit=3", "abc", false}, {"?limit=1&after_id=a", "b", true},
+		{"?after_id=b", "c", false}, {"?limit=1&before_id=c", "b", true}, {"?before_id=b", "a", false},
+		{"?after_id=c", "", false}, {"?after_id=b&before_id=a", "", false},
+	} {
+		got, ids := get("/v1/models"+c.query, 200), ""
+		for _, m := range got["data"].([]any) {
+			ids += m.(map[string]any)["id"].(string)
+		}
+		var first, last any
+		if ids != "" {
+			first, last = ids[:1], ids[len(ids)-1:]
+		}
+		if ids != c.ids || got["has_more"] != c.more || got["first_id"] != first || got["last_id"] != last {
+			t.Errorf("%s: %v", c.query, got)
+		}
+	}
+	for _, path := range []string{"?limit=0", "?limit=1001", "?limit=x", "?after_id=d", "?before_id="} {
+		if got := get("/v1/models"+path, 400); got.get(t, "error", "type") != "invalid_request_error" {
+			t.Errorf("%s: %v", path, got)
+		}
+	}
+	if got := get("/v1/models/d", 404); got["type"] != "error" || got.get(t, "error", "type") != "not_found_error" {
+		t.Errorf("%v", got)
 	}
 }

@@ -209,6 +209,10 @@ func TestResponsesItems(t *testing.T) {
 		`{"role":"user","content":"x","summary":[{"type":"summary_text","text":"x"}]}`: "input[0].summary",
 		`{"role":"user","content":[{"type":"reasoning_text","text":"x"}]}`:             "input[0].content[0].type",
 		`{"type":"item_reference","id":"msg_1"}`:                                       "input[0].type",
+		`{"type":"function_call","name":"f","arguments":"{}"}`:                         "input[0].call_id",
+		`{"type":"function_call_output","output":"42"}`:                                "input[0].call_id",
+		`{"type":"function_call_output","call_id":"c"}`:                                "input[0].output",
+		`{"type":"function_call_output","call_id":"c","output":null}`:                  "input[0].output",
 
 		`{"type":"function_call_output","call_id":"c","output":[{"type":"input_image","x":"y"}]}`: "input[0].output[0].type",
 	} {

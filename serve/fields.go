@@ -92,12 +92,12 @@ var fields = append([]field{
 
 	{"messages", honored, formChat | formTemplate, "the conversation; content is text, or a list of parts of type text",
 		readMessages},
-	{"messages", honored, formOllamaChat, "the conversation; none only loads the model", func(r *request, v value) *Error {
+	{"messages", honored, formOllamaChat, "the conversation; without any the model is loaded, and no more", func(r *request, v value) *Error {
 		if list, err := v.list(); err == nil && len(list) == 0 {
 			r.messages = []chat.Message{}
 			return nil
 		}
-		return readMessages(r, v)
+		return r.readMessages(v, false)
 	}},
 	{"tools", honored, formChat | formTemplate | formOllamaChat, "functions that the model may call", readTools},
 	{"tools", honored, formResponses, "functions, in the flat form of this API; tools of other types, as web_search, " +
@@ -155,6 +155,8 @@ var fields = append([]field{
 	{"thinking_budget_tokens", honored, formChat, "the same, llama.cpp's name", readThinkingBudget},
 	{"reasoning_budget_tokens", honored, formChat, "the same", readThinkingBudget},
 	{"reasoning_budget", honored, formChat, "the same", readThinkingBudget},
+	{"reasoning_control", accepted, formChat, "nothing ends reasoning while it is written", nil},
+	{"parse_tool_calls", honored, formChat, "only true", onlyTrue},
 	{"continue_final_message", honored, formChat | formTemplate, "true: the answer goes on with the last message, or " +
 		"with its reasoning where it has no content; false: it is a new one (default: it goes on " +
 		"where that is a text of the assistant)",
@@ -192,7 +194,7 @@ var fields = append([]field{
 	{"post_sampling_probs", honored, formLlama, "true: n_probs are probabilities after penalties, filters and " +
 		"temperature, as prob and top_probs",
 		func(r *request, v value) (e *Error) { r.chosen, e = v.boolean(); return }},
-	{"backend_sampling", accepted, formLlama, "tokens are chosen in one place", nil},
+	{"backend_sampling", accepted, formText, "tokens are chosen in one place", nil},
 	{"return_tokens", honored, formLlama, "true: the whole answer has the ids of its tokens; a stream always has",
 		func(r *request, v value) (e *Error) { r.returnTokens, e = v.boolean(); return }},
 	{"n_keep", honored, formLlama, "where when_full drops: the prompt's first tokens that stay; -1: all, and what " +
@@ -271,6 +273,12 @@ var fields = append([]field{
 	{"stream", honored, formOpenAI | formLlama | formOllama | formMessages | formOllamaPull | formOllamaCreate,
 		"true: the answer comes piece by piece (Ollama's default)",
 		func(r *request, v value) (e *Error) { r.stream, e = v.boolean(); return }},
+	{"sse_ping_interval", honored, formText, "seconds without an event after which a stream has a comment; 0 and -1: " +
+		"never (default: --sse-ping-interval)", func(r *request, v value) *Error {
+		n, err := v.whole(-1, anyNumber)
+		r.ping = time.Duration(max(n, 0)) * time.Second
+		return err
+	}},
 	{"stream_options", honored, formChat | formCompletion, "include_usage: a last chunk with usage", readStreamOptions},
 	{"max_tokens", honored, formChat, "most tokens of the answer; -1 is as many as fit",
 		func(r *request, v value) *Error { return r.setMax(v, true) }},
@@ -283,11 +291,8 @@ var fields = append([]field{
 	{"n_predict", honored, formChat | formCompletion, "the same, llama.cpp's name",
 		func(r *request, v value) *Error { return r.setMax(v, true) }},
 	{"n_predict", honored, formLlama, "the same; 0: the prompt is read and kept, and the answer is empty", readNoneOrMax},
-	{"n", honored, formChat | formCompletion, "answers; answer i has the seed + i", func(r *request, v value) *Error {
-		n, err := v.whole(1, maxChoices)
-		r.n = int(n)
-		return err
-	}},
+	{"n", honored, formText, "answers, to each prompt; answer i has the seed + i", readChoices},
+	{"n_cmpl", honored, formLlama, "as n, llama.cpp's name", readChoices},
 	{"stop", honored, formText | formOllamaOptions, "a text or up to 16 that end the answer, and are not part of it",
 		readStop},
 	{"min_tokens", honored, formText, "the answer does not end before, but by stop or its grammar",
@@ -424,8 +429,14 @@ var fields = append([]field{
 	{"truncation_direction", accepted, formTEI, "texts are never cut", nil},
 
 	// Tokens.
-	{"content", honored, formTokenize, "the text",
-		func(r *request, v value) (e *Error) { r.content, e = v.text(); return }},
+	{"content", honored, formTokenize, "the text, or an array of token ids and texts in a row",
+		func(r *request, v value) *Error {
+			text, parts, err := readSide(v)
+			if r.content = parts; parts == nil {
+				r.content = []spec.Prompt{{Text: text}}
+			}
+			return err
+		}},
 	{"add_special", honored, formTokenize, "true: with the tokens that the vocabulary asks for (default false)",
 		func(r *request, v value) (e *Error) { r.special, e = v.boolean(); return }},
 	{"parse_special", honored, formTokenize, "true: control tokens in the text become their ids (default true)",
@@ -459,6 +470,7 @@ var fields = append([]field{
 	{"prediction", honored, formChat, `{"type": "content", "content": …}: an earlier answer, a text or parts of type ` +
 		"text: drafts follow it where the answer does; usage counts its accepted and rejected tokens", readPrediction},
 	{"cache_prompt", accepted, formText, "the answer does not depend on what is cached", nil},
+	{"n_cache_reuse", accepted, formText, "common beginnings of prompts are found without it", nil},
 	{"id_slot", honored, formText, "the slot that holds the text afterwards, see /slots; -1: the server chooses. The " +
 		"answer does not depend on it", func(r *request, v value) *Error {
 		n, err := v.whole(-1, anyNumber)

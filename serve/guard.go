@@ -172,8 +172,16 @@ func (s *Server) panicked(v any, stack []byte) {
 	s.o.Log.Error("panic in a request", "panic", fmt.Sprint(v), "stack", string(stack))
 }
 
-// shapeOf is the shape of errors of a path.
-func shapeOf(path string) func(*Error) any {
+// shapeOf is the shape of errors of a request.
+func shapeOf(r *http.Request) func(*Error) any {
+	if fromAnthropic(r) && strings.HasPrefix(r.URL.Path, "/v1/models") {
+		return anthropicError
+	}
+	return shapeOfPath(r.URL.Path)
+}
+
+// shapeOfPath is the shape of errors of a path.
+func shapeOfPath(path string) func(*Error) any {
 	switch {
 	case strings.HasPrefix(path, "/api/"):
 		return ollamaError
@@ -220,7 +228,7 @@ func (s *Server) guard() (http.Handler, error) {
 			}
 		}()
 		if err != nil {
-			s.fail(ww, log, shapeOf(r.URL.Path), err)
+			s.fail(ww, log, shapeOf(r), err)
 		}
 	}), nil
 }
@@ -257,7 +265,7 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, log *record, a
 			"%s takes %s, not %s", clip(r.URL.Path), strings.Join(allowed, " and "), r.Method,
 		)
 	}
-	s.fail(w, log, shapeOf(r.URL.Path), e)
+	s.fail(w, log, shapeOf(r), e)
 }
 
 // requestID is the client's, if it is a plain one, else a new one.

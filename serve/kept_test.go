@@ -170,6 +170,23 @@ func (s *sent) raw(string)            {}
 func (s *sent) flush() error          { return nil }
 func (s *sent) started() bool         { return true }
 
+// A request says by itself how often its stream has comments.
+func TestPingsOfRequest(t *testing.T) {
+	s := newTester(t, func(o *Options) { o.Ping = time.Millisecond })
+	m, release, err := s.models.acquire(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	hookOf(m).set(func() { time.Sleep(20 * time.Millisecond) })
+	const body = `{"prompt":"func","max_tokens":1,"stream":true`
+	for more, begins := range map[string]string{"": ":", `,"sse_ping_interval":-1`: "data:"} {
+		if text := s.post("/v1/completions", body+more+`}`, 200); !strings.HasPrefix(text, begins) {
+			t.Errorf("%s: %.60q", more, text)
+		}
+	}
+}
+
 // A stream without events has comments, and what goes wrong then is told in the stream.
 func TestPings(t *testing.T) {
 	s := newTester(t, nil)

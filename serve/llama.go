@@ -15,7 +15,8 @@ import (
 
 // Endpoints of llama.cpp's server, and those that balancers ask.
 
-// tokenize answers /tokenize.
+// tokenize answers /tokenize. Of several texts the first alone has the tokens that begin and end one, where nothing is
+// in front of it, as in llama.cpp's server.
 func (s *Server) tokenize(ctx context.Context, r *request) (any, error) {
 	m, release, err := s.models.acquire(ctx, r.model)
 	if err != nil {
@@ -24,8 +25,18 @@ func (s *Server) tokenize(ctx context.Context, r *request) (any, error) {
 	defer release()
 	ids := []int32{}
 	if err := s.early(ctx, r, true, func() error {
-		o := bpe.EncodeOptions{AddSpecial: r.special, ParseSpecial: r.parse}
-		ids = append(ids, m.Tokenizer().Encode(r.content, o)...)
+		at := 0 // element of the array
+		for _, p := range r.content {
+			if p.Given {
+				if err := checkIDs("content", at, p.IDs, m.Tokenizer()); err != nil {
+					return err
+				}
+				ids, at = append(ids, p.IDs...), at+len(p.IDs)
+				continue
+			}
+			o := bpe.EncodeOptions{AddSpecial: r.special && at == 0, ParseSpecial: r.parse}
+			ids, at = append(ids, m.Tokenizer().Encode(p.Text, o)...), at+1
+		}
 		return nil
 	}); err != nil {
 		return nil, err
@@ -59,15 +70,22 @@ func (s *Server) detokenize(ctx context.Context, r *request) (any, error) {
 		return nil, err
 	}
 	defer release()
-	for i, id := range r.tokens {
-		if int(id) >= m.Tokenizer().Size() {
-			return nil, badField(fmt.Sprintf("tokens[%d]", i), "the vocabulary has the ids 0 to %d, not %d",
-				m.Tokenizer().Size()-1, id)
-		}
+	if err := checkIDs("tokens", 0, r.tokens, m.Tokenizer()); err != nil {
+		return nil, err
 	}
 	return struct {
 		Content string `json:"content"`
 	}{spelled(m.Tokenizer(), r.tokens)}, nil
+}
+
+// checkIDs refuses an id that a vocabulary does not have. They are elements of an array, from one on.
+func checkIDs(field string, from int, ids []int32, tok *bpe.Tokenizer) error {
+	for i, id := range ids {
+		if int(id) >= tok.Size() {
+			return badField(fmt.Sprintf("%s[%d]", field, from+i), "the vocabulary has the ids 0 to %d, not %d", tok.Size()-1, id)
+		}
+	}
+	return nil
 }
 
 // spelled is the text of tokens with the spelling of control tokens, from which /tokenize makes the same tokens.
@@ -199,7 +217,8 @@ func (s *Server) props(w http.ResponseWriter, r *http.Request) {
 		Model       string  `json:"model"`
 		Alias       string  `json:"model_alias"` // llama.cpp's name of the same
 		Inputs      inputs  `json:"modalities"`
-		Path        string  `json:"model_path"` // "" if there is no file
+		Path        string  `json:"model_path"`  // "" if there is no file
+		Weights     string  `json:"model_ftype"` // their types
 		Context     int     `json:"n_ctx"`
 		Slots       int     `json:"total_slots"`
 		HasTemplate bool    `json:"has_chat_template"`
@@ -212,8 +231,8 @@ func (s *Server) props(w http.ResponseWriter, r *http.Request) {
 		Manage      bool    `json:"may_manage"` // this client may pull and unload models
 		Store       bool    `json:"has_models_dir"`
 		Speculation choices `json:"speculation"`
-	}{m.name, m.name, inputs{}, m.path, m.Context(), s.o.Parallel, source != "", source, tok.Token(tok.BOS()),
-		tok.Token(tok.EOS()), m.Infills(), "spec " + s.o.Version, s.defaults(m),
+	}{m.name, m.name, inputs{}, m.path, m.Target().WeightTypes(), m.Context(), s.o.Parallel, source != "", source,
+		tok.Token(tok.BOS()), tok.Token(tok.EOS()), m.Infills(), "spec " + s.o.Version, s.defaults(m),
 		s.mayManage(recordOf(r.Context()).client) == nil, s.o.Store != nil,
 		choices{
 			m.drafters(), speculative.Names(speculative.Schedules(), false), speculative.Names(speculative.Verifiers(), false),
@@ -314,11 +333,16 @@ func (s *Server) created(e *Entry) time.Time {
 	return e.Modified
 }
 
-// listModels answers /v1/models.
-func (s *Server) listModels(w http.ResponseWriter, _ *http.Request) {
+// listModels answers /v1/models, in Anthropic's form where its client asks.
+func (s *Server) listModels(w http.ResponseWriter, r *http.Request) {
 	s.refreshed()
+	entries := s.models.entries()
+	if fromAnthropic(r) {
+		s.anthropicModels(w, r, entries)
+		return
+	}
 	list := []modelObject{}
-	for _, e := range s.models.entries() {
+	for _, e := range entries {
 		list = append(list, s.modelObject(e))
 	}
 	writeJSON(w, http.StatusOK, struct {
@@ -332,11 +356,14 @@ func (s *Server) showModel(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	s.models.look(name)
 	e := s.models.entryNamed(name)
-	if e == nil {
-		s.fail(w, recordOf(r.Context()), openAIError, noModel(name))
-		return
+	switch {
+	case e == nil:
+		s.fail(w, recordOf(r.Context()), shapeOf(r), noModel(name))
+	case fromAnthropic(r):
+		writeJSON(w, http.StatusOK, s.anthropicModel(*e))
+	default:
+		writeJSON(w, http.StatusOK, s.modelObject(*e))
 	}
-	writeJSON(w, http.StatusOK, s.modelObject(*e))
 }
 
 func noModel(name string) *Error {

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"reflect"
@@ -82,6 +83,34 @@ func withInfill(t testing.TB, s *tester) *loaded {
 
 // The native form of llama.cpp's /completion: its fields, several prompts, why an answer ended, and the same text as
 // OpenAI's form.
+// Several answers to each of several prompts are those of /v1/completions, in its order.
+func TestNativeChoices(t *testing.T) {
+	s := newTester(t, nil)
+	const asks = `{"prompt":["func","type"],"max_tokens":6,"temperature":1,"seed":3,`
+	var list []object
+	if err := json.Unmarshal([]byte(s.post("/completion", asks+`"n_cmpl":2}`, 200)), &list); err != nil || len(list) != 4 {
+		t.Fatal(len(list), err)
+	}
+	want := decode(t, s.post("/v1/completions", asks+`"n":2}`, 200))
+	for i, o := range list {
+		if o["content"] != want.get(t, "choices", i, "text") || o["index"] != float64(i) {
+			t.Errorf("%d: %v", i, o)
+		}
+	}
+	texts := make([]string, len(list))
+	for line := range strings.Lines(s.post("/completion", asks+`"n":2,"stream":true}`, 200)) {
+		if data, ok := strings.CutPrefix(line, "data: "); ok {
+			o := decode(t, data)
+			texts[int(o["index"].(float64))] += o["content"].(string)
+		}
+	}
+	for i, o := range list {
+		if texts[i] != o["content"] {
+			t.Errorf("%d: %q as a stream, else %q", i, texts[i], o["content"])
+		}
+	}
+}
+
 func TestNativeCompletion(t *testing.T) {
 	s := newTester(t, nil)
 	want := decode(t, s.post("/v1/completions", `{"prompt":"func (r *Ring) Push(","max_tokens":12}`, 200)).get(

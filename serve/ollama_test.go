@@ -81,3 +81,13 @@ func TestOllamaHabits(t *testing.T) {
 		t.Errorf("without it: %s", text)
 	}
 }
+
+// A request without messages or a prompt asks for nothing but that the model is loaded.
+func TestOllamaLoads(t *testing.T) {
+	s := newTester(t, nil)
+	for _, path := range []string{"/api/chat", "/api/generate"} {
+		if o := decode(t, s.post(path, `{"model":"go"}`, 200)); o["done_reason"] != "load" || o["done"] != true {
+			t.Errorf("%s: %v", path, o)
+		}
+	}
+}

@@ -43,6 +43,7 @@ const (
 	itemMessage   = "message"
 	itemReasoning = "reasoning"
 	itemCall      = "function_call"
+	itemOutput    = "function_call_output" // of a request
 	partText      = "output_text"
 	partReasoning = "reasoning_text"
 

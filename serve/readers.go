@@ -59,6 +59,13 @@ func readModalities(_ *request, v value) *Error {
 	return nil
 }
 
+// readChoices reads how many answers there are to each prompt.
+func readChoices(r *request, v value) *Error {
+	n, err := v.whole(1, maxChoices)
+	r.n = int(n)
+	return err
+}
+
 func readDimensions(r *request, v value) *Error {
 	n, err := v.whole(1, anyNumber)
 	r.dims = int(n)

@@ -103,8 +103,12 @@ type block struct {
 }
 
 func readBlock(v value) (b block, e *Error) {
+	given := "" // text or thinking
 	text := func(p *string) func(value) *Error {
 		return func(v value) (e *Error) { *p, e = v.text(); return }
+	}
+	said := func(kind string) func(value) *Error {
+		return func(v value) (e *Error) { given = kind; b.text, e = v.text(); return }
 	}
 	ignore := func(value) *Error { return nil }
 	e = v.object(map[string]func(value) *Error{
@@ -115,7 +119,7 @@ func readBlock(v value) (b block, e *Error) {
 			}
 			return
 		},
-		"text": text(&b.text), "thinking": text(&b.text), "id": text(&b.id), "tool_use_id": text(&b.id),
+		"text": said(blockText), "thinking": said(blockThinking), "id": text(&b.id), "tool_use_id": text(&b.id),
 		"name": text(&b.name),
 		"input": func(v value) *Error {
 			if b.input = string(v.raw); !v.isObject() {
@@ -144,6 +148,8 @@ func readBlock(v value) (b block, e *Error) {
 	case e != nil:
 	case b.kind == "":
 		e = badField(v.path+".type", "missing")
+	case (b.kind == blockText || b.kind == blockThinking) && given != b.kind:
+		e = badField(v.path+"."+b.kind, "missing")
 	case b.kind == blockCall && b.name == "":
 		e = badField(v.path+".name", "missing")
 	case (b.kind == blockCall || b.kind == "tool_result") && b.id == "":

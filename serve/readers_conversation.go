@@ -1,12 +1,18 @@
 package serve
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/specgo/spec/chat"
 )
 
-func readMessages(r *request, v value) *Error {
+// readMessages reads a conversation in OpenAI's form: a message without content must be the assistant's and say
+// something else.
+func readMessages(r *request, v value) *Error { return r.readMessages(v, true) }
+
+// readMessages reads a conversation. In Ollama's form (strict is false) a message without content is an empty one.
+func (r *conversation) readMessages(v value, strict bool) *Error {
 	items, err := v.list()
 	if err != nil {
 		return err
@@ -15,22 +21,27 @@ func readMessages(r *request, v value) *Error {
 		return v.bad("must have at least one message")
 	}
 	for _, item := range items {
-		m, err := readMessage(item)
+		m, said, err := readMessage(item)
 		if err != nil {
 			return err
+		}
+		if strict && !said {
+			return badField(item.path+".content", "missing")
 		}
 		r.messages = append(r.messages, m)
 	}
 	return nil
 }
 
-// readMessage reads one message of a conversation, in OpenAI's form or Ollama's.
-func readMessage(v value) (m chat.Message, e *Error) {
+// readMessage reads one message of a conversation, in OpenAI's form or Ollama's. said reports whether it has content,
+// or is the assistant's with calls, reasoning or a refusal.
+func readMessage(v value) (m chat.Message, said bool, e *Error) {
 	text := func(p *string) func(value) *Error {
 		return func(v value) (e *Error) { *p, e = v.text(); return }
 	}
-	content := func(v value) (e *Error) { m.Content, e = readContent(v, "text"); return }
+	content := func(v value) (e *Error) { m.Content, e = readContent(v, "text"); said = true; return }
 	ignore := func(value) *Error { return nil }
+	refused := false
 	e = v.object(map[string]func(value) *Error{
 		"role":              text(&m.Role),
 		"content":           content,
@@ -42,7 +53,7 @@ func readMessage(v value) (m chat.Message, e *Error) {
 		"tool_name":         text(&m.Name), // Ollama's name
 		"tool_calls":        func(v value) (e *Error) { m.ToolCalls, e = readCalls(v); return },
 		"images":            func(v value) *Error { return onlyEmptyList(nil, v) },
-		"refusal":           ignore, // answers of this server never have one
+		"refusal":           func(value) *Error { refused = true; return nil }, // answers of this server never have one
 		"annotations":       ignore,
 		"audio":             func(v value) *Error { return v.bad("only text is supported") },
 		"function_call":     func(v value) *Error { return v.bad("only null: the form in use is tool_calls") },
@@ -50,7 +61,8 @@ func readMessage(v value) (m chat.Message, e *Error) {
 	if e == nil && m.Role == "" {
 		e = badField(v.path+".role", "missing")
 	}
-	return m, e
+	said = said || m.Role == "assistant" && (m.ToolCalls != nil || m.Reasoning != "" || refused)
+	return m, said, e
 }
 
 // readContent reads a text, or a list of parts of the given types, whose texts are joined.
@@ -71,7 +83,12 @@ func readPartsOf(v value, refer func(namedTool), types ...string) (string, *Erro
 	for _, item := range items {
 		kind, text, given, name := "", "", false, namedTool{}
 		readers := map[string]func(value) *Error{
-			"type":          func(v value) (e *Error) { kind, e = v.oneOf(types...); return },
+			"type": func(v value) (e *Error) {
+				if kind, e = v.text(); e == nil && !slices.Contains(types, kind) {
+					e = v.bad("only parts of type %s are supported, not %.64q", strings.Join(types, ", "), kind)
+				}
+				return
+			},
 			"text":          func(v value) (e *Error) { text, e = v.text(); given = true; return },
 			"annotations":   func(value) *Error { return nil },
 			"citations":     func(value) *Error { return nil },

@@ -73,17 +73,17 @@ func readResponsesInput(r *request, v value) *Error {
 func (r *request) readItem(item value) *Error {
 	var kind, role, id, name, arguments, output, summary string
 	var given value // content
+	produced := false
 	err := item.object(map[string]func(value) *Error{
 		"type": func(v value) (e *Error) {
 			if s, err := v.text(); err == nil && s == "item_reference" {
 				return v.bad("an item_reference names an item of a stored answer, and nothing is stored: send the item itself")
 			}
-			kind, e = v.oneOf("message", "reasoning", "function_call", "function_call_output")
+			kind, e = v.oneOf(itemMessage, itemReasoning, itemCall, itemOutput)
 			return
 		},
 		"role": func(v value) (e *Error) {
-			role,
-				e = v.oneOf("user", "assistant", "system", "developer")
+			role, e = v.oneOf("user", "assistant", "system", "developer")
 			return
 		},
 		"content":           func(v value) *Error { given = v; return nil },
@@ -93,8 +93,8 @@ func (r *request) readItem(item value) *Error {
 		"name":              func(v value) (e *Error) { name, e = v.text(); return },
 		"arguments":         func(v value) (e *Error) { arguments, e = v.text(); return },
 		"output": func(v value) (e *Error) {
-			output,
-				e = readContent(v, "input_text", "output_text", "text")
+			output, e = readContent(v, "input_text", "output_text", "text")
+			produced = true
 			return
 		},
 		"id":     func(value) *Error { return nil },
@@ -118,16 +118,20 @@ func (r *request) readItem(item value) *Error {
 		}
 	case summary != "":
 		return badField(item.path+".summary", "only items of type reasoning have one")
-	case kind == "function_call" && name == "":
+	case (kind == itemCall || kind == itemOutput) && id == "":
+		return badField(item.path+".call_id", "missing")
+	case kind == itemOutput && !produced:
+		return badField(item.path+".output", "missing")
+	case kind == itemCall && name == "":
 		return badField(item.path+".name", "missing")
-	case kind == "function_call":
+	case kind == itemCall:
 		call := chat.ToolCall{ID: id, Name: name, Arguments: arguments}
 		if n := len(r.messages) - 1; n >= 0 && r.messages[n].Role == "assistant" {
 			r.messages[n].ToolCalls = append(r.messages[n].ToolCalls, call)
 			return nil
 		}
 		r.messages = append(r.messages, chat.Message{Role: "assistant", ToolCalls: []chat.ToolCall{call}})
-	case kind == "function_call_output":
+	case kind == itemOutput:
 		r.messages = append(r.messages, chat.Message{Role: "tool", Content: output, ToolCallID: id})
 	case role == "":
 		return badField(item.path+".role", "missing")

@@ -81,9 +81,9 @@ type gap struct {
 	behind      []spec.Prompt
 }
 
-// tokenizing is a text or tokens to be turned into the other.
+// tokenizing is texts or tokens to be turned into the other.
 type tokenizing struct {
-	content string
+	content []spec.Prompt // texts and ids in a row
 	tokens  []int32
 	special bool // add the tokens that the vocabulary asks for
 	parse   bool // control tokens in the text become their ids
@@ -133,14 +133,15 @@ type delivery struct {
 	top               int  // alternatives of each token
 	chosen            bool // of probabilities after filters
 	topField          string
-	promptTop         int      // alternatives of each token of the prompt, and 1; 0: none is told
-	wantTokens        bool     // ids with the texts
-	returnTokens      bool     // in the whole answer too
-	wantTimings       bool     // with each chunk
-	verbose           bool     // __verbose
-	progress          bool     // of the prompt, in a stream
-	trace             bool     // what was drafted and accepted
-	fields            []string // of /completion: those that are wanted; nil: all
+	promptTop         int           // alternatives of each token of the prompt, and 1; 0: none is told
+	wantTokens        bool          // ids with the texts
+	returnTokens      bool          // in the whole answer too
+	wantTimings       bool          // with each chunk
+	verbose           bool          // __verbose
+	progress          bool          // of the prompt, in a stream
+	trace             bool          // what was drafted and accepted
+	ping              time.Duration // without an event, after which a stream has a comment; 0: never
+	fields            []string      // of /completion: those that are wanted; nil: all
 }
 
 // tokenChoice says how a token is chosen, and what it must follow.

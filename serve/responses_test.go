@@ -156,7 +156,7 @@ func TestHistoryOfClients(t *testing.T) {
 		t.Errorf("%s, not %s", got, plain)
 	}
 	s.post(path, body(`,"reasoning":"d"`), 200)
-	m, err := readMessage(value{"messages[0]", []byte(`{"role":"assistant","content":"b","reasoning":"d"}`)})
+	m, _, err := readMessage(value{"messages[0]", []byte(`{"role":"assistant","content":"b","reasoning":"d"}`)})
 	if err != nil || m.Reasoning != "d" || m.Content != "b" {
 		t.Errorf("%+v: %v", m, err)
 	}

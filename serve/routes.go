@@ -17,7 +17,7 @@ func (s *Server) routes() *http.ServeMux {
 		}))
 	}
 	answer := func(path string, form forms, f func(context.Context, *request) (any, error)) {
-		mux.HandleFunc("POST "+path, s.withBody(shapeOf(path), func(
+		mux.HandleFunc("POST "+path, s.withBody(shapeOfPath(path), func(
 			w http.ResponseWriter, r *http.Request, body []byte, log *record,
 		) error {
 			q, e := s.parse(r.Context(), form, log.client, body, true)
@@ -141,12 +141,12 @@ func (s *Server) withBodyFor(
 // generate answers a request of an endpoint that generates text.
 func (s *Server) generate(w http.ResponseWriter, r *http.Request, ep *endpoint, body []byte, log *record) error {
 	q := s.newRequest()
-	q.client, q.stream = log.client, ep.stream
+	q.client, q.stream, q.ping = log.client, ep.stream, s.o.Ping
 	ctx := r.Context()
 	if err := s.read(ctx, ep.form, q, body, true); err != nil {
 		return err
 	}
-	if !ep.sse && (ep.form == formOllamaGenerate || q.messages != nil) && loads(q) {
+	if !ep.sse && loads(q) {
 		if q.unload {
 			return s.ollamaUnload(w, q, ep.form == formOllamaChat)
 		}
@@ -179,7 +179,7 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request, ep *endpoint, 
 		return err
 	}
 	to := s.newLines(w, ep.sse)
-	to.ping(s.o.Ping)
+	to.ping(q.ping)
 	defer to.stop()
 	begun, err := s.stream(ctx, ep, j, to)
 	if begun && err != nil {

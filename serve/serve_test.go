@@ -502,6 +502,64 @@ func TestTokens(t *testing.T) {
 	}
 }
 
+// The content of /tokenize may be token ids and texts in a row: ids stay, and the first text alone begins a text.
+func TestTokensOfTextsAndIDs(t *testing.T) {
+	s := newTester(t, nil)
+	tokens := func(content string) string {
+		t.Helper()
+		text := s.post("/tokenize", `{"add_special":true,"content":`+content+`}`, 200)
+		return string(encode(decode(t, text).get(t, "tokens")))
+	}
+	one, two := tokens(`"func"`), string(encode(decode(t, s.post("/tokenize", `{"content":" main"}`, 200)).get(t, "tokens")))
+	inner := func(list string) string { return strings.Trim(list, "[]") }
+	for content, want := range map[string]string{
+		`["func"]`: one, `["func",7,8," main"]`: "[" + inner(one) + ",7,8," + inner(two) + "]",
+		`[7," main"]`: "[7," + inner(two) + "]", `[7,8]`: "[7,8]", `[]`: "[]",
+	} {
+		if got := tokens(content); got != want {
+			t.Errorf("%s: %s, want %s", content, got, want)
+		}
+	}
+	for content, field := range map[string]string{
+		`["a",1,99999]`: "content[2]", `[-1]`: "content[0]", `["a",[1]]`: "content[1]", `5`: "content", `{}`: "content",
+	} {
+		if text := s.post("/tokenize", `{"content":`+content+`}`, 400); !strings.Contains(text, `"param":"`+field+`"`) {
+			t.Errorf("%s: %s, want %s", content, text, field)
+		}
+	}
+}
+
+// OpenAI's conversations have content in each message, but in the assistant's that have something else; Ollama's need
+// none.
+func TestMessagesWithoutContent(t *testing.T) {
+	s := newTester(t, nil)
+	const call = `"tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}}]`
+	ask := func(path, message string, want int) string {
+		t.Helper()
+		return s.post(path, `{"messages":[{"role":"user","content":"x"},`+message+`,{"role":"user","content":""}],`+
+			`"stream":false}`, want)
+	}
+	for message, field := range map[string]string{
+		`{"role":"user"}`: "messages[1].content", `{"role":"user","content":null}`: "messages[1].content",
+		`{"role":"tool","tool_call_id":"1"}`: "messages[1].content", `{"role":"system"}`: "messages[1].content",
+		`{"role":"assistant"}`:              "messages[1].content",
+		`{"role":"user",` + call + `}`:      "messages[1].content",
+		`{"role":"assistant",` + call + `}`: "", `{"role":"assistant","content":null,` + call + `}`: "",
+		`{"role":"assistant","reasoning_content":"r"}`: "", `{"role":"assistant","refusal":"no"}`: "",
+		`{"role":"user","content":[]}`: "", `{"role":"user","content":""}`: "",
+	} {
+		if field == "" {
+			ask("/v1/chat/completions/input_tokens", message, 200)
+			continue
+		}
+		if text := ask("/v1/chat/completions", message, 400); !strings.Contains(text, `"param":"`+field+`"`) {
+			t.Errorf("%s: %s", message, text)
+		}
+		s.post("/apply-template", `{"messages":[`+message+`]}`, 400)
+	}
+	s.post("/api/chat", `{"messages":[{"role":"user"}],"stream":false,"options":{"num_predict":1}}`, 200)
+}
+
 func TestLists(t *testing.T) {
 	s := newTester(t, func(o *Options) { o.Version = "1.2.3"; o.Page = true })
 	get := func(path string, want int) string {

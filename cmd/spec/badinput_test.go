@@ -159,6 +159,7 @@ func TestBadInput(t *testing.T) {
 		"cache of llama.cpp":        {run("-cl"), exitUsage, []string{"-cl is not supported: spec list"}},
 		"letter of no step":         {run("--sampler-seq", "kfy"), exitUsage, []string{`--sampler-seq kfy: `, `no step "f"`}},
 		"no letters of steps":       {run("--sampler-seq", ""), exitUsage, []string{"--sampler-seq"}},
+		"special tokens":            {run("-sp"), exitUsage, []string{"-sp is not supported: control tokens"}},
 		"devices of llama.cpp":      {run("--list-devices"), exitUsage, []string{"not supported: models run on the CPU"}},
 		"token on a command line":   {run("-hft", "secret"), exitUsage, []string{"-hft is not supported", "HF_TOKEN"}},
 		"reasoning's format":        {run("--reasoning-format", "none"), exitUsage, []string{"not one of auto, deepseek"}},

@@ -36,7 +36,7 @@ func (g *generate) flags() []group {
 		{"speculation", g.speculation.rows()},
 		{"chat", append([]flag{g.conversationRow()}, g.chatFlags.rows()...)},
 		{"output", append(g.reportRows(), g.receiptRow(), colorRow(&g.color))},
-		withoutEffect(ignoredRows(), ignoredModes()),
+		withoutEffect(ignoredRows(), ignoredModes(), ignoredByTexts()),
 	}
 }
 
@@ -52,7 +52,7 @@ func (c *converse) flags() []group {
 		{"speculation", c.speculation.rows()},
 		{"chat", c.chatFlags.rows()},
 		{"output", []flag{c.receiptRow(), colorRow(&c.color)}},
-		withoutEffect(ignoredRows(), ignoredModes(), ignoredByConversations()),
+		withoutEffect(ignoredRows(), ignoredModes(), ignoredByTexts(), ignoredByConversations()),
 	}
 }
 

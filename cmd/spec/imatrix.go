@@ -54,7 +54,7 @@ func (x *importance) flags() []group {
 				}),
 			fileFlag("-o, --output", &x.out, "OUT", "the file to write"),
 		}},
-		withoutEffect(ignoredRows(), ignoredModes(), ignored("", "--no-ppl")),
+		withoutEffect(ignoredRows(), ignoredModes(), ignoredByTexts(), ignored("", "--no-ppl")),
 	}
 }
 

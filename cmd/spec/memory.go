@@ -115,6 +115,12 @@ func (m *modelFlags) setMemory(ctx context.Context, p *program, o *engine.Option
 		return err
 	}
 	defer f.Close()
+	return m.fit(o, f, limit, beside)
+}
+
+// fit gives the model of a file the part of a limit that sessions and what else is loaded leave, and refuses a limit
+// that is too low.
+func (m *modelFlags) fit(o *engine.Options, f *gguf.File, limit int64, beside []string) error {
 	sessions := planned(m.sessions)
 	sessions.Beside = m.loaded
 	changed, err := o.Overridden(f)
@@ -134,7 +140,7 @@ func (m *modelFlags) setMemory(ctx context.Context, p *program, o *engine.Option
 		return nil // loading it says what is wrong
 	}
 	if limit < plan.Least && m.memory > 0 {
-		return notEnough(m.memory, plan.Least*int64(max(m.share, 1)), path)
+		return notEnough(m.memory, plan.Least*int64(max(m.share, 1)), f.Name)
 	}
 	o.Memory = max(limit-plan.Sessions, 1)
 	return nil

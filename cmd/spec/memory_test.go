@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -363,5 +364,21 @@ func TestPassesKeepToPlannedRows(t *testing.T) {
 		if limited := c.memory != ""; limited && rows != c.rows || !limited && rows < c.rows {
 			t.Errorf("%+v: a pass of %d rows", c, rows)
 		}
+	}
+}
+
+// --memory bounds the models inside this program too, which cannot be read from disk.
+func TestMemoryOfTheEmbeddedPair(t *testing.T) {
+	for _, memory := range []string{"1", "3M"} {
+		_, errs, code := spec(t, "", "generate", "-p", "x", "-n", "1", "--memory", memory)
+		if code != exitFailed || !strings.Contains(errs, "embedded") || !strings.Contains(errs, "memory") {
+			t.Errorf("%s: exit %d, %s", memory, code, errs)
+		}
+	}
+	if _, errs, code := spec(t, "", "generate", "-p", "x", "-n", "1", "--memory", "256M"); code != exitDone {
+		t.Errorf("exit %d, %s", code, errs)
+	}
+	if _, err := loadServed(t, "--memory", "20M", "-np", "64"); !errors.Is(err, errNotEnough) {
+		t.Error(err)
 	}
 }

@@ -114,7 +114,9 @@ func (m *modelFlags) openWith(ctx context.Context, p *program, rt *engine.Runtim
 	}
 	var model *engine.Model
 	if path == "" {
-		model, err = engine.New(ctx, rt, embedded, embedded.Size(), o)
+		if err = m.fitEmbedded(&o, embedded); err == nil {
+			model, err = engine.New(ctx, rt, embedded, embedded.Size(), o)
+		}
 	} else if err = modelFile(path, hub); err == nil {
 		var beside []string
 		if o.Target == nil {
@@ -149,6 +151,18 @@ func (m *modelFlags) openWith(ctx context.Context, p *program, rt *engine.Runtim
 			m.weights, types)
 	}
 	return model, nil
+}
+
+// fitEmbedded is setMemory for a model inside this program, which is never read from disk.
+func (m *modelFlags) fitEmbedded(o *engine.Options, embedded *strings.Reader) error {
+	if m.memory == 0 {
+		return nil
+	}
+	f, err := gguf.Open(embedded, embedded.Size(), o.Name)
+	if err != nil {
+		return err
+	}
+	return m.fit(o, f, m.memoryLimit(), nil)
 }
 
 // target loads the model that -m names.

@@ -372,6 +372,28 @@ func TestIgnoredFlags(t *testing.T) {
 	}
 }
 
+// Flags that llama.cpp's programs have and this one does not are refused with a reason, or without effect.
+func TestFlagsOfLlamaPrograms(t *testing.T) {
+	const both = "--warmup --no-warmup --mmproj-auto --no-mmproj --mmproj-offload --image-min-tokens -sp --special " +
+		"--cpu-mask-draft --spec-draft-prio --reasoning-budget-message --reasoning-preserve --no-reasoning-preserve " +
+		"--skip-chat-parsing --no-skip-chat-parsing --log-prompts-dir --spec-default --spec-type --spec-ngram-size-n " +
+		"--spec-ngram-mod-n-match --spec-ngram-map-k4v-min-hits --gpt-oss-20b-default --completion-bash --no-jinja " +
+		"--swa-full -ctxcp -cram -np --log-verbose "
+	programs := map[*[]flag]string{}
+	of := func(groups []group, names string) { list := flagsOf(groups); programs[&list] = names }
+	of(new(converse).flags(), both+"--server-base -mli --multiline-input -bf --display-prompt --no-display-prompt")
+	of(new(generate).flags(), both+"-ptc --print-token-count -bf --binary-file -mli")
+	of(new(serving).flags(), both+"--spm-infill --reuse-port --cors-methods --cors-headers --cors-credentials --ui-config "+
+		"--webui-config-file --ui-mcp-proxy --no-ui-mcp-proxy --no-agent --fim-qwen-7b-spec --mtmd-batch-max-tokens")
+	for list, names := range programs {
+		for _, name := range strings.Fields(names) {
+			if find(*list, name) == nil && refusedFlags[strings.TrimLeft(name, "-")] == "" {
+				t.Errorf("%s is unknown", name)
+			}
+		}
+	}
+}
+
 func TestSuggest(t *testing.T) {
 	for given, want := range map[string]string{
 		"--tepm": "--temp", "-temp": "--temp", "--tmep": "--temp", "--top_k": "--top-k", "--TOP-K": "--top-k", "--zzz": "",

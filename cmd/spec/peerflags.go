@@ -12,7 +12,8 @@ var (
 		"-kvo, --kv-offload", "-nkvo, --no-kv-offload", "-cmoe, --cpu-moe",
 		"-cmoed, --cpu-moe-draft, --spec-draft-cpu-moe", "--check-tensors", "-bs, --backend-sampling",
 		"--spec-draft-backend-sampling", "--no-spec-draft-backend-sampling", "--log-disable", "--log-prefix",
-		"--no-log-prefix", "--log-timestamps", "--no-log-timestamps"}
+		"--no-log-prefix", "--log-timestamps", "--no-log-timestamps", "--mmproj-auto", "--no-mmproj, --no-mmproj-auto",
+		"--mmproj-offload", "--no-mmproj-offload"}
 	ignoredValues = []string{"-ngl, --gpu-layers, --n-gpu-layers",
 		"-ngld, --gpu-layers-draft, --n-gpu-layers-draft, --spec-draft-ngl", "-b, --batch-size", "-ub, --ubatch-size",
 		"-tb, --threads-batch", "-td, --threads-draft, --spec-draft-threads",
@@ -22,7 +23,13 @@ var (
 		"-ncmoed, --n-cpu-moe-draft, --spec-draft-n-cpu-moe, --spec-draft-ncmoe", "-lm, --load-mode", "--fit",
 		"-fitt, --fit-target", "-fitc, --fit-ctx", "-dt, --defrag-thold", "-C, --cpu-mask", "-Cr, --cpu-range",
 		"--cpu-strict", "--prio", "--poll", "-Cb, --cpu-mask-batch", "-Crb, --cpu-range-batch", "--cpu-strict-batch",
-		"--prio-batch", "--poll-batch", "-ctkd, --cache-type-k-draft, --spec-draft-type-k",
+		"--prio-batch", "--poll-batch", "-Cd, --cpu-mask-draft, --spec-draft-cpu-mask",
+		"-Crd, --cpu-range-draft, --spec-draft-cpu-range", "--cpu-strict-draft, --spec-draft-cpu-strict",
+		"--prio-draft, --spec-draft-prio", "--poll-draft, --spec-draft-poll",
+		"-Cbd, --cpu-mask-batch-draft, --spec-draft-cpu-mask-batch",
+		"-Crbd, --cpu-range-batch-draft, --spec-draft-cpu-range-batch",
+		"--cpu-strict-batch-draft, --spec-draft-cpu-strict-batch", "--prio-batch-draft, --spec-draft-prio-batch",
+		"--poll-batch-draft, --spec-draft-poll-batch", "-ctkd, --cache-type-k-draft, --spec-draft-type-k",
 		"-ctvd, --cache-type-v-draft, --spec-draft-type-v", "-cd, --ctx-size-draft", "--draft-p-split, --spec-draft-p-split",
 		"-lv, --verbosity, --log-verbosity"}
 )
@@ -57,15 +64,40 @@ var refusedFlags = func() map[string]string {
 		"api-prefix":           "a proxy in front can take a prefix off the paths",
 		"path":                 "the page is part of the program, and no other files are served",
 		"keep":                 "n_keep of a request says how much of a prompt that is cut stays",
-		"spec-type":            "--drafter chooses what drafts",
 		"rpc":                  "a model runs on one machine; docs/CLUSTER.md has what several do together",
+		"special":              "control tokens are no part of a text",
+		"binary-file":          "-f reads a file byte for byte",
+		"multiline-input": "Alt-Enter begins a further line of a message, and lines between \"\"\" are one message; " +
+			"-f takes it from a file",
+		"no-jinja":                 "chat templates are executed; --chat-template chatml is for models whose files have none",
+		"completion-bash":          "spec completion bash writes it",
+		"server-base":              "spec chat computes by itself",
+		"reasoning-budget-message": "reasoning that has used its budget is ended by its mark alone",
+		"skip-chat-parsing":        "calls and reasoning are told apart from the answer",
+		"log-prompts-dir":          "spec serve --log-prompts writes prompts and answers into the log",
+		"spm-infill":               "the order is the one that the model was trained for",
+		"reuse-port":               "two servers do not share a port; spec serve answers on sockets that systemd gives it",
 	}
 	for reason, names := range map[string][]string{
 		"images, audio and video are not read; a model's text part runs without its projector": {"mmproj", "mm",
-			"mmproj-url", "mmu", "image", "audio", "video", "media-path"},
+			"mmproj-url", "mmu", "image", "audio", "video", "media-path", "image-min-tokens", "image-max-tokens",
+			"mtmd-batch-max-tokens"},
 		"control vectors are not applied": {"control-vector", "control-vector-scaled", "control-vector-layer-range"},
 		"the server calls no tools; programs that use it do": {"tools", "agent", "ag", "mcp-servers-config",
-			"mcp-servers-json"},
+			"mcp-servers-json", "ui-mcp-proxy", "webui-mcp-proxy"},
+		"--cors ORIGIN allows a page what it asks for": {"cors-methods", "cors-headers", "cors-credentials"},
+		"the page's settings are kept in the browser": {"ui-config", "webui-config", "ui-config-file",
+			"webui-config-file"},
+		"--chat-template-kwargs {\"preserve_reasoning\": …} tells the chat template": {"reasoning-preserve",
+			"no-reasoning-preserve"},
+		"--drafter chooses what drafts, which finds its lengths itself": {"spec-type", "spec-ngram-size-n",
+			"spec-ngram-size-m", "spec-ngram-min-hits", "spec-ngram-mod-n-min", "spec-ngram-mod-n-max",
+			"spec-ngram-mod-n-match", "spec-ngram-simple-size-n", "spec-ngram-simple-size-m", "spec-ngram-simple-min-hits",
+			"spec-ngram-map-k-size-n", "spec-ngram-map-k-size-m", "spec-ngram-map-k-min-hits", "spec-ngram-map-k4v-size-n",
+			"spec-ngram-map-k4v-size-m", "spec-ngram-map-k4v-min-hits"},
+		"-hf OWNER/NAME[:QUANT] names the model that it stands for": {"embd-gemma-default", "fim-qwen-1.5b-default",
+			"fim-qwen-3b-default", "fim-qwen-7b-default", "fim-qwen-7b-spec", "fim-qwen-14b-spec", "fim-qwen-30b-default",
+			"gpt-oss-20b-default", "gpt-oss-120b-default", "vision-gemma-4b-default", "vision-gemma-12b-default"},
 		"--lookup PATH drafts from texts, and --lookup-own from what the server wrote": {"lookup-cache-static", "lcs",
 			"lookup-cache-dynamic", "lcd"},
 		"this sampler is not implemented": {"adaptive-target", "adaptive-decay"},
@@ -73,17 +105,19 @@ var refusedFlags = func() map[string]string {
 			"gaw"},
 		"a chat template writes what stands around messages":        {"in-prefix", "in-suffix", "in-prefix-bos"},
 		"spec chat, or -cnv of spec generate, holds a conversation": {"interactive", "i", "interactive-first", "if"},
+		"an importance matrix is written once, at the end":          {"output-frequency", "ofreq", "save-frequency"},
 		"spec list shows the models that are here":                  {"cache-list", "cl"},
 		"models run on the CPU, whose kernels spec version names":   {"list-devices"},
 		"spec perplexity computes the perplexity alone": {"hellaswag", "winogrande", "multiple-choice", "kl-divergence",
-			"kl-divergence-base", "save-all-logits"},
+			"kl-divergence-base", "save-all-logits", "hellaswag-tasks", "winogrande-tasks", "multiple-choice-tasks",
+			"ppl-stride", "ppl-output-type"},
 	} {
 		for _, n := range names {
 			all[n] = reason
 		}
 	}
 	for short, name := range map[string]string{"hft": "hf-token", "hff": "hf-file", "mu": "model-url",
-		"dr": "docker-repo"} {
+		"dr": "docker-repo", "sp": "special", "mli": "multiline-input", "bf": "binary-file"} {
 		all[short] = all[name]
 	}
 	return all
@@ -93,12 +127,20 @@ var refusedFlags = func() map[string]string {
 // beside the text, and what is always so here: nothing is cut from a text that fills the context.
 func ignoredModes() []flag {
 	return append(ignored("", "-no-cnv, --no-conversation", "--simple-io", "-v, --verbose, --log-verbose",
-		"--verbose-prompt", "--show-timings", "--no-show-timings", "--no-context-shift"), ignored("N", "--keep")...)
+		"--verbose-prompt", "--show-timings", "--no-show-timings", "--no-context-shift", "--swa-full", "--spec-default",
+		"--no-skip-chat-parsing"),
+		ignored("N", "--keep", "-ptc, --print-token-count", "-ctxcp, --ctx-checkpoints, --swa-checkpoints",
+			"-cram, --cache-ram")...)
+}
+
+// ignoredByTexts are those whose names mean something in other commands here that have ignoredModes.
+func ignoredByTexts() []flag {
+	return append(ignored("", "--warmup"), ignored("N", "-np, --parallel")...)
 }
 
 // ignoredByConversations are flags of llama.cpp's that say what a conversation is anyway.
 func ignoredByConversations() []flag {
-	return ignored("", "-cnv, --conversation", "--no-display-prompt")
+	return ignored("", "-cnv, --conversation", "--display-prompt", "--no-display-prompt")
 }
 
 // ignoredByServers are flags of llama.cpp's server that choose what is always so here, or how it finds and keeps
@@ -106,8 +148,9 @@ func ignoredByConversations() []flag {
 func ignoredByServers(connections bool) []flag {
 	list := ignored("", "--jinja", "--embedding, --embeddings", "--rerank, --reranking", "-cb, --cont-batching",
 		"-nocb, --no-cont-batching", "--no-context-shift", "-kvu, --kv-unified", "-no-kvu, --no-kv-unified", "--swa-full",
-		"--cache-prompt", "--no-cache-prompt", "--cache-idle-slots", "--no-cache-idle-slots", "--no-mmproj", "--warmup",
-		"--models-autoload", "--prefill-assistant")
+		"--cache-prompt", "--no-cache-prompt", "--cache-idle-slots", "--no-cache-idle-slots", "--warmup",
+		"--models-autoload", "--prefill-assistant", "--spec-default", "--no-skip-chat-parsing", "-no-ag, --no-agent",
+		"--no-ui-mcp-proxy, --no-webui-mcp-proxy", "--no-cors-credentials")
 	list = append(list, ignored("VALUE", "--cache-reuse", "-sps, --slot-prompt-similarity",
 		"-ctxcp, --ctx-checkpoints, --swa-checkpoints", "-cms, --checkpoint-min-step")...)
 	if connections {

@@ -53,7 +53,7 @@ func (x *perplexity) flags() []group {
 			intFlag("-c, --ctx-size", &x.chunk, 4, math.MaxInt32, "tokens in a chunk").or("512").unlike(),
 			intFlag("--chunks", &x.chunks, -1, math.MaxInt32, "chunks to score").or("-1: all"))},
 		{"output", x.results.rows("SPEC_PERPLEXITY_OUTPUT")},
-		withoutEffect(ignoredRows(), ignoredModes()),
+		withoutEffect(ignoredRows(), ignoredModes(), ignoredByTexts()),
 	}
 }
 

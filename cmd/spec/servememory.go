@@ -75,26 +75,22 @@ func cacheSize(v string) (int64, error) {
 	return n << 20, nil
 }
 
-// room is the memory that a model has whose sessions are planned. The embedded one is loaded without a limit.
-func (s *capacity) room(f servedFile, sessions engine.Sessions) library.Room {
-	r := library.Room{Machine: machineMemory(), Sessions: sessions, Kept: s.kept}
-	if f.target != "" {
-		r.Limit = s.weightMemory
-	}
-	return r
+// room is the memory that a model has whose sessions are planned.
+func (s *capacity) room(sessions engine.Sessions) library.Room {
+	return library.Room{Limit: s.weightMemory, Machine: machineMemory(), Sessions: sessions, Kept: s.kept}
 }
 
 // bound gives a loaded model its budgets of keys and values, so that what --memory says holds while requests are
 // answered. It refuses a limit that the models and their budgets do not fit in.
 func (s *serving) bound(f servedFile, m *servedModel, sessions engine.Sessions) (err error) {
-	r := s.room(f, sessions)
+	r := s.room(sessions)
 	r.DraftForm = m.Speculation.Needs()&speculative.NeedsForm != 0
 	r.DraftVocab = len(m.DraftVocab)
 	m.Memory, err = r.Divide(m.Target, m.Draft)
 	var low *library.MemoryError
 	if errors.As(err, &low) {
 		return fmt.Errorf("--memory %s: %w for %s: with its draft, their keys and values and --cache-ram it takes %s",
-			size(low.Limit), errNotEnough, terminal.Line(f.target, 60), size(low.Need))
+			size(low.Limit), errNotEnough, terminal.Line(cmp.Or(f.target, "the embedded model"), 60), size(low.Need))
 	}
 	m.Memory.Kept = s.together
 	return err

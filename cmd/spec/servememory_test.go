@@ -44,7 +44,7 @@ func loadServed(t *testing.T, args ...string) (*servedModel, error) {
 		t.Fatal(err)
 	}
 	t.Cleanup(rt.Close)
-	m, err := s.load(t.Context(), p, rt, s.models[0])
+	m, err := s.load(t.Context(), p, rt, append(s.models, servedFile{})[0]) // without -m the pair inside this program
 	if err == nil {
 		t.Cleanup(m.Close)
 	}

@@ -108,7 +108,7 @@ func (s *serving) logRows() []flag {
 				return s.level.UnmarshalText([]byte(name))
 			}).or("info").takes(logLevels...),
 		switchFlag("--log-prompts", &s.logPrompts, true, "log prompts and answers too"),
-		switchFlag("-v, --verbose", &s.verbose, true,
+		switchFlag("-v, --verbose, --log-verbose", &s.verbose, true,
 			"answers of /v1/chat/completions have __verbose, with the prompt that the chat template made"),
 	}
 }
