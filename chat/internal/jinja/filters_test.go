@@ -177,6 +177,8 @@ func TestCallersOfMacrosAsInJinja(t *testing.T) {
 		"{% macro m() %}{{ caller is defined }}{{ caller }}{% endmacro %}{{ m() }}": "False",
 		"{% macro m() %}{% macro i() %}{{ caller is defined }}{% endmacro %}{{ i() }}{{ caller() }}{% endmacro %}" +
 			call: "Falsec",
+		"{% macro m() %}{% macro i() %}{{ caller() }}{% endmacro %}x{% endmacro %}" + call:   "x",
+		"{% macro m() %}{% macro i() %}{{ varargs }}{% endmacro %}x{% endmacro %}{{ m(1) }}": "x",
 	} {
 		wantRendered(t, source, want)
 	}
@@ -184,6 +186,8 @@ func TestCallersOfMacrosAsInJinja(t *testing.T) {
 		"{% macro m() %}x{% endmacro %}" + call,
 		"{% macro m() %}{{ varargs }}{% endmacro %}" + call,
 		"{% macro m() %}{{ caller() }}{% endmacro %}{{ m() }}",
+		"{% macro i() %}{{ caller() }}{% endmacro %}{% macro m() %}{% call i() %}{{ caller() }}{% endcall %}{% endmacro %}" +
+			call,
 	} {
 		if got, err := render(source, Context{}); !errors.Is(err, ErrRuntime) {
 			t.Errorf("%s: %q, %v", source, got.String(), err)
@@ -213,7 +217,7 @@ func TestViewsAndPartsAsInPython(t *testing.T) {
 	}
 }
 
-// What a macro takes beside its parameters is what it asks for itself, not what the macro around it, or within it,
+// What a macro takes beside its parameters is what it asks for, or a macro within it, and not what the macro around it
 // does.
 func TestMacrosTakeWhatTheyAskForThemselves(t *testing.T) {
 	for inner, outer := range map[string]string{"{{ a }}": "{{ varargs }}", "{{ a }} ": "{{ kwargs }}"} {

@@ -241,7 +241,8 @@ func (p *parser) macroBody(d *macroDef, tag string) {
 	outer := p.asked
 	p.asked = surplus{}
 	d.body = p.block(tag)
-	d.asked, p.asked = p.asked, outer
+	in := p.asked // what is mentioned within it is mentioned around it, too, as in Jinja
+	d.asked, p.asked = in, surplus{outer.varargs || in.varargs, outer.kwargs || in.kwargs, outer.caller || in.caller}
 }
 
 func (p *parser) parseIf() stmt {
