@@ -67,10 +67,7 @@ func (m *Model) EmbedTokens(ctx context.Context, prompts []Prompt) (list [][]int
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		field := "input"
-		if len(prompts) > 1 {
-			field = fmt.Sprintf("input[%d]", i)
-		}
+		field := inputField(i, len(prompts))
 		ids := p.IDs
 		switch {
 		case p.Parts != nil:
@@ -99,6 +96,14 @@ func (m *Model) EmbedTokens(ctx context.Context, prompts []Prompt) (list [][]int
 		list = append(list, ids)
 	}
 	return list, nil
+}
+
+// inputField is what errors call text i of so many.
+func inputField(i, texts int) string {
+	if texts > 1 {
+		return fmt.Sprintf("input[%d]", i)
+	}
+	return "input"
 }
 
 // fitsWhole refuses a text that the memory does not suffice for to go through the layers whole.
@@ -147,6 +152,11 @@ func (m *Model) EmbedIDs(ctx context.Context, texts [][]int32, o EmbedOptions) (
 			return nil, cmp.Or(err, bad("model", "has adapters, which do not change the vectors of whole texts"))
 		}
 		return embedWhole(ctx, m.parts.Target, texts, o)
+	}
+	for i, ids := range texts {
+		if len(ids) == 0 {
+			return nil, bad(inputField(i, len(texts)), "has no tokens")
+		}
 	}
 	switch o.Pooling {
 	case "":

@@ -70,6 +70,11 @@ func TestVectorsOfALongTextsTokens(t *testing.T) {
 			t.Errorf("pooling %s: %v", pooling, err)
 		}
 	}
+	e := (*RequestError)(nil)
+	v, err := m.EmbedIDs(t.Context(), [][]int32{ids, {}}, EmbedOptions{})
+	if !errors.As(err, &e) || e.Field != "input[1]" {
+		t.Errorf("a text without tokens has the vector %v: %v", v, err)
+	}
 	for j, x := range vector(PoolMean, ids) {
 		sum := 0.0
 		for i := range ids {

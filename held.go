@@ -228,7 +228,7 @@ func (m *Model) differs(c promptcache.Contents, want promptcache.Lineage) string
 	case had.Model != want.Model:
 		return "it was saved by another model, or by this one with other weights or another rotary table"
 	case had.KV != want.KV:
-		return fmt.Sprintf("it has keys and values as %s, this server as %s", had.KV, want.KV)
+		return fmt.Sprintf("it has keys and values as %s, the model here as %s", had.KV, want.KV)
 	case had.Adapters != want.Adapters:
 		return "it was saved with other adapters, or other scales of them"
 	case had != want:

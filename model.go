@@ -238,7 +238,10 @@ func New(p Parts, o Options) (*Model, error) {
 	if m.tok == nil {
 		return nil, fmt.Errorf("%s: no tokenizer in the file, so no text can be generated", m.name)
 	}
-	for _, x := range o.Texts {
+	for i, x := range o.Texts {
+		if x == nil {
+			return nil, fmt.Errorf("%w: Texts[%d] is nil", ErrOptions, i)
+		}
 		if err := x.Fits(lookup.Vocabulary(m.tok)); err != nil {
 			return nil, err
 		}
@@ -290,6 +293,9 @@ func (m *Model) setSequences(o Options) error {
 	m.session = engine.SessionOptions{Context: m.context, KV: o.KV, StateBytes: o.StateBytes}
 	if o.NoCache && o.Parallel != 1 {
 		return fmt.Errorf("%w: NoCache is for one sequence at a time: Options.Parallel is 1", ErrOptions)
+	}
+	if slices.Contains(p.Drafts, nil) {
+		return fmt.Errorf("%w: a model of Drafts is nil", ErrOptions)
 	}
 	if len(p.Drafts) > 0 && (p.Draft == nil || o.Parallel != 1) {
 		return fmt.Errorf("%w: several draft models are for one sequence at a time: Options.Parallel is 1", ErrOptions)

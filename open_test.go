@@ -11,6 +11,7 @@ import (
 
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/hub"
+	"github.com/specgo/spec/speculative/lookup"
 )
 
 // unreachable fails every connection.
@@ -86,6 +87,9 @@ func TestPartsThatDoNotFit(t *testing.T) {
 		"nothing": {Parts{}, Options{}, "no target"},
 		"a head without a cache": {Parts{Target: p.Target, Draft: headOf(t, p.Target)},
 			Options{NoCache: true, Parallel: 1}, "NoCache"},
+		"a draft that is nil": {Parts{Target: p.Target, Draft: p.Draft, Drafts: []*engine.Model{nil}},
+			Options{Parallel: 1}, "Drafts"},
+		"texts that are nil":    {p, Options{Texts: []*lookup.Index{nil}}, "Texts[0]"},
 		"others' adapters":      {Parts{Target: p.Draft, Adapters: on}, Options{}, "adapters of another model"},
 		"others' adapters, off": {Parts{Target: p.Draft, Adapters: off}, Options{}, "adapters of another model"},
 	} {

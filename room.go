@@ -67,7 +67,7 @@ func (r Room) Divide(target, draft *engine.Model) (m Memory, err error) {
 		if !sharesCache(draft) {
 			draftKV = s.Bytes(draft.Describe())
 		}
-		all += draft.Bytes() + draftKV + s.DraftLogits(draft.Describe())
+		all += draft.Bytes() + draftKV + s.DraftPass(draft.Describe())
 		if r.DraftVocab > 0 {
 			all += draft.DraftVocabBytes(r.DraftVocab, draftText(r.DraftText))
 		}

@@ -43,11 +43,14 @@ type TensorChoice struct {
 	Type    string
 }
 
-// Check refuses types that cannot be written.
+// Check refuses types that cannot be written, and choices without a pattern.
 func (o *Quantizing) Check() error {
 	names := []string{o.Output, o.Embedding}
-	for _, c := range o.Tensors {
-		if c.Type == "" {
+	for i, c := range o.Tensors {
+		switch {
+		case c.Pattern == nil:
+			return fmt.Errorf("choice %d of tensors, %s: no pattern", i, c.Type)
+		case c.Type == "":
 			return fmt.Errorf("pattern %q: no type", c.Pattern)
 		}
 		names = append(names, c.Type)

@@ -202,6 +202,7 @@ func TestQuantizeBy(t *testing.T) {
 	for says, bad := range map[string]Quantizing{
 		"attn":                  {Tensors: []TensorChoice{{regexp.MustCompile("attn"), "q5_0"}}},
 		"iq1_s":                 {Output: "iq1_s"},
+		"no pattern":            {Tensors: []TensorChoice{{nil, "q5_0"}}},
 		"no type":               {Tensors: []TensorChoice{{regexp.MustCompile("down"), ""}}},
 		"nothing of any matrix": {Name: "x", Importance: &imatrix.File{Tensors: map[string]imatrix.Tensor{"a": known}}},
 		"64 numbers": {Name: "x", Importance: &imatrix.File{Tensors: map[string]imatrix.Tensor{

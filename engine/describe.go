@@ -18,13 +18,18 @@ type Description struct {
 	// Block is the most tokens that a draft head drafts in one pass, as [Head].Block; 0: one.
 	Block int
 
+	// States is the most bytes of its target's hidden states that a draft head keeps of a text: of the positions that it
+	// has not read yet, and of a draft that is verified. 0: of other models.
+	States int64
+
 	// TextRow is the most bytes that the activations of a token take of a text that goes through the layers whole, as
 	// texts do through embedding models and rerankers; 0: of other models.
 	TextRow int64
 
 	// MTP is what a session of the file's MTP blocks ([Options].MTP) keeps, of all blocks; nil where there are none that
-	// can be loaded. Only the function [Describe] says it.
-	MTP []CacheShape
+	// can be loaded. MTPStates is States of these blocks. Only the function [Describe] says it.
+	MTP       []CacheShape
+	MTPStates int64
 }
 
 // Everywhere reports whether a session of the model can be cut back to any length without computing anything again: no
@@ -64,7 +69,7 @@ func Describe(f *gguf.File) (*Description, error) {
 	d := m.Describe()
 	if m.HasMTP() {
 		if head, err := header(f, Options{MTP: true, Target: m}); err == nil {
-			d.MTP = head.Caches(0)
+			d.MTP, d.MTPStates = head.Caches(0), head.Describe().States
 		}
 	}
 	return d, nil
@@ -80,11 +85,15 @@ func header(f *gguf.File, o Options) (*Model, error) {
 	return m, err
 }
 
+// headPositions is how many positions a draft head keeps states of, at most, for each row of a pass of its target: of
+// those that the pass gave, in memory that grows of those that wait for the head's pass, and of a draft's.
+const headPositions = 4
+
 // Describe describes the model.
 func (m *Model) Describe() *Description {
 	d := &Description{Config: m.config, Caches: m.Caches(0), TextRow: m.vectors.row}
 	if h := m.Head(); h != nil {
-		d.Block = h.Block
+		d.Block, d.States = h.Block, headPositions*int64(m.target.rows())*int64(h.TargetStates())*4
 	}
 	if m.encoder != nil {
 		d.Input = CacheShape{Layers: m.config.Layers, Heads: m.config.Heads, HeadDim: m.config.HeadDim}

@@ -183,7 +183,7 @@ func (m *Model) textSlots(n, text int) int {
 	if h := m.Head(); n == 0 || h != nil && h.SharesCache {
 		return 0
 	}
-	return min(text, m.config.Vocab-n)
+	return max(0, min(text, m.config.Vocab-n))
 }
 
 // DraftFormBytes is what a draft form of the model in fewer bits takes at most: with the rows of a draft vocabulary of

@@ -143,6 +143,9 @@ func TestDraftVocabInFewerBits(t *testing.T) {
 				t.Errorf("untied %v, %d tokens of a text, a byte too few: %v", untied, text, err)
 			}
 		}
+		if got := m.DraftFormBytes(len(tokens), -1<<20); got != m.DraftFormBytes(len(tokens), 0) {
+			t.Errorf("untied %v: %d bytes without a text's tokens", untied, got)
+		}
 		f, err := m.NewDraftForm(context.Background(), DraftFormOptions{Tokens: tokens})
 		if err != nil {
 			t.Fatal(err)

@@ -184,9 +184,9 @@ func PlanMemory(f *gguf.File, o Options, sessions Sessions) (*MemoryPlan, error)
 	own, beside := d, sessions.Bytes(d)+sessions.Beside
 	switch {
 	case o.Target != nil:
-		beside += m.DraftVocabBytes(sessions.DraftVocab, sessions.DraftText) + sessions.DraftLogits(d)
+		beside += m.DraftVocabBytes(sessions.DraftVocab, sessions.DraftText) + sessions.DraftPass(d)
 	case sessions.Heads && len(d.MTP) > 0:
-		beside += sessions.DraftLogits(d)
+		beside += sessions.DraftLogits(d) + int64(sessions.Count)*d.MTPStates
 		if sessions.DraftVocab > 0 {
 			if _, _, heads, err := weightless(f, Options{MTP: true, Target: m}); err == nil {
 				beside += heads.DraftVocabBytes(sessions.DraftVocab, sessions.DraftText)
@@ -203,7 +203,11 @@ func PlanMemory(f *gguf.File, o Options, sessions Sessions) (*MemoryPlan, error)
 	}
 	plan, _, err := list.arrange(m, l.vectors, o.Memory)
 	least := plan.Least + beside // with passes of few rows
-	if more := min(sessions.longer(own, plan.Rows), o.Memory-plan.Least); err == nil && more > 0 {
+	more := sessions.longer(own, plan.Rows)
+	if sessions.Heads {
+		more += int64(sessions.Count) * own.MTPStates / passRows * int64(plan.Rows-passRows)
+	}
+	if more = min(more, o.Memory-plan.Least); err == nil && more > 0 {
 		beside, o.Memory = beside+more, o.Memory-more
 		plan, _, err = list.arrange(m, l.vectors, o.Memory)
 	}

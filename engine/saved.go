@@ -42,9 +42,9 @@ func (s *Session) SavedCaches() []SavedCache {
 // SaveKV appends to dst the keys and values of positions from … to-1 of cache i, which the session holds. What a draft
 // form in fewer bits has computed is not saved.
 func (s *Session) SaveKV(dst []byte, i, from, to int) ([]byte, error) {
-	if s.kv[i] == nil || to > s.valid || !s.form.SameBits() {
-		return dst, fmt.Errorf("%s: %w: positions %d to %d of cache %d, the session has %d", s.m.name, ErrUsage, from, to, i,
-			s.valid)
+	if i < 0 || i >= len(s.kv) || s.kv[i] == nil || to > s.valid || !s.form.SameBits() {
+		return dst, fmt.Errorf("%s: %w: positions %d to %d of cache %d, the session has %d in %d caches", s.m.name, ErrUsage,
+			from, to, i, s.valid, len(s.kv))
 	}
 	return s.kv[i].Export(dst, from, to)
 }

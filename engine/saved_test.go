@@ -210,6 +210,11 @@ func TestRestoreRefuses(t *testing.T) {
 	if _, err := s.SaveKV(nil, 0, 0, 41); err == nil {
 		t.Error("positions are saved that there are not")
 	}
+	for _, i := range []int{-1, len(s.SavedCaches())} {
+		if _, err := s.SaveKV(nil, i, 0, 1); !errors.Is(err, ErrUsage) {
+			t.Errorf("cache %d is saved: %v", i, err)
+		}
+	}
 	if _, err := s.SaveState(nil, 40); err == nil {
 		t.Error("states are saved that there are not")
 	}

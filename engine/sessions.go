@@ -141,14 +141,25 @@ func (s Sessions) DraftLogits(draft *Description) int64 {
 	return n
 }
 
-// DraftBytes is what as many sequences of a draft model take, with the logits of a pass. One that is not described, a
-// draft head, is counted like a layer of its target.
+// DraftPass is what the sequences take of a draft model's passes: their logits, and of a draft head what it keeps of
+// its target's hidden states.
+func (s Sessions) DraftPass(draft *Description) int64 {
+	return s.DraftLogits(draft) + int64(s.Count)*draft.States
+}
+
+// mostHeadLayers is how many layers of its target a draft head reads that is not described.
+const mostHeadLayers = 5
+
+// DraftBytes is what as many sequences of a draft model take, with DraftPass. One that is not described, a
+// draft head, is counted like a layer of its target, with the states of a few.
 func (s Sessions) DraftBytes(target, draft *Description) int64 {
 	if draft != nil {
-		return s.Bytes(draft) + s.DraftLogits(draft)
+		return s.Bytes(draft) + s.DraftPass(draft)
 	}
+	head := *target
+	head.States = headPositions * passRows * mostHeadLayers * int64(target.Config.HiddenSize) * 4
 	if s.KVBytes > 0 {
-		return s.KVBytes + s.DraftLogits(target)
+		return s.KVBytes + s.DraftPass(&head)
 	}
-	return s.Bytes(target)/int64(max(target.Config.Layers, 1)) + s.DraftLogits(target)
+	return s.Bytes(target)/int64(max(target.Config.Layers, 1)) + s.DraftPass(&head)
 }

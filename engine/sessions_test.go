@@ -110,12 +110,20 @@ func TestPlanCountsTheDraftVocabulary(t *testing.T) {
 }
 
 // A plan counts the logits of what drafts: a row of each sequence, of a head that drafts blocks those of a block, as
-// far as a pass of the target verifies so many.
+// far as a pass of the target verifies so many; and the target's states that a head keeps.
 func TestPlanCountsTheLogitsOfDrafts(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	target, head := openDFlash(t, rt, randommodel.DFlash{}, Options{})
 	mtp := mtpRecipe("qwen35", 2, true).File(t)
-	own, _ := openMTP(t, rt, mtp, Options{})
+	own, ownHead := openMTP(t, rt, mtp, Options{})
+	file, err := gguf.Open(bytes.NewReader(mtp), int64(len(mtp)), "mtp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks, err := Describe(file)
+	if err != nil {
+		t.Fatal(err)
+	}
 	s := Sessions{Count: 3, Tokens: 300, Rows: 33}
 	few, heads, itself := s, s, s
 	few.Rows, heads.Heads, itself.Own = 2, true, true
@@ -131,18 +139,21 @@ func TestPlanCountsTheLogitsOfDrafts(t *testing.T) {
 		return plan.Sessions
 	}
 	rows := func(m *Model, n int) int64 { return Sessions{Count: 3, Rows: n}.Logits(m.Describe()) }
+	states := func(head *Model) int64 { return 3 * 4 * PassRows * int64(head.Head().TargetStates()) * 4 }
 	d, of := target.Describe(), Options{Target: target}
 	llama, dflash := randommodel.Llama().File(t), randommodel.DFlash{}.File(t)
 	for name, c := range map[string]struct{ got, want int64 }{
 		"a draft model": {planned(llama, of, s), 2*s.Bytes(d) + s.Logits(d) + rows(target, 1)},
 		"a block": {planned(dflash, of, s), s.Bytes(d) + s.Bytes(head.Describe()) + s.Logits(d) +
-			rows(head, randommodel.DFlashBlock)},
+			rows(head, randommodel.DFlashBlock) + states(head)},
 		"a part of a block": {planned(dflash, of, few), s.Bytes(d) + s.Bytes(head.Describe()) + few.Logits(d) +
-			rows(head, 2)},
-		"blocks of its own file": {planned(mtp, Options{}, heads) - heads.Logits(own.Describe()) - rows(own, 1),
-			planned(mtp, Options{}, Sessions{Count: 3, Tokens: 300, Heads: true})},
+			rows(head, 2) + states(head)},
+		"blocks of its own file": {planned(mtp, Options{}, heads), heads.Bytes(blocks) + heads.Logits(own.Describe()) +
+			rows(own, 1) + states(ownHead)},
 		"its file beforehand": {s.DraftBytes(d, d), s.Bytes(d) + rows(target, 1)},
-		"the model itself":    {planned(llama, Options{}, itself) - planned(llama, Options{}, s), rows(target, 1)},
+		"a head's file beforehand": {s.DraftBytes(d, nil), s.Bytes(d)/int64(d.Config.Layers) + rows(target, 1) +
+			3*4*PassRows*5*int64(d.Config.HiddenSize)*4},
+		"the model itself": {planned(llama, Options{}, itself) - planned(llama, Options{}, s), rows(target, 1)},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: %d bytes, want %d", name, c.got, c.want)

@@ -363,10 +363,10 @@ type found struct {
 // contrary are the branches of the values that are not valid by a schema.
 func (s *schema) contrary(v any) ([]branch, error) {
 	o, ok := v.(*object)
+	s.branches(v) // for its errors
 	if !ok {
 		return s.branches(v == false), nil
 	}
-	s.branches(v) // for its errors
 	f := s.found[o]
 	if f.contraryDone || s.err != nil {
 		return f.contrary, f.reason

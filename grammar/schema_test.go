@@ -149,6 +149,7 @@ func TestSchemaErrors(t *testing.T) {
 		`{} {}`:                           `more than one`,
 		`{"type":"integer","type":1}`:     `"type" twice`,
 		`1`:                               `an object or a boolean`,
+		`{"anyOf":[{"not":5},true]}`:      `an object or a boolean`,
 		`false`:                           `no value is valid`,
 		`{"type":"int"}`:                  `#/type: unknown type "int"`,
 		`{"type":[]}`:                     `#/type`,

@@ -244,6 +244,11 @@ func (d *Decoder) start(ctx context.Context, prompt []int32, s engine.Sampling) 
 	case slices.Contains(d.o.Stop, ""):
 		return fmt.Errorf("%w: empty stop string", ErrOptions)
 	}
+	for i, id := range prompt { // the last one is looked at before the target is given it
+		if id < 0 || int(id) >= d.target.Vocab() {
+			return fmt.Errorf("prompt, token %d: %w: id %d of %d", i, engine.ErrVocabulary, id, d.target.Vocab())
+		}
+	}
 	if d.verifier = d.o.Verifier; d.verifier == nil {
 		if d.verifier = Match(); s.MaxTemperature() == 0 {
 			d.verifier = Greedy()

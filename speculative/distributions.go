@@ -66,14 +66,6 @@ func (s *distributions) keep(q []sampling.Prob) []sampling.Prob {
 	return q[:len(q):len(q)]
 }
 
-// grown is q with room for n more entries. What grows doubles, up to the most.
-func (s *distributions) grown(q []sampling.Prob, n int) []sampling.Prob {
-	if n += len(q); n <= cap(q) {
-		return q
-	}
-	return append(make([]sampling.Prob, 0, max(n, min(2*cap(q), s.most))), q...)
-}
-
 // distributions is where drafters keep what they sample the draft's tokens from.
 func (d *Draft) distributions() *distributions {
 	if d.probs == nil {

@@ -113,6 +113,22 @@ func TestContextFull(t *testing.T) {
 	}
 }
 
+// A prompt with an id that the target does not have is refused, the last one too, which is scored before it is fed.
+func TestPromptOutsideTheVocabulary(t *testing.T) {
+	for _, o := range []Options{{}, {LogProbs: true, Scored: func(Token) {}}} {
+		for _, id := range []int32{-1, 64, math.MaxInt32} {
+			for _, prompt := range [][]int32{{id}, {1, id}, {id, 1}} {
+				d := New(newFake(t, 64, 100, script(0)), &scripted{}, o)
+				for _, err := range d.Generate(context.Background(), prompt, engine.Sampling{}) {
+					if !errors.Is(err, engine.ErrVocabulary) {
+						t.Errorf("%v: %v", prompt, err)
+					}
+				}
+			}
+		}
+	}
+}
+
 func TestDraftContextShorter(t *testing.T) {
 	model := random(3)
 	draft := newFake(t, matrixVocab, 40, model)

@@ -276,3 +276,37 @@ func TestHeadWithoutMemory(t *testing.T) {
 		t.Errorf("%d tokens were drafted with memory again", d.Stats().Drafted)
 	}
 }
+
+// What a head keeps of its target's states, of a prompt and of drafts, chains or trees, is no more than a plan counts
+// for it, with those that the target's pass gave.
+func TestHeadsKeepAsManyStatesAsArePlanned(t *testing.T) {
+	for name, pair := range openHeads(t, newRuntime(t, engine.RuntimeOptions{Threads: 1})) {
+		target, model := pair[0], pair[1]
+		if model.Head().SharesCache { // it keeps one position's, and those of a draft
+			continue
+		}
+		planned := engine.Sessions{Count: 1}.DraftPass(model.Describe())
+		for _, trees := range []bool{false, true} {
+			s, drafter := session(t, target, 0), headed(session(t, model, 0), headOptions{Tree: trees})
+			m, ok := drafter.(*modelDrafter)
+			if !ok {
+				m = &drafter.(*tree).model
+			}
+			prompt := randommodel.Tokens(480, target.Config().Vocab, 3)
+			d := New(s, drafter, Options{MaxTokens: 24, Schedule: Constant(ConstantOptions{Length: 12})})
+			collect(t, d, prompt, engine.Sampling{})
+			h, ok := m.head.(*head)
+			if !ok {
+				h = m.head.(*blockHead).head
+			}
+			r, err := s.EvalSegment(t.Context(), engine.Segment{Tokens: []int32{1}, Hidden: engine.Last, Layers: []int{0}})
+			if err != nil || d.Stats().Drafted == 0 {
+				t.Fatalf("%s, tree %v: %d drafted: %v", name, trees, d.Stats().Drafted, err)
+			}
+			took := 4 * int64(cap(h.waiting)+cap(h.states)+cap(r.Hidden.Data))
+			if took > planned || took < planned/4 {
+				t.Errorf("%s, tree %v: %d bytes of states, planned %d", name, trees, took, planned)
+			}
+		}
+	}
+}

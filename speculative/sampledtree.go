@@ -95,7 +95,7 @@ func (t *tree) expandSampled(ctx context.Context, written int, d *Draft, p place
 		}
 		i, ok := slices.BinarySearchFunc(q, p.found, func(x sampling.Prob, id int32) int { return int(x.ID - id) })
 		if !ok {
-			q = slices.Insert(all.grown(q, 1), i, sampling.Prob{ID: p.found})
+			q = slices.Insert(sampling.Grown(q, 1, all.most), i, sampling.Prob{ID: p.found})
 		}
 		q[i].P += p.weight
 		p.both = q[i].P
@@ -182,7 +182,7 @@ func (t *tree) drawChild(written int, d *Draft, g growth) {
 	p.children++
 	p.reach = float32(p.reach * (1 - chance))
 	all := d.distributions()
-	rest := all.grown(all.next(), len(p.q))
+	rest := sampling.Grown(all.next(), len(p.q), all.most)
 	for _, y := range p.q {
 		if y.ID != x && y.P > 0 {
 			rest = append(rest, y)

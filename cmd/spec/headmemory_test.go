@@ -20,7 +20,7 @@ func TestHeadUnderMemory(t *testing.T) {
 	if code != 0 {
 		t.Fatal(stderr)
 	}
-	const limit = "--memory=19500000"
+	const limit = "--memory=24750000"
 	code, got, stderr := runWith(t, cache, append(generate, limit)...)
 	if list, _ := engine.PanelFiles(cache); code != 0 || got != want || len(list) == 0 ||
 		!strings.Contains(stderr, "drafted") {

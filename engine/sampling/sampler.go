@@ -188,13 +188,19 @@ func (s *Sampler) AppendDistribution(dst []Prob, logits []float32, history []int
 		s.p = append(s.p, (c.x-s.maximum)/s.divisor)
 	}
 	_, sum := tensor.ExpSum(s.p)
-	if n := len(dst) + len(s.kept); n > cap(dst) { // what grows doubles, up to the most
-		dst = append(make([]Prob, 0, max(n, min(2*cap(dst), len(dst)+s.largest))), dst...)
-	}
+	dst = Grown(dst, len(s.kept), len(dst)+s.largest)
 	for i, c := range s.kept {
 		dst = append(dst, Prob{c.id, s.p[i] / sum})
 	}
 	return dst
+}
+
+// Grown is dst with room for n more entries. What has none doubles, up to most entries where those suffice.
+func Grown(dst []Prob, n, most int) []Prob {
+	if n += len(dst); n <= cap(dst) {
+		return dst
+	}
+	return append(make([]Prob, 0, max(n, min(2*cap(dst), most))), dst...)
 }
 
 // greedy reports whether the most probable token that is left is chosen.

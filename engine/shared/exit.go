@@ -55,9 +55,9 @@ func (s *Session) exits(layers int, f *engine.DraftForm) (*ExitSession, error) {
 	defer c.mu.Unlock()
 	switch {
 	case c.closed:
-		return nil, errSchedulerClosed
+		return nil, c.errClosed()
 	case s.state == closed:
-		return nil, fmt.Errorf("session: %w", engine.ErrClosed)
+		return nil, fmt.Errorf("%s: session: %w", c.m.Name(), engine.ErrClosed)
 	case layers < 1 || layers > s.options.Layers || s.options.NoCache || !c.recomputes():
 		return nil, fmt.Errorf("%s: %w: an exit after %d layers of %d", c.m.Name(), engine.ErrUsage, layers,
 			s.options.Layers)
@@ -215,7 +215,7 @@ func (e *ExitSession) take(rows int) (missing int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return 0, errSchedulerClosed
+		return 0, c.errClosed()
 	}
 	if err := e.target.usable(); err != nil {
 		return 0, err

@@ -194,7 +194,7 @@ func (c *Scheduler) settleJoint() {
 		e.spent += time.Duration(part * float64(time.Second))
 		switch e.ask.err = j.err; {
 		case c.closed:
-			e.ask.err = errSchedulerClosed
+			e.ask.err = c.errClosed()
 		case errors.Is(j.err, engine.ErrPanic): // the state of its memory is not known
 			e.drop()
 		case j.err == nil:

@@ -123,7 +123,7 @@ func (s *Session) lend() (*engine.Session, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return nil, errSchedulerClosed
+		return nil, c.errClosed()
 	}
 	if err := s.usable(); err != nil {
 		return nil, err

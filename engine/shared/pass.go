@@ -162,7 +162,7 @@ func (s *Session) advance(r engine.Result, err error) {
 	case s.abandoned:
 		s.complete(engine.Result{}, s.err)
 	case c.closed:
-		s.complete(engine.Result{}, errSchedulerClosed)
+		s.complete(engine.Result{}, c.errClosed())
 	case err != nil:
 		s.complete(engine.Result{}, err)
 	default:

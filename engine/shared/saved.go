@@ -162,7 +162,7 @@ func (c *Scheduler) Load(ctx context.Context, store promptcache.Store, o Session
 	defer c.mu.Unlock()
 	switch _, _, has := c.find(nil, l, text[:n]); {
 	case c.closed:
-		return 0, 0, errSchedulerClosed
+		return 0, 0, c.errClosed()
 	case has < n:
 		return 0, 0, fmt.Errorf("%s: %w: kept sequences may not take what %d tokens do", c.m.Name(), engine.ErrKVBudget, n)
 	}

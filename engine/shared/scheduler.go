@@ -217,19 +217,19 @@ func (c *Scheduler) NewSession(ctx context.Context, o SessionOptions) (*Session,
 		c.mu.Lock()
 		switch {
 		case s.state == closed:
-			return nil, errSchedulerClosed
+			return nil, c.errClosed()
 		case s.serial == 0:
 			c.waiting = slices.DeleteFunc(c.waiting, func(w *admission) bool { return w == a })
 			c.admit()
 			if c.closed {
-				return nil, errSchedulerClosed
+				return nil, c.errClosed()
 			}
 			return nil, ctx.Err()
 		}
 		return s, nil
 	}
 	if c.closed {
-		return nil, errSchedulerClosed
+		return nil, c.errClosed()
 	}
 	if c.open(s); came {
 		s.expectAt = c.now()
@@ -327,7 +327,7 @@ func (c *Scheduler) Close() {
 		c.ended.Wait()
 	}
 	for len(c.pending) > 0 {
-		c.pending[0].complete(engine.Result{}, errSchedulerClosed)
+		c.pending[0].complete(engine.Result{}, c.errClosed())
 	}
 	for len(c.sessions) > 0 {
 		s := c.sessions[0]
@@ -342,4 +342,7 @@ func (c *Scheduler) Close() {
 	}
 }
 
-var errSchedulerClosed = fmt.Errorf("scheduler: %w", engine.ErrClosed)
+// errClosed is the error of what is asked for behind Close.
+func (c *Scheduler) errClosed() error {
+	return fmt.Errorf("%s: scheduler: %w", c.m.Name(), engine.ErrClosed)
+}

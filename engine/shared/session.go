@@ -257,7 +257,7 @@ func (s *Session) Commit(path []int32) error {
 func (s *Session) usable() error {
 	switch {
 	case s.state == closed:
-		return fmt.Errorf("session: %w", engine.ErrClosed)
+		return fmt.Errorf("%s: session: %w", s.c.m.Name(), engine.ErrClosed)
 	case s.pending():
 		return fmt.Errorf("%w: an Eval of the session has not ended", engine.ErrUsage)
 	}
@@ -327,7 +327,7 @@ func (s *Session) submit(ctx context.Context, g engine.Segment) (engine.Result, 
 func (s *Session) begin(ctx context.Context, g engine.Segment) error {
 	c := s.c
 	if c.closed {
-		return errSchedulerClosed
+		return c.errClosed()
 	}
 	if err := s.usable(); err != nil {
 		return err

@@ -158,9 +158,11 @@ type macroDef struct {
 	params   []string
 	defaults []expr // of the last params
 	body     []stmt
-	// Surplus arguments are collected only for a body that mentions these names.
-	varargs, kwargs bool
+	asked    surplus
 }
+
+// surplus says which of these names a macro's body mentions: what stands for them is collected only then.
+type surplus struct{ varargs, kwargs, caller bool }
 
 // target is what an assignment assigns to: one name, one attribute of a
 // namespace, or several targets that share a sequence.

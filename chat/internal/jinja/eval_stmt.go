@@ -137,11 +137,14 @@ func (m *machine) bindMacro(d *macroDef, a args, sc *scope) {
 	var varargs []Value
 	if len(a.pos) > len(d.params) {
 		varargs = a.pos[len(d.params):]
-		if !d.varargs {
+		if !d.asked.varargs {
 			m.fail(ErrRuntime, "the macro %s takes at most %d arguments", d.name, len(d.params))
 		}
 	}
 	kwargs := &Dict{}
+	if d.asked.caller {
+		sc.set("caller", undefined{"the macro " + d.name + " has no caller"})
+	}
 named:
 	for i, name := range a.names {
 		m.step(1 + len(d.params)/8)
@@ -155,11 +158,11 @@ named:
 				continue named
 			}
 		}
-		if name == "caller" {
+		if name == "caller" && d.asked.caller {
 			sc.set(name, a.values[i])
 			continue
 		}
-		if !d.kwargs {
+		if !d.asked.kwargs {
 			m.fail(ErrRuntime, "the macro %s has no argument %q", d.name, name)
 		}
 		m.setItem(kwargs, m.lit(name), a.values[i])
@@ -174,12 +177,12 @@ named:
 			sc.set(p, undefined{"the argument '" + p + "' of the macro " + d.name + " was not given"})
 		}
 	}
-	if d.varargs {
+	if d.asked.varargs {
 		l := m.list(varargs)
 		l.kind = aTuple
 		sc.set("varargs", l)
 	}
-	if d.kwargs {
+	if d.asked.kwargs {
 		sc.set("kwargs", kwargs)
 	}
 }

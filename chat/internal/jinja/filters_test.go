@@ -166,7 +166,58 @@ func TestErrorsNameTypesAsPython(t *testing.T) {
 	}
 }
 
-// What a macro takes beside its parameters is what it asks for itself, not what the macro around it, or within it,
+// A macro whose body does not mention its caller takes none, but among all named arguments; one that is called without
+// has an undefined one, whatever the macro around it has.
+func TestCallersOfMacrosAsInJinja(t *testing.T) {
+	const call = "{% call m() %}c{% endcall %}"
+	for source, want := range map[string]string{
+		"{% macro m() %}{{ caller() }}{% endmacro %}" + call:                        "c",
+		"{% macro m(caller=none) %}{{ caller is none }}{% endmacro %}" + call:       "False",
+		"{% macro m() %}{{ kwargs|list }}{% endmacro %}" + call:                     "['caller']",
+		"{% macro m() %}{{ caller is defined }}{{ caller }}{% endmacro %}{{ m() }}": "False",
+		"{% macro m() %}{% macro i() %}{{ caller is defined }}{% endmacro %}{{ i() }}{{ caller() }}{% endmacro %}" +
+			call: "Falsec",
+		"{% macro m() %}{% macro i() %}{{ caller() }}{% endmacro %}x{% endmacro %}" + call:   "x",
+		"{% macro m() %}{% macro i() %}{{ varargs }}{% endmacro %}x{% endmacro %}{{ m(1) }}": "x",
+	} {
+		wantRendered(t, source, want)
+	}
+	for _, source := range []string{
+		"{% macro m() %}x{% endmacro %}" + call,
+		"{% macro m() %}{{ varargs }}{% endmacro %}" + call,
+		"{% macro m() %}{{ caller() }}{% endmacro %}{{ m() }}",
+		"{% macro i() %}{{ caller() }}{% endmacro %}{% macro m() %}{% call i() %}{{ caller() }}{% endcall %}{% endmacro %}" +
+			call,
+	} {
+		if got, err := render(source, Context{}); !errors.Is(err, ErrRuntime) {
+			t.Errorf("%s: %q, %v", source, got.String(), err)
+		}
+	}
+}
+
+// The keys and the items of dicts are equal as sets are, their values never; what partition does not find is text as
+// safe as the rest.
+func TestViewsAndPartsAsInPython(t *testing.T) {
+	const d, e = "{'a': 1, 'b': [2]}", "{'b': [2], 'a': 1.0}"
+	for source, want := range map[string]string{
+		d + ".keys() == " + e + ".keys()":          "True",
+		d + ".items() == " + e + ".items()":        "True",
+		d + ".items() == " + d + ".copy().items()": "True",
+		d + ".items() != {'a': 1}.items()":         "True",
+		"{'a': 1}.items() == {'a': 2}.items()":     "False",
+		"{'a': 1}.values() == {'a': 1}.values()":   "False",
+		"{'a': 1}.keys() == {'a': 1}.items()":      "False",
+		"{'a': 1}.keys() == ['a']":                 "False",
+		"('a'|safe).partition('<')":                "(Markup('a'), Markup(''), Markup(''))",
+		"('a'|safe).rpartition('<')":               "(Markup(''), Markup(''), Markup('a'))",
+		"'a'.partition('<')":                       "('a', '', '')",
+		"('a<b'|safe).partition('<')":              "(Markup('a'), Markup('<'), Markup('b'))",
+	} {
+		wantRendered(t, "{{ "+source+" }}", want)
+	}
+}
+
+// What a macro takes beside its parameters is what it asks for, or a macro within it, and not what the macro around it
 // does.
 func TestMacrosTakeWhatTheyAskForThemselves(t *testing.T) {
 	for inner, outer := range map[string]string{"{{ a }}": "{{ varargs }}", "{{ a }} ": "{{ kwargs }}"} {

@@ -36,7 +36,6 @@ func find(name string, search func(s, sub string) int, must bool) textMethod {
 	}
 }
 
-// affix makes startswith and endswith, which take one text or a tuple of them.
 // between is a text from one character to another, nil and None being its ends; ok is false if it begins behind its
 // end.
 func (m *machine) between(name string, t Text, from, to Value) (part Text, ok bool) {
@@ -60,6 +59,7 @@ func (m *machine) between(name string, t Text, from, to Value) (part Text, ok bo
 	return Text{s: string(runes[i:j])}, true
 }
 
+// affix makes startswith and endswith, which take one text or a tuple of them.
 func affix(name string, has func(s, affix string) bool) textMethod {
 	return func(m *machine, t Text, a args) Value {
 		given := m.bind(name, a, "prefix", "start?", "end?")

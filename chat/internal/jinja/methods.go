@@ -77,7 +77,7 @@ var dictMethods = map[string]func(m *machine, d *Dict, a args) Value{
 	"values": func(m *machine, d *Dict, a args) Value {
 		m.bind("values", a)
 		m.spend(listBytes)
-		return &view{"dict_values", d.values}
+		return &view{viewOfValues, d.values}
 	},
 	"items": func(m *machine, d *Dict, a args) Value {
 		m.bind("items", a)
@@ -238,14 +238,14 @@ var textMethods = map[string]textMethod{
 		if k := strings.Index(t.s, sep); k >= 0 {
 			return m.tuple(t.slice(0, k), t.slice(k, k+len(sep)), t.slice(k+len(sep), len(t.s)))
 		}
-		return m.tuple(t, Text{}, Text{})
+		return m.tuple(t, t.slice(0, 0), t.slice(0, 0))
 	},
 	"rpartition": func(m *machine, t Text, a args) Value {
 		sep := m.separator("rpartition", m.bind("rpartition", a, "sep")[0])
 		if k := strings.LastIndex(t.s, sep); k >= 0 {
 			return m.tuple(t.slice(0, k), t.slice(k, k+len(sep)), t.slice(k+len(sep), len(t.s)))
 		}
-		return m.tuple(Text{}, Text{}, t)
+		return m.tuple(t.slice(0, 0), t.slice(0, 0), t)
 	},
 }
 

@@ -180,8 +180,9 @@ func (p *parser) primary() expr {
 		case "none", "None":
 			return &constant{None{}}
 		}
-		p.varargs = p.varargs || t.text == "varargs"
-		p.kwargs = p.kwargs || t.text == "kwargs"
+		p.asked.varargs = p.asked.varargs || t.text == "varargs"
+		p.asked.kwargs = p.asked.kwargs || t.text == "kwargs"
+		p.asked.caller = p.asked.caller || t.text == "caller"
 		return &nameExpr{t.line, t.text}
 	case kString:
 		var all strings.Builder

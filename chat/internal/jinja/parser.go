@@ -39,8 +39,7 @@ type parser struct {
 	// Within an if, unknown filters and tests are errors when they are reached,
 	// as in Jinja: templates ask first which implementation runs them.
 	conditional int
-	// Whether the macro being parsed has mentioned these names so far.
-	varargs, kwargs bool
+	asked       surplus // what the macro being parsed has mentioned so far
 }
 
 func (p *parser) cur() token { return p.tokens[p.at] }
@@ -239,11 +238,11 @@ func (p *parser) block(name string) []stmt {
 }
 
 func (p *parser) macroBody(d *macroDef, tag string) {
-	varargs, kwargs := p.varargs, p.kwargs
-	p.varargs, p.kwargs = false, false
+	outer := p.asked
+	p.asked = surplus{}
 	d.body = p.block(tag)
-	d.varargs, d.kwargs = p.varargs, p.kwargs
-	p.varargs, p.kwargs = varargs, kwargs
+	in := p.asked // what is mentioned within it is mentioned around it, too, as in Jinja
+	d.asked, p.asked = in, surplus{outer.varargs || in.varargs, outer.kwargs || in.kwargs, outer.caller || in.caller}
 }
 
 func (p *parser) parseIf() stmt {

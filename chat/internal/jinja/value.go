@@ -3,6 +3,7 @@ package jinja
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -62,6 +63,9 @@ type (
 		items []Value
 	}
 )
+
+// viewOfValues is the name of a view whose items need not differ.
+const viewOfValues = "dict_values"
 
 // args are the arguments of a call, evaluated.
 type args struct {
@@ -405,6 +409,17 @@ func (m *machine) equal(a, b Value, depth int) bool {
 		}
 		for i, k := range a.keys {
 			if v, ok := m.get(b, k); !ok || !m.equal(a.values[i], v, depth+1) {
+				return false
+			}
+		}
+		return true
+	case *view: // keys and items are sets
+		b, ok := b.(*view)
+		if !ok || a.name == viewOfValues || b.name != a.name || len(a.items) != len(b.items) {
+			return a == b
+		}
+		for _, x := range a.items {
+			if !slices.ContainsFunc(b.items, func(y Value) bool { return m.equal(x, y, depth+1) }) {
 				return false
 			}
 		}
