@@ -9,6 +9,15 @@ import (
 
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 42)) }
 
+// cases is how many of n random cases are tried: with -short, as on emulated processors, an eighth of them. What is
+// to be found there is how a compiler or a processor rounds, which many of the cases show.
+func cases(n int) int {
+	if testing.Short() {
+		n /= 8
+	}
+	return n
+}
+
 // anyPrefetch is something for a kernel to prefetch: nothing, nearby, or where no memory is. Results do not depend on
 // it.
 func anyPrefetch(r *rand.Rand) Prefetch {

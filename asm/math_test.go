@@ -35,7 +35,7 @@ func TestFloat32Functions(t *testing.T) {
 			func() float64 { return r.Float64() * 13 }, 90}, // a*a is rounded
 	} {
 		worst, at := 0.0, float32(0)
-		for range 200000 {
+		for range cases(200000) {
 			x := float32(c.x())
 			if u := ulps(c.f(x), c.want(float64(x))); !(u <= worst) {
 				worst, at = u, x
@@ -90,7 +90,7 @@ func TestWeightIsZeroBelowNormalNumbers(t *testing.T) {
 
 func TestFloat64Functions(t *testing.T) {
 	r := newRand(3)
-	for range 200000 {
+	for range cases(200000) {
 		x := (r.Float64() - 0.5) * 1400
 		if g, w := Exp64(x), math.Exp(x); math.Abs(g-w) > 0x1p-51*w {
 			t.Fatalf("Exp64(%g) = %g, want %g", x, g, w)
@@ -298,7 +298,7 @@ func TestKey(t *testing.T) {
 // MostNoise bounds the noise of all lesser hashes.
 func TestMostNoise(t *testing.T) {
 	r := newRand(31)
-	for range 200000 {
+	for range cases(200000) {
 		most := r.Uint32() >> r.IntN(32)
 		if r.IntN(2) == 0 {
 			most = ^most

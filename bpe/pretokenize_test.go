@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"unicode"
 	"unicode/utf8"
@@ -181,50 +182,52 @@ func afmoeDigits(words []string) (list []string) {
 // first are what is applied before the expressions of a rule, where Go's expressions do not suffice.
 var first = map[string]func([]string) []string{"tiny_aya": tinyAya, "afmoe": afmoeDigits}
 
-// expressions are the published rules.
-var expressions = map[string][]*regexp.Regexp{
-	"gpt-2":     {rule(gpt2Rule)},
-	"llama-bpe": {rule(llama3Rule)},
-	"qwen2":     {rule(qwen2Rule)},
-	"bailingmoe": {rule(`'(?:[sdmtSDMT]|[lL][lL]|[vV][eE]|[rR][eE])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}` +
-		`| ?[^□\p{L}\p{N}]+[\r\n]*|[□]*[\r\n]|([□]+)`)},
-	"qwen35": {rule(contractions + `|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}` +
-		`| ?[^□\p{L}\p{M}\p{N}]+[\r\n]*|[□]*[\r\n]+|([□]+)`)},
-	"seed-coder": {rule(contractions + `|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}` +
-		`| ?[^□\p{L}\p{N}\r\n]+|[□]*[\r\n]+|([□]+)`)},
-	"minicpm5": {rule(`\p{N}{1,3}`), rule(contractions + `|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+` + tailRule)},
-	"exaone-moe": {rule(contractions + `|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}` +
-		`| ?[^□\p{L}\p{N}]+[\r\n/]?|[□]*[\r\n]|([□]+)`)},
-	"smollm": {rule(`\p{N}`), rule(gpt2Rule)},
-	"tekken": {rule(casedRule("", `\p{N}`))},
-	"gpt-4o": {rule(casedRule("(?:"+contractions+")?", `\p{N}{1,3}`))},
-	"deepseek-coder": {rule(`[\r\n]`), rule(`[□]?\p{L}+`), rule(`[□]?\p{P}+`),
-		rule("[一-龥ࠀ-一가-퟿]+"), rule(`\p{N}`)},
-	"deepseek-v3": {rule(`\p{N}{1,3}`), rule("[一-龥぀-ゟ゠-ヿ]+"), rule(deepSeekV3Rule)},
-	"falcon":      {rule("[\\p{P}$+<=>^~|`]+"), rule(gpt2Rule), rule(`[0-9][0-9][0-9]`)},
-	"default":     {rule(`[\p{P}$+<=>^~|]+`), rule(gpt2Rule), rule(`\p{N}+`), rule(`[0-9][0-9][0-9]`)},
-	"bloom":       {rule(` ?[^(□|.,!?…。，、।۔،)]+`)},
-	"superbpe":    {rule(`\p{N}+`)}, // and threesFromRight
-	"gemma4":      {rule(`[^\n]+|[\n]+`)},
-	"ufakzeka":    {rule(strings.TrimPrefix(qwen2Rule, contractions+"|"))},
-	"laguna":      {rule(`[^\n]+|[\n]+`), rule(qwen2Rule)},
-	"viking":      {rule(` ?[^(□|.,!?…。，、।۔،)]+`), rule(`\p{N}`)},
-	"jais-2":      {rule(strings.TrimSuffix(llama3Rule, "([□]+)") + "(?P<length>[□]+)")},
-	"tiny_aya":    {rule(casedRule("(?:"+contractions+")?", `\p{N}{1,3}`))},
-	"youtu": {rule("[가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|[一-龥぀-ゟ゠-ヿ]+"),
-		rule(casedRule("(?:"+contractions+")?", `\p{N}`))},
-	"kimi-k2": {rule(`\p{Han}+|` + casedRuleOf(without(upperRule, `\p{Han}`), without(lowerRule, `\p{Han}`),
-		"(?:"+contractions+")?", `\p{N}{1,3}`, ""))},
-	"chameleon": {rule(`<sentinel:[0-9]+>`), rule(`(?:IMGIMG)(?:(?:A|B|C|D|E|F|G|H|I){1,4})Z`),
-		rule(`[\t\n]|    |  `), rule(`\p{N}`), rule("[\\p{P}!-/:-@\\[-`{-~]"), rule(gpt2Rule)},
-	"spark2_5": {rule(`\p{N}{1,3}`), rule("[一-龥぀-ゟ゠-ヿ]+"), rule(strings.NewReplacer(`[\r\n]*`, "", `[□]*[\r\n]+`,
-		`[\r\n]`).Replace(deepSeekV3Rule)), rule(`\p{N}`)},
-	"afmoe": {rule("[一-鿿㐀-䶿\uf900-\ufaff぀-ゟ゠-ヿ･-ﾟ" +
-		"⼀-\u2fdf\u0e40-\u0e7f\u0e80-\u0effក-\u17ffက-႟ꩠ-ꩿꧠ-\ua9ff가-\ud7afᄀ-ᇿ]+"),
-		rule(deepSeekV3Rule)},
-	"deepseek-llm": {rule(`[\r\n]`), rule(`[□]?[` + deepSeekLLMLetterRanges() + `]+`),
-		rule(`[□]?[!-/:-~！-／：-～‘-‟\x{3000}-。]+`), rule(`[□]+$`), rule("[一-龥ࠀ-一가-퟿]+"), rule(`\p{N}+`)},
-}
+// expressions are the published rules. To compile them takes a second, and half a minute under the race detector.
+var expressions = sync.OnceValue(func() map[string][]*regexp.Regexp {
+	return map[string][]*regexp.Regexp{
+		"gpt-2":     {rule(gpt2Rule)},
+		"llama-bpe": {rule(llama3Rule)},
+		"qwen2":     {rule(qwen2Rule)},
+		"bailingmoe": {rule(`'(?:[sdmtSDMT]|[lL][lL]|[vV][eE]|[rR][eE])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}` +
+			`| ?[^□\p{L}\p{N}]+[\r\n]*|[□]*[\r\n]|([□]+)`)},
+		"qwen35": {rule(contractions + `|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}` +
+			`| ?[^□\p{L}\p{M}\p{N}]+[\r\n]*|[□]*[\r\n]+|([□]+)`)},
+		"seed-coder": {rule(contractions + `|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}` +
+			`| ?[^□\p{L}\p{N}\r\n]+|[□]*[\r\n]+|([□]+)`)},
+		"minicpm5": {rule(`\p{N}{1,3}`), rule(contractions + `|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+` + tailRule)},
+		"exaone-moe": {rule(contractions + `|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}` +
+			`| ?[^□\p{L}\p{N}]+[\r\n/]?|[□]*[\r\n]|([□]+)`)},
+		"smollm": {rule(`\p{N}`), rule(gpt2Rule)},
+		"tekken": {rule(casedRule("", `\p{N}`))},
+		"gpt-4o": {rule(casedRule("(?:"+contractions+")?", `\p{N}{1,3}`))},
+		"deepseek-coder": {rule(`[\r\n]`), rule(`[□]?\p{L}+`), rule(`[□]?\p{P}+`),
+			rule("[一-龥ࠀ-一가-퟿]+"), rule(`\p{N}`)},
+		"deepseek-v3": {rule(`\p{N}{1,3}`), rule("[一-龥぀-ゟ゠-ヿ]+"), rule(deepSeekV3Rule)},
+		"falcon":      {rule("[\\p{P}$+<=>^~|`]+"), rule(gpt2Rule), rule(`[0-9][0-9][0-9]`)},
+		"default":     {rule(`[\p{P}$+<=>^~|]+`), rule(gpt2Rule), rule(`\p{N}+`), rule(`[0-9][0-9][0-9]`)},
+		"bloom":       {rule(` ?[^(□|.,!?…。，、।۔،)]+`)},
+		"superbpe":    {rule(`\p{N}+`)}, // and threesFromRight
+		"gemma4":      {rule(`[^\n]+|[\n]+`)},
+		"ufakzeka":    {rule(strings.TrimPrefix(qwen2Rule, contractions+"|"))},
+		"laguna":      {rule(`[^\n]+|[\n]+`), rule(qwen2Rule)},
+		"viking":      {rule(` ?[^(□|.,!?…。，、।۔،)]+`), rule(`\p{N}`)},
+		"jais-2":      {rule(strings.TrimSuffix(llama3Rule, "([□]+)") + "(?P<length>[□]+)")},
+		"tiny_aya":    {rule(casedRule("(?:"+contractions+")?", `\p{N}{1,3}`))},
+		"youtu": {rule("[가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|[一-龥぀-ゟ゠-ヿ]+"),
+			rule(casedRule("(?:"+contractions+")?", `\p{N}`))},
+		"kimi-k2": {rule(`\p{Han}+|` + casedRuleOf(without(upperRule, `\p{Han}`), without(lowerRule, `\p{Han}`),
+			"(?:"+contractions+")?", `\p{N}{1,3}`, ""))},
+		"chameleon": {rule(`<sentinel:[0-9]+>`), rule(`(?:IMGIMG)(?:(?:A|B|C|D|E|F|G|H|I){1,4})Z`),
+			rule(`[\t\n]|    |  `), rule(`\p{N}`), rule("[\\p{P}!-/:-@\\[-`{-~]"), rule(gpt2Rule)},
+		"spark2_5": {rule(`\p{N}{1,3}`), rule("[一-龥぀-ゟ゠-ヿ]+"), rule(strings.NewReplacer(`[\r\n]*`, "", `[□]*[\r\n]+`,
+			`[\r\n]`).Replace(deepSeekV3Rule)), rule(`\p{N}`)},
+		"afmoe": {rule("[一-鿿㐀-䶿\uf900-\ufaff぀-ゟ゠-ヿ･-ﾟ" +
+			"⼀-\u2fdf\u0e40-\u0e7f\u0e80-\u0effក-\u17ffက-႟ꩠ-ꩿꧠ-\ua9ff가-\ud7afᄀ-ᇿ]+"),
+			rule(deepSeekV3Rule)},
+		"deepseek-llm": {rule(`[\r\n]`), rule(`[□]?[` + deepSeekLLMLetterRanges() + `]+`),
+			rule(`[□]?[!-/:-~！-／：-～‘-‟\x{3000}-。]+`), rule(`[□]+$`), rule("[一-龥ࠀ-一가-퟿]+"), rule(`\p{N}+`)},
+	}
+})
 
 var awkward = []string{
 	"", " ", "  ", " \n", "\n ", "\r\n\r\n", "\t\tx", "a  b", "a \n b", " \u3000\u00a0x", "\u0085\u2028x",
@@ -251,15 +254,15 @@ var awkward = []string{
 }
 
 func TestSplitters(t *testing.T) {
-	for name := range expressions {
+	for name := range expressions() {
 		for _, text := range awkward {
 			checkSplitter(t, name, text)
 		}
 		checkSplitter(t, name, strings.Join(awkward, ""))
 	}
 	for rule := range rules {
-		if expressions[rule] == nil && expressions[ruleNames[rule][0]] == nil {
-			if names := ruleNames[rule]; expressions[names[len(names)-1]] != nil { // the default has no name
+		if expressions()[rule] == nil && expressions()[ruleNames[rule][0]] == nil {
+			if names := ruleNames[rule]; expressions()[names[len(names)-1]] != nil { // the default has no name
 				continue
 			}
 			t.Errorf("no expression for %s", rule)
@@ -282,7 +285,7 @@ func checkSplitter(t testing.TB, name, text string) {
 	if f := first[name]; f != nil {
 		want = f(want)
 	}
-	for _, re := range expressions[name] {
+	for _, re := range expressions()[name] {
 		want = cutAt(want, re)
 	}
 	if name == "superbpe" {

@@ -5,9 +5,11 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/specgo/spec/internal/randommodel"
@@ -75,12 +77,19 @@ func rowsOf(matrix []float32, rows []int, n int) (list []float32) {
 // TestDrawnFamiliesAnswerLikeAnIndependentEngine compares models of every architecture, which the tests' own
 // generator draws, with the logits that an independent engine computed from the same files. Its rounding moves logits
 // by at most 2e-5 of their root mean square; a part of an architecture that is left out or done otherwise moves them
-// by 0.005 and more.
+// by 0.005 and more. All bits are those of drawn.sha256, on every processor: SPEC_UPDATE=1 writes it, where a change is
+// one of what every model answers.
 func TestDrawnFamiliesAnswerLikeAnIndependentEngine(t *testing.T) {
 	golden, logits := readDrawn(t), drawnNumbers(t, "drawn.f32")
 	if each := len(golden.Rows) * golden.Vocabulary; len(logits) != len(golden.Models)*each {
 		t.Fatalf("drawn.f32 has %d logits, expected %d", len(logits), len(golden.Models)*each)
 	}
+	const sumsFile = "../testdata/families/drawn.sha256"
+	text, err := os.ReadFile(sumsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bits, sums := string(text), strings.Builder{}
 	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	recipes, models := randommodel.Recipes(), askedModels()
 	known := slices.Clone(withoutIndependentEngine)
@@ -109,10 +118,23 @@ func TestDrawnFamiliesAnswerLikeAnIndependentEngine(t *testing.T) {
 			}
 			defer m.Close()
 			got := eval(t, newSession(t, m, SessionOptions{KV: "f32"}), golden.IDs, nil, All)
+			all := sha256.New()
+			if err := binary.Write(all, binary.LittleEndian, got); err != nil {
+				t.Fatal(err)
+			}
+			line := fmt.Sprintf("%x  %s\n", all.Sum(nil), g.Recipe)
+			if sums.WriteString(line); !strings.Contains(bits, line) {
+				t.Errorf("the logits' bits are others than in drawn.sha256: %s", line)
+			}
 			if off := offBy(rowsOf(got, golden.Rows, golden.Vocabulary), want); !(off <= 1e-4) {
 				t.Errorf("the logits are off by %.2g of their root mean square", off)
 			}
 		})
+	}
+	if os.Getenv("SPEC_UPDATE") != "" && strings.Count(sums.String(), "\n") == len(golden.Models) {
+		if err := os.WriteFile(sumsFile, []byte(sums.String()), 0o666); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, name := range Architectures() {
 		if kinds[name].is != KindEncoder && !slices.Contains(known, name) { // TestEncoders has those

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"go/ast"
-	"go/token"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +13,9 @@ func TestCrossFindsWhatOtherTargetsRefuse(t *testing.T) {
 	for name, text := range map[string]string{
 		"go.mod":       "module example.com/p\n\ngo 1.26\n",
 		"a.go":         "package p\n\nimport \"strings\"\n\nfunc Half(x int) int { return x >> 32 }\n\nvar Up = strings.ToUpper\n",
+		"b.go":         "package p\n\nimport \"os\"\n\nfunc init() { os.Exit(0) }\n\nfunc Same[T any](x T) T { return x }\n",
+		"b_linux.go":   "package p\n\nfunc f() {}\n",
+		"b_darwin.go":  "package p\n\nfunc f() { _ = big }\n",
 		"a_windows.go": "package p\n\nvar n string = 1\n",
 		"a_test.go":    "package p\n\nvar big int = 1 << 40\n",
 		"b_test.go":    "package p_test\n\nimport \"example.com/p\"\n\nvar _ = p.Half(1)\n",
@@ -23,11 +24,12 @@ func TestCrossFindsWhatOtherTargetsRefuse(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c := checker{fset: token.NewFileSet(), parsed: map[string]*ast.File{}}
+	c := newChecker()
 	for target, want := range map[string][]string{
 		"linux/amd64":   nil,
 		"linux/arm":     {"a.go:5:33: a shift of int by 32 bits", "a_test.go:3:15: "},
 		"windows/amd64": {"a_windows.go:3:16: "},
+		"darwin/arm64":  {"b_darwin.go:3:16: "}, // which a test alone declares
 	} {
 		packages, err := c.check(dir, target, []string{"./..."})
 		if want == nil {

@@ -106,9 +106,11 @@ func run(out, tag, targets, certificates string, log io.Writer) error {
 	}
 	var built []*program
 	for _, t := range chosen {
-		p, err := build(t, work)
-		if err != nil {
-			return err
+		p := host
+		if t != host.target {
+			if p, err = build(t, work); err != nil {
+				return err
+			}
 		}
 		if p.info.Main.Version != host.info.Main.Version {
 			return fmt.Errorf("%s has the version %s and %s %s", t, p.info.Main.Version, host.target, host.info.Main.Version)

@@ -36,6 +36,9 @@ func TestSchedulerIdentityOfHybrids(t *testing.T) {
 	if !testkit.IsLong(t) {
 		steps = 10
 	}
+	if testing.Short() {
+		names = names[:2]
+	}
 	var hits, preempted int64 // how often depends on how goroutines run
 	for _, name := range names {
 		m := openRecipe(t, rt, name)
