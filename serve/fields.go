@@ -92,13 +92,14 @@ var fields = append([]field{
 
 	{"messages", honored, formChat | formTemplate, "the conversation; content is text, or a list of parts of type text",
 		readMessages},
-	{"messages", honored, formOllamaChat, "the conversation; without any the model is loaded, and no more", func(r *request, v value) *Error {
-		if list, err := v.list(); err == nil && len(list) == 0 {
-			r.messages = []chat.Message{}
-			return nil
-		}
-		return r.readMessages(v, false)
-	}},
+	{"messages", honored, formOllamaChat, "the conversation; without any the model is loaded, and no more",
+		func(r *request, v value) *Error {
+			if list, err := v.list(); err == nil && len(list) == 0 {
+				r.messages = []chat.Message{}
+				return nil
+			}
+			return r.readMessages(v, false)
+		}},
 	{"tools", honored, formChat | formTemplate | formOllamaChat, "functions that the model may call", readTools},
 	{"tools", honored, formResponses, "functions, in the flat form of this API; tools of other types, as web_search, " +
 		"are left out", readFlatTools},

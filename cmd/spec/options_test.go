@@ -383,7 +383,8 @@ func TestFlagsOfLlamaPrograms(t *testing.T) {
 	of := func(groups []group, names string) { list := flagsOf(groups); programs[&list] = names }
 	of(new(converse).flags(), both+"--server-base -mli --multiline-input -bf --display-prompt --no-display-prompt")
 	of(new(generate).flags(), both+"-ptc --print-token-count -bf --binary-file -mli")
-	of(new(serving).flags(), both+"--spm-infill --reuse-port --cors-methods --cors-headers --cors-credentials --ui-config "+
+	of(new(serving).flags(), both+"--spm-infill --reuse-port "+
+		"--cors-methods --cors-headers --cors-credentials --ui-config "+
 		"--webui-config-file --ui-mcp-proxy --no-ui-mcp-proxy --no-agent --fim-qwen-7b-spec --mtmd-batch-max-tokens")
 	for list, names := range programs {
 		for _, name := range strings.Fields(names) {
