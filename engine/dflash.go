@@ -125,7 +125,7 @@ func (m *blockHead) follow(p *pass) {
 				p.fail(panels.Row(m.before, token, x[i*rank:(i+1)*rank]))
 			}
 			p.projected = some
-			p.matmul(x, rank, m.after.times(bias))
+			p.output(bias, x, rank, output{linear: m.after})
 			p.projected = nil
 			for i, r := range some {
 				row := r.s.logits[index*v : (index+1)*v]
@@ -141,8 +141,11 @@ func (m *blockHead) follow(p *pass) {
 }
 
 func (m *blockHead) outputs() []linear {
-	if m.ids != nil {
+	switch {
+	case m.ids != nil:
 		return nil
+	case m.before != nil:
+		return []linear{m.output, m.after}
 	}
 	return []linear{m.output}
 }

@@ -219,6 +219,18 @@ func TestDraftVocabOfHeads(t *testing.T) {
 		ids := randomTokens(9, target.config.Vocab, 3)
 		check("eagle", head, SessionOptions{}, Segment{Tokens: ids[1:], States: statesFor(t, target, head, ids[:8]),
 			FromTarget: true, Logits: All, Hidden: Last, Layers: []int{1}}, tokens)
+		for name, x := range blockHeads { // the list has what rows of DSpark's block go on from
+			_, head := openDFlash(t, rt, x, Options{})
+			g, some := head.Head().Drafts(5, 6), slices.Clone(tokens)
+			g.Session = newSession(t, head, SessionOptions{})
+			r := forward(t, head, Batch{g})[0]
+			for i := range r.Logits.Rows() {
+				if id := greatest(r.Logits.Row(i)); !slices.Contains(some, id) {
+					some = append(some, id)
+				}
+			}
+			check(name, head, SessionOptions{}, g, some)
+		}
 		for what, lent := range map[string]randommodel.Assistant{"assistant": {}} {
 			target, head := openPair(t, rt, assistantTarget(t, "gemma4"), lent, "")
 			s := newSession(t, target, SessionOptions{})

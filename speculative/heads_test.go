@@ -24,7 +24,7 @@ func openRandom(t testing.TB, rt *engine.Runtime, file []byte, o engine.Options)
 	return m
 }
 
-// openHeads are targets, each with a draft head: EAGLE-3, DFlash, one MTP block or several, and Gemma 4's.
+// openHeads are targets, each with a draft head: EAGLE-3, DFlash, DSpark, one MTP block or several, and Gemma 4's.
 func openHeads(t *testing.T, rt *engine.Runtime) map[string][2]*engine.Model {
 	t.Helper()
 	recipe := func(name string, blocks int) []byte {
@@ -37,6 +37,7 @@ func openHeads(t *testing.T, rt *engine.Runtime) map[string][2]*engine.Model {
 		"eagle": {randommodel.Llama().File(t), // EAGLE-3.1
 			randommodel.Eagle{Each: true, Keys: map[string]gguf.Value{"norm_output": true}}.File(t)},
 		"dflash":     {randommodel.Llama().File(t), randommodel.DFlash{}.File(t)},
+		"dspark":     {randommodel.Llama().File(t), randommodel.DFlash{Rank: 32}.File(t)},
 		"mtp":        {recipe("qwen35", 1), nil},
 		"mtp blocks": {recipe("qwen35", 3), nil},
 		"gemma4":     {recipe("gemma4", 0), randommodel.Assistant{}.File(t)},
