@@ -171,7 +171,7 @@ var kinds = map[string]kind{
 	"gemma-embedding": encoderOf(gemmaEmbedding),
 	"jina-bert-v2":    encoderOf(jinaBERT2),
 	"jina-bert-v3":    encoderOf(jinaBERT3),
-	"llama-embed":     encoderOf(llamaEmbed),
+	"llama-embed":     encoderOf(llama), // Llama-Embed-Nemotron (Babakhin et al. 2025, arXiv:2511.07025)
 	"modern-bert":     encoderOf(modernBERT),
 	"neo-bert":        encoderOf(neoBERT),
 	"nomic-bert":      encoderOf(nomicBERT),

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/specgo/spec/engine/internal/panels"
 	"github.com/specgo/spec/tensor"
@@ -103,39 +104,44 @@ func (m *blockHead) follow(p *pass) {
 	if m.before == nil {
 		return
 	}
-	v, rank := m.c.Vocab, m.before.Cols()
-	for index, more := 0, true; more && p.err == nil; index++ {
-		more = false
+	for index := 0; p.err == nil; index++ {
 		rows := p.following[:0]
 		for _, r := range p.wanted {
 			if r.index == index && p.results[r.segment].Err == nil {
 				rows = append(rows, r)
 			}
 		}
-		p.following = rows
-		for ; len(rows) > 0 && p.err == nil; rows = rows[min(len(rows), headRows):] {
-			more = true
-			some := rows[:min(len(rows), headRows)]
-			x, bias := sized(&p.h, len(some)*rank), sized(&p.logits, len(some)*v)
-			for i, r := range some {
-				token := int(p.tokens[r.row])
-				if index > 0 {
-					token = tensor.ArgMax(r.s.logits[(index-1)*v : index*v])
-				}
-				p.fail(panels.Row(m.before, token, x[i*rank:(i+1)*rank]))
-			}
-			p.projected = some
-			p.output(bias, x, rank, output{linear: m.after})
-			p.projected = nil
-			for i, r := range some {
-				row := r.s.logits[index*v : (index+1)*v]
-				if p.err == nil {
-					p.fail(p.t.Add(row, bias[i*v:(i+1)*v]))
-				}
-				if !p.masks() && !tensor.Finite(row) && p.results[r.segment].Err == nil {
-					p.results[r.segment].Err = fmt.Errorf("logits: %w", ErrNotFinite)
-				}
-			}
+		if p.following = rows; len(rows) == 0 {
+			return
+		}
+		for some := range slices.Chunk(rows, headRows) {
+			m.followRows(p, index, some)
+		}
+	}
+}
+
+// followRows is follow for up to headRows rows, each the one of that index of its block.
+func (m *blockHead) followRows(p *pass, index int, rows []wantedRow) {
+	v, rank := m.c.Vocab, m.before.Cols()
+	x, bias := sized(&p.h, len(rows)*rank), sized(&p.logits, len(rows)*v)
+	for i, r := range rows {
+		token := int(p.tokens[r.row])
+		if index > 0 {
+			token = tensor.ArgMax(r.s.logits[(index-1)*v : index*v])
+		}
+		p.fail(panels.Row(m.before, token, x[i*rank:(i+1)*rank]))
+	}
+	p.projected = rows
+	p.output(bias, x, rank, output{linear: m.after})
+	p.projected = nil
+	for i, r := range rows {
+		if p.err != nil {
+			return
+		}
+		row := r.s.logits[index*v : (index+1)*v]
+		p.fail(p.t.Add(row, bias[i*v:(i+1)*v]))
+		if !p.masks() && !tensor.Finite(row) {
+			p.results[r.segment].Err = fmt.Errorf("logits: %w", ErrNotFinite)
 		}
 	}
 }

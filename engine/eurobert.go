@@ -14,12 +14,3 @@ func neoBERT(*loader, *Config) family {
 		feed:  feedParts{gate: gateInUp},
 	}
 }
-
-// llamaEmbed is Llama-Embed-Nemotron (Babakhin et al. 2025, arXiv:2511.07025): Llama's block without its mask.
-func llamaEmbed(*loader, *Config) family {
-	return family{
-		norms: normParts{kind: rmsNorm{}},
-		rope:  ropeParts{pairing: pairs, keys: freqFactors | longrope},
-		feed:  feedParts{gate: gated},
-	}
-}

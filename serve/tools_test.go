@@ -24,7 +24,7 @@ func TestRequiredCall(t *testing.T) {
 	const head = `{"messages":[{"role":"user","content":"func"}],"max_tokens":120,"temperature":1,"seed":%,` +
 		`"parallel_tool_calls":false,"tools":` + weather
 	names := map[string]bool{}
-	for _, seed := range []string{"1", "2", "3"} {
+	for _, seed := range []string{"1", "2", "3", "4", "5", "6"} {
 		body := strings.Replace(head, "%", seed, 1)
 		o := decode(t, s.post("/v1/chat/completions", body+`,"tool_choice":"required"}`, 200))
 		if o.get(t, "choices", 0, "finish_reason") != "tool_calls" {
