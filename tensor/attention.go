@@ -146,11 +146,12 @@ func (rt *Runtime) Attention(out, q []float32, o AttentionOptions, segs []Attent
 		return shapeError("%d biases for %d query heads", n, o.Heads)
 	}
 	for i := range segs {
-		if segs[i].Keys > 0 && o.Window != 0 {
-			return shapeError("segment %d: a window of %d in front of %d keys that every token sees", i, o.Window, segs[i].Keys)
+		s := &segs[i]
+		if s.Keys > 0 && (o.Window < 0 || o.Window > 0 && s.Start > s.Keys-s.Tokens) {
+			return shapeError("segment %d: a window of %d, tokens %d+%d, %d keys", i, o.Window, s.Start, s.Tokens, s.Keys)
 		}
-		if low := lowest(segs[i].Start, o.Window); low/asm.Page < segs[i].KV.first {
-			return shapeError("segment %d: slot %d is given up, the first is %d", i, low, segs[i].KV.First())
+		if low := lowest(s.Start, o.Window); low/asm.Page < s.KV.first {
+			return shapeError("segment %d: slot %d is given up, the first is %d", i, low, s.KV.First())
 		}
 	}
 	rt.mu.Lock()

@@ -146,9 +146,9 @@ func (s *sequence) ruledAt(q []float32, pos, n int, opt AttentionOptions) []floa
 		for chunk := 0; chunk < n; chunk += asm.Page {
 			from := chunk
 			if opt.Window > 0 {
-				from = max(from, n-opt.Window)
+				from = max(from, pos+1-opt.Window)
 			} else if opt.Window < 0 {
-				from = max(from, (n-1)/-opt.Window*-opt.Window)
+				from = max(from, pos/-opt.Window*-opt.Window)
 			}
 			var p []float32
 			for j := from; j < min(chunk+asm.Page, n); j++ {
@@ -242,21 +242,26 @@ func TestAttentionRule(t *testing.T) {
 	}
 }
 
-// TestAttentionKeys: tokens that all see the same keys, before and behind them, and biases by distance: every bit is
-// what the specification's operations give, with every kernel set, few and many tokens, one, two and three chunks,
-// beside a segment that sees only what is before it.
+// TestAttentionKeys: tokens that all see the same keys, before and behind them, with biases by distance, and with
+// windows shorter and longer than the tokens and what is before them: every bit is what the specification's operations
+// give, with every kernel set, few and many tokens, one, two and three chunks, beside a segment that sees only what is
+// before it.
 func TestAttentionKeys(t *testing.T) {
 	s := newSequence(t, KVF32, 10, 700)
-	bias := AttentionOptions{Layer: 1, Heads: testHeads * testGroup, Scale: testScale,
-		Bias: normal(62, testHeads*testGroup*(2*testReach+1))}
+	bias := normal(62, testHeads*testGroup*(2*testReach+1))
 	sets := map[string]*Runtime{}
 	for _, name := range asm.Available() {
 		sets[name] = runtimeWith(t, Options{Threads: 2, SIMD: name})
 	}
-	for _, o := range []AttentionOptions{bias, {Layer: 1, Heads: testHeads * testGroup, Scale: testScale}} {
+	for _, o := range []AttentionOptions{{}, {Bias: bias}, {Window: 1}, {Window: 4, Bias: bias}, {Window: 5}, {Window: 90},
+		{Window: 257}, {Window: 300, Bias: bias}, {Window: 2000}} {
+		o.Layer, o.Heads, o.Scale = 1, testHeads*testGroup, testScale
 		for _, c := range [][3]int{{0, 30, 30}, {0, 3, 1}, {10, 5, 12}, {250, 20, 700}, {690, 4, 300},
-			{5000, 9, 257}, {3, 2, 512}} {
+			{5000, 9, 257}, {3, 2, 512}, {255, 7, 262}, {254, 7, 520}, {600, 16, 616}, {693, 7, 700}} {
 			start, n, keys := c[0], c[1], c[2]
+			if o.Window > 0 && keys < start+n {
+				continue
+			}
 			q := queries(20, n+2)
 			size := len(q) / (n + 2)
 			var want []float32
@@ -268,7 +273,8 @@ func TestAttentionKeys(t *testing.T) {
 				out := make([]float32, len(q))
 				ok(t, rt.Attention(out, q, o, []AttentionSegment{
 					{KV: s.kv, Start: start, Tokens: n, Keys: keys}, {KV: s.kv, Row: n, Start: 300, Tokens: 2}}))
-				what := fmt.Sprintf("%s, bias %v, %d tokens at %d, %d keys", name, o.Bias != nil, n, start, keys)
+				what := fmt.Sprintf("%s, bias %v, window %d, %d tokens at %d, %d keys", name, o.Bias != nil, o.Window, n, start,
+					keys)
 				sameBits(t, what, out[:n*size], want)
 				sameBits(t, what+", beside it", out[(n+1)*size:], beside)
 			}
@@ -399,6 +405,7 @@ func TestAttentionErrors(t *testing.T) {
 	}
 	same := func(*AttentionSegment) {}
 	ok(t, call(1, 6, 0, same))
+	ok(t, call(1, 6, 3, func(s *AttentionSegment) { s.Keys = 7 }))
 	for name, err := range map[string]error{
 		"layer":           call(2, 6, 0, same),
 		"layer below":     call(-1, 6, 0, same),
@@ -416,7 +423,9 @@ func TestAttentionErrors(t *testing.T) {
 		"keys":            call(1, 6, 0, func(s *AttentionSegment) { s.Keys = 257 }),
 		"keys below":      call(1, 6, 0, func(s *AttentionSegment) { s.Keys = -1 }),
 		"keys and tree":   call(1, 6, 0, func(s *AttentionSegment) { s.Keys, s.Parents = 4, []int32{-1, 0, 0, 0} }),
-		"keys and window": call(1, 6, 3, func(s *AttentionSegment) { s.Keys = 4 }),
+		"keys and window": call(1, 6, 3, func(s *AttentionSegment) { s.Keys = 6 }),
+		"window far off":  call(1, 6, 3, func(s *AttentionSegment) { s.Keys, s.Start = 7, math.MaxInt }),
+		"keys and chunks": call(1, 6, -3, func(s *AttentionSegment) { s.Keys = 7 }),
 		"biases": rt.Attention(out, q, AttentionOptions{Layer: 1, Heads: 6, Scale: 1, Bias: make([]float32, 12)},
 			[]AttentionSegment{good}),
 		"output":          rt.Attention(out[1:], q, AttentionOptions{Layer: 1, Heads: 6, Scale: 1}, []AttentionSegment{good}),
@@ -657,8 +666,8 @@ func TestSharedPages(t *testing.T) {
 	q := queries(54, rows)
 	size := len(q) / rows
 	for _, o := range testOptions {
-		if o.Window != 0 {
-			segs[len(segs)-1].Keys = 0 // not with a window
+		if o.Window < 0 {
+			segs[len(segs)-1].Keys = 0 // not with chunks
 		}
 		o.Layer, o.Heads, o.Scale = 1, testHeads*testGroup, testScale
 		for _, threads := range []int{1, 3} {

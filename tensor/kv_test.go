@@ -210,9 +210,9 @@ func TestKVDiscard(t *testing.T) {
 				s.kv.Slots(), s.kv.Bytes())
 		}
 		q := queries(1, 40)
-		look := func(kv *KV, start int, parents []int32) []float32 {
+		look := func(kv *KV, start int, parents []int32, keys int) []float32 {
 			n := 40
-			return attention(t, rt, q, window, AttentionSegment{KV: kv, Start: start, Tokens: n, Parents: parents})
+			return attention(t, rt, q, window, AttentionSegment{KV: kv, Start: start, Tokens: n, Parents: parents, Keys: keys})
 		}
 		parents := make([]int32, 40)
 		for i := range parents {
@@ -220,14 +220,17 @@ func TestKVDiscard(t *testing.T) {
 		}
 		parents[0] = -1
 		for _, start := range []int{512 + window - 1, 700, tokens - 40} {
-			sameBits(t, "chain", look(s.kv, start, nil), look(whole.kv, start, nil))
-			sameBits(t, "tree", look(s.kv, start, parents), look(whole.kv, start, parents))
+			sameBits(t, "chain", look(s.kv, start, nil, 0), look(whole.kv, start, nil, 0))
+			sameBits(t, "tree", look(s.kv, start, parents, 0), look(whole.kv, start, parents, 0))
+			sameBits(t, "block", look(s.kv, start, nil, tokens), look(whole.kv, start, nil, tokens))
 		}
 		for _, w := range []int{0, window} {
 			o := AttentionOptions{Layer: 1, Heads: testHeads * testGroup, Scale: 1, Window: w}
 			seg := AttentionSegment{KV: s.kv, Start: 512 + window - 2, Tokens: 40}
-			if err := rt.Attention(make([]float32, len(q)), q, o, []AttentionSegment{seg}); !errors.Is(err, ErrShape) {
-				t.Errorf("window %d: what is given up is looked at: %v", w, err)
+			for _, seg.Keys = range []int{0, tokens} {
+				if err := rt.Attention(make([]float32, len(q)), q, o, []AttentionSegment{seg}); !errors.Is(err, ErrShape) {
+					t.Errorf("window %d, %d keys: what is given up is looked at: %v", w, seg.Keys, err)
+				}
 			}
 		}
 		if _, err := s.kv.Fork(511); !errors.Is(err, ErrShape) {
@@ -246,7 +249,7 @@ func TestKVDiscard(t *testing.T) {
 		if page.owners.Load() != 1 {
 			t.Errorf("%d owners of a page that the fork alone holds", page.owners.Load())
 		}
-		sameBits(t, "fork", look(fork, 700, nil), look(whole.kv, 700, nil))
+		sameBits(t, "fork", look(fork, 700, nil, 0), look(whole.kv, 700, nil, 0))
 		// Pages that a fork has too are not written again.
 		shared := newSequence(t, typ, 10, tokens)
 		other, err := shared.kv.Fork(tokens)
@@ -256,7 +259,7 @@ func TestKVDiscard(t *testing.T) {
 		for i := range tokens {
 			ok(t, shared.store(tokens-1-i, i))
 		}
-		sameBits(t, "fork of what is written anew", look(other, 700, nil), look(whole.kv, 700, nil))
+		sameBits(t, "fork of what is written anew", look(other, 700, nil, 0), look(whole.kv, 700, nil, 0))
 		other.Close()
 		shared.kv.Close()
 		// From the beginning again: the pages come back with other contents.
@@ -268,7 +271,7 @@ func TestKVDiscard(t *testing.T) {
 		for i := range tokens {
 			ok(t, s.store(i, i))
 		}
-		sameBits(t, "again", look(s.kv, 0, nil), look(whole.kv, 0, nil))
+		sameBits(t, "again", look(s.kv, 0, nil, 0), look(whole.kv, 0, nil, 0))
 		fork.Close()
 		s.kv.Close()
 		s.kv.Close()

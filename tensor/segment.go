@@ -20,8 +20,8 @@ type AttentionSegment struct {
 	Parents []int32 // tree: each token's parent in the segment, which comes before it, or -1: slot Start-1. nil: a chain
 
 	// Keys, if not 0, says that every token of a chain sees the first Keys slots, whatever its own position Start+j,
-	// which only biases depend on: an encoder, or attention to one (Vaswani et al. 2017, arXiv:1706.03762). Without a
-	// window.
+	// which only biases depend on: an encoder, or attention to one (Vaswani et al. 2017, arXiv:1706.03762). With a window
+	// w > 0 the first slot that it sees is Start+j+1-w; then Keys is at least Start+Tokens, so that each sees itself.
 	Keys int
 }
 
@@ -67,10 +67,11 @@ func (s *segment) position(t int) int {
 
 // visible is the part of chunk c that token t sees, counted from the chunk's first position.
 func (s *segment) visible(t, window, c int) (from, to int) {
+	from, to = visible(s.position(t), window, c)
 	if s.Keys > 0 {
-		return 0, min(s.Keys-c*asm.Page, asm.Page)
+		to = min(s.Keys-c*asm.Page, asm.Page)
 	}
-	return visible(s.position(t), window, c)
+	return from, to
 }
 
 // checkSegments checks the segments against each other, the layer and the rows [width] of the buffers.
