@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/specgo/spec/engine/internal/panels"
+	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/tensor"
 )
 
@@ -16,7 +17,7 @@ import (
 //
 // A block is the last token of the text, of which the target has no state yet, and a mask token for each that is to be
 // drafted. Its rows go through the layers together. They see the text's keys and values and each other's, in both
-// directions:
+// directions. In a layer with a window of w the row at position p sees those from p+1-w on:
 //
 //	x = the embedding of the tokens;  x = x + attention(norm(x));  x = x + ffn(norm(x)), …
 //	logits = output · norm(x), with the target's embedding and output matrix
@@ -195,11 +196,10 @@ func (l *loader) blockHead(model *Model) network {
 			l.bad(part.tensor, ErrUnsupported, "%s", part.about)
 		}
 	}
-	if w := l.integerOr("attention.sliding_window", 0); l.ok() && w > 0 {
-		// The head's authors have such layers see no later token of the block, others have them see all.
-		l.fail("attention.sliding_window", ErrUnsupported, "%d: layers with a window, which engines compute differently", w)
+	b := newBuild(l, c, qwen3VL(l, c)) // of one rotation, windows or not
+	if b.family.attention.window = l.integerOr("attention.sliding_window", 0); b.family.attention.window > 0 {
+		b.family.attention.windowed = l.blockWindows()
 	}
-	b := newBuild(l, c, qwen3VL(l, c))
 	d := c.HiddenSize
 	m.Head = Head{TargetLayers: l.targetLayers(), FirstToken: true, Block: l.integerOr("block_size", usualBlock),
 		Mask: l.maskToken(), stateSize: d}
@@ -252,6 +252,24 @@ func (l *loader) blockHead(model *Model) network {
 		l.find("conf_proj.bias")
 	}
 	return m
+}
+
+// blockWindows are the layers with a window: attention.sliding_window_pattern, which must be there, one bool or number
+// per block, or a number for all. Of numbers 0 is none.
+func (l *loader) blockWindows() func(layer int) bool {
+	const key = "attention.sliding_window_pattern"
+	v, _ := l.f.Value(l.arch + "." + key)
+	kind, _, n, _ := gguf.TypeOf(v)
+	if kind != gguf.ValueArray {
+		l.keys[key] = true
+		all, err := l.f.Uint32(l.arch + "." + key)
+		l.keep(err)
+		return func(int) bool { return all != 0 }
+	}
+	if l.ok() && n > l.layers {
+		l.fail(key, ErrValue, "%d values for %d blocks", n, l.layers)
+	}
+	return l.flags(key)
 }
 
 // maskToken is the token that stands for those that are to be drafted.

@@ -30,8 +30,11 @@ func blockSegment(head *Model, last int32, n int) Segment {
 	return g
 }
 
-// blockHeads are a DFlash head and a DSpark head.
-var blockHeads = map[string]randommodel.DFlash{"DFlash": {}, "DSpark": {Rank: 32}}
+// blockHeads are a DFlash head and a DSpark head, without windows and with windows that are longer and shorter than a
+// block.
+var blockHeads = map[string]randommodel.DFlash{"DFlash": {}, "DSpark": {Rank: 32},
+	"DFlash with a window": {Window: 9, Windows: []bool{true, false}},
+	"DSpark with a window": {Rank: 32, Window: 3, Windows: []bool{false, true}}}
 
 // openDFlash opens a small target and a DFlash head for it.
 func openDFlash(t *testing.T, rt *Runtime, x randommodel.DFlash, o Options) (target, head *Model) {
@@ -51,6 +54,11 @@ func openDFlash(t *testing.T, rt *Runtime, x randommodel.DFlash, o Options) (tar
 func TestDFlashReference(t *testing.T) {
 	for name, x := range blockHeads {
 		t.Run(name, func(t *testing.T) { testDFlashReference(t, x) })
+	}
+	for _, window := range []int{1, 8, 100, 271, 1000} {
+		x := keyed("attention.sliding_window_pattern", uint32(1)) // of all layers
+		x.Window = window
+		t.Run(fmt.Sprint("a window of ", window), func(t *testing.T) { testDFlashReference(t, x) })
 	}
 }
 
@@ -181,6 +189,127 @@ func TestDSparkGolden(t *testing.T) {
 	}
 }
 
+// TestBlockWindowGolden: likewise of heads with windows in one layer or in all, shorter than the text or than a block.
+func TestBlockWindowGolden(t *testing.T) {
+	data, err := os.ReadFile("testdata/dflashwindow.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var g struct {
+		IDs   []int32
+		Heads map[string]map[string][][]float64
+	}
+	if err := json.Unmarshal(data, &g); err != nil {
+		t.Fatal(err)
+	}
+	if len(g.Heads) != 3 {
+		t.Fatal("the golden is not what it should be")
+	}
+	last := len(g.IDs) - 1
+	for name, blocks := range g.Heads {
+		x, ok := blockHeads[name]
+		if !ok { // "a number for all layers"
+			x = keyed("attention.sliding_window_pattern", uint32(2))
+			x.Window = 7
+		}
+		target, head := openDFlash(t, newRuntime(t, RuntimeOptions{Threads: 1}), x, Options{})
+		s := newSession(t, head, SessionOptions{KV: "f32"})
+		states := evalHidden(t, newSession(t, target, SessionOptions{KV: "f32"}),
+			Segment{Tokens: g.IDs[:last], Hidden: All, Layers: head.TargetLayers()})
+		forward(t, head, Batch{{Session: s, Tokens: g.IDs[:last], States: states, FromTarget: true}})
+		for size, want := range blocks {
+			n, _ := strconv.Atoi(size)
+			r, err := s.EvalSegment(context.Background(), blockSegment(head, g.IDs[last], n))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, row := range []int{0, 1, n - 1}[:len(want)] {
+				if worst := difference(t, r.Logits.Row(row), want[i]); !(worst < 1e-4) {
+					t.Errorf("%s, a block of %d, row %d: off by %g", name, n, row, worst)
+				}
+			}
+		}
+	}
+}
+
+// TestBlockWindowCache: what a head whose layers all have windows keeps does not grow with the text and is no more than
+// is planned, blocks leave it as it is, and what is kept suffices: blocks are those of a float64 computation, and of
+// sessions that were cut, forked or saved.
+func TestBlockWindowCache(t *testing.T) {
+	const window, n = 256, 1279 // a block of 7 goes on to the next page, 512+window positions behind the first one
+	x := randommodel.DFlash{Window: window, Windows: []bool{true, true}}
+	rt, shape := newRuntime(t, RuntimeOptions{Threads: 1}), randommodel.Llama()
+	shape.Context = 2000
+	target := openDrawn(t, rt, shape, Options{})
+	head, err := openBytes(t, rt, x.File(t), "head.gguf", Options{Target: target})
+	if err != nil {
+		t.Fatal(err)
+	}
+	llama, dflash := newReference(t, shape.File(t)), newReference(t, x.File(t))
+	ids, size, ctx := randomTokens(n+2, 70, 3), head.Head().TargetStates(), context.Background()
+	states := statesFor(t, target, head, ids[:n+1])
+	s := newSession(t, head, SessionOptions{KV: "f32"})
+	block := func(s *Session) []float32 {
+		t.Helper()
+		r, err := s.EvalSegment(ctx, blockSegment(head, ids[s.Len()], randommodel.DFlashBlock))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.Clone(r.Logits.Data)
+	}
+	feed := func(s *Session, to int) {
+		t.Helper()
+		from := s.Len()
+		forward(t, head, Batch{{Session: s, Tokens: ids[from:to], States: states[from*size : to*size], FromTarget: true}})
+	}
+	feed(s, 500)
+	early := block(s)
+	feed(s, n)
+	want := block(s)
+	plan, first := Sessions{Count: 1, KV: "f32"}.Bytes(head.Describe()), s.kv[0].First()
+	if got := s.Bytes(); got > plan || first != 256 {
+		t.Errorf("%d bytes from position %d on, at most %d are planned", got, first, plan)
+	}
+	var known [][]float64
+	for p := range n {
+		var row []float64
+		for _, x := range states[p*size : (p+1)*size] {
+			row = append(row, float64(x))
+		}
+		known = append(known, row)
+	}
+	for i, row := range dflash.block(llama, known, blockSegment(head, ids[n], randommodel.DFlashBlock).Tokens) {
+		if worst := difference(t, want[i*70:(i+1)*70], row); !(worst < 1e-4) {
+			t.Errorf("row %d: off by %g", i, worst)
+		}
+	}
+	if at := s.Restorable(n - windowSlack); at != n-windowSlack {
+		t.Errorf("after a block %d tokens are restorable, want %d", at, n-windowSlack)
+	}
+	fork, err := s.ForkAt(n - windowSlack)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fork.Close()
+	feed(fork, n)
+	sameBits(t, "a fork that was cut", block(fork), want)
+	from := s.SavedCaches()[0].From(n)
+	saved := newSession(t, head, SessionOptions{KV: "f32"})
+	if err := saved.Restore(Restored{Tokens: ids[:n], Fed: n, Step: KVPage,
+		KV: func(i, from, to int) ([]byte, error) { return s.SaveKV(nil, i, from, to) }}); err != nil {
+		t.Fatal(err)
+	}
+	if first := saved.kv[0].First(); first != from || from != 1024 {
+		t.Errorf("what is restored begins at %d, and %d", first, from)
+	}
+	sameBits(t, "restored", block(saved), want)
+	if err := s.Truncate(500); err != nil || s.Len() != 0 { // what its last positions see is gone
+		t.Errorf("%d tokens are left: %v", s.Len(), err)
+	}
+	feed(s, 500)
+	sameBits(t, "read again", block(s), early)
+}
+
 // TestDFlashOneAnswer: promise P1: a block's logits are the same bits in all kernels, threads and companies of a pass,
 // however the target's states were cut, after forks and after other blocks.
 func TestDFlashOneAnswer(t *testing.T) {
@@ -270,6 +399,10 @@ func TestDFlashOptions(t *testing.T) {
 		"other layers":  {randommodel.DFlash{Layers: []int32{0, 1}}, 4, 9},
 		"own":           {randommodel.DFlash{Own: true}, 4, 9},
 		"DSpark":        {randommodel.DFlash{Rank: 32}, 4, 9},
+		"a window":      {randommodel.DFlash{Window: 8, Windows: []bool{true, false}}, 4, 9},
+		"a longer one":  {randommodel.DFlash{Window: 9, Windows: []bool{true, false}}, 4, 9},
+		"another layer": {randommodel.DFlash{Window: 8, Windows: []bool{false, true}}, 4, 9},
+		"both layers":   {randommodel.DFlash{Window: 8, Windows: []bool{true, true}}, 4, 9},
 		"base":          {keyed("rope.freq_base", float32(100)), 4, 9},
 		"epsilon":       {keyed("attention.layer_norm_rms_epsilon", float32(0.1)), 4, 9},
 	} {
@@ -308,6 +441,15 @@ func TestDFlashRefused(t *testing.T) {
 	wide.Width = 96
 	lacks := func(name string) randommodel.DFlash { return randommodel.DFlash{Without: name} }
 	more := func(name string) randommodel.DFlash { return randommodel.DFlash{More: name} }
+	const window, windows = "attention.sliding_window", "attention.sliding_window_pattern"
+	pattern := func(w, p gguf.Value) randommodel.DFlash {
+		return randommodel.DFlash{Keys: map[string]gguf.Value{window: w, windows: p}}
+	}
+	both := func(k string, v gguf.Value) randommodel.DFlash {
+		x := pattern(uint32(9), []bool{true, true})
+		x.Keys[k] = v
+		return x
+	}
 	broad, gpt := openDrawn(t, rt, wide, Options{}), openDrawn(t, rt, randommodel.GPT2(), Options{})
 	for name, c := range map[string]struct {
 		x      randommodel.DFlash
@@ -325,7 +467,15 @@ func TestDFlashRefused(t *testing.T) {
 		"a large block":   {keyed("block_size", uint32(1000)), target, ErrValue, "block_size"},
 		"no mask":         {keyed(".tokenizer.ggml.mask_token_id", nil), target, gguf.ErrMissing, "mask_token_id"},
 		"a mask beyond":   {randommodel.DFlash{Mask: 70}, target, ErrValue, "mask_token_id"},
-		"a window":        {keyed("attention.sliding_window", uint32(9)), target, ErrUnsupported, "sliding_window"},
+		"a window alone":  {keyed(window, uint32(9)), target, gguf.ErrMissing, windows},
+		"a vast window":   {pattern(uint32(math.MaxUint32), []bool{true, true}), target, ErrValue, window},
+		"no window":       {keyed(windows, []bool{true, true}), target, ErrUnsupported, windows},
+		"a pattern short": {pattern(uint32(9), []bool{true}), target, ErrValue, windows},
+		"a pattern long":  {pattern(uint32(9), []bool{true, true, true}), target, ErrValue, windows},
+		"a bool for all":  {pattern(uint32(9), true), target, gguf.ErrType, windows},
+		"floats":          {pattern(uint32(9), []float32{1, 1}), target, ErrValue, windows},
+		"another base":    {both("rope.freq_base_swa", float32(9)), target, ErrUnsupported, "rope.freq_base_swa"},
+		"another size":    {both("attention.key_length_swa", uint32(8)), target, ErrUnsupported, "key_length_swa"},
 		"unknown key":     {keyed("attention.logit_softcapping", float32(9)), target, ErrUnsupported, "softcapping"},
 		"unknown tensor":  {more("blk.0.attn_sinks.weight"), target, ErrUnsupported, "attn_sinks"},
 		"half of its own": {randommodel.DFlash{Own: true, Without: "output.weight"}, target, ErrMissing, "output.weight"},

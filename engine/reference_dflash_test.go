@@ -20,7 +20,7 @@ func (r *reference) block(target *reference, states [][]float64, ids []int32) (l
 		read = append(read, r.norm("enc.output_norm", r.linear("fc", s)))
 	}
 	for l := range r.integer("block_count", 0) {
-		b := fmt.Sprintf("blk.%d.", l)
+		b, window := fmt.Sprintf("blk.%d.", l), r.blockWindow(l)
 		var keys, values, queries [][]float64
 		see := func(h []float64) {
 			k := r.headNorm(b+"attn_k_norm", r.linear(b+"attn_k", h), dim)
@@ -41,15 +41,16 @@ func (r *reference) block(target *reference, states [][]float64, ids []int32) (l
 			a := make([]float64, heads*dim)
 			for head := range heads {
 				at := head / (heads / kvHeads) * dim
-				scores := make([]float64, len(keys))
+				first := max(0, len(states)+i+1-window)
+				scores := make([]float64, len(keys)-first)
 				for j := range scores {
 					for d := range dim {
-						scores[j] += q[head*dim+d] * keys[j][at+d] / math.Sqrt(float64(dim))
+						scores[j] += q[head*dim+d] * keys[first+j][at+d] / math.Sqrt(float64(dim))
 					}
 				}
 				for j, weight := range softmax(scores) {
 					for d := range dim {
-						a[head*dim+d] += weight * values[j][at+d]
+						a[head*dim+d] += weight * values[first+j][at+d]
 					}
 				}
 			}
@@ -65,6 +66,16 @@ func (r *reference) block(target *reference, states [][]float64, ids []int32) (l
 		logits = append(logits, r.matrix(target.t[output], nil, r.norm("output_norm", row)))
 	}
 	return logits
+}
+
+// blockWindow is the last positions that a row of a DFlash head's layer sees, its own included, beside those after it.
+func (r *reference) blockWindow(layer int) int {
+	pattern, _ := r.f.Value(r.arch + ".attention.sliding_window_pattern")
+	switch list, ok := pattern.([]bool); {
+	case ok && list[layer], !ok && r.number("attention.sliding_window_pattern", 0) > 0:
+		return r.integer("attention.sliding_window", 0)
+	}
+	return math.MaxInt32
 }
 
 // follow adds to the logits of a DSpark head's block after the token last what the tokens before give.

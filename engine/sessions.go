@@ -78,10 +78,11 @@ func (s Sessions) pages(d *Description, caches []CacheShape) (n int64) {
 		if err != nil {
 			continue // NewSession says what is wrong
 		}
-		n += one * int64((c.Most(tokens)+KVPage-1)/KVPage*KVPage)
-		if c.Window > 0 {
-			n += one * KVPage // what is kept begins within a page
+		slots := c.Most(tokens)
+		if c.Window > 0 { // what is kept begins within a page, and a block comes behind it
+			slots += KVPage - 1 + max(d.Block, 1)
 		}
+		n += one * int64(pageSlots(slots))
 	}
 	return n
 }

@@ -12,11 +12,16 @@ import (
 	"github.com/specgo/spec/internal/testkit"
 )
 
-// randomBlockHead is a DFlash head with random weights for a target, or with a rank a DSpark head.
+// randomBlockHead is a DFlash head with random weights for a target, or with a rank a DSpark head, of whose layers one
+// has a window.
 func randomBlockHead(t testing.TB, rt *engine.Runtime, target *engine.Model, rank int, layers ...int32) *engine.Model {
 	t.Helper()
 	c := target.Config()
-	file := randommodel.DFlash{Width: c.HiddenSize, Vocab: c.Vocab, Layers: layers, Rank: rank}.File(t)
+	x := randommodel.DFlash{Width: c.HiddenSize, Vocab: c.Vocab, Layers: layers, Rank: rank}
+	if rank > 0 {
+		x.Window, x.Windows = 9, []bool{false, true}
+	}
+	file := x.File(t)
 	return openRandom(t, rt, file, engine.Options{Name: "block head", Target: target})
 }
 
@@ -119,6 +124,33 @@ func testBlockHeadStates(t *testing.T, target, head *engine.Model) {
 	s, most := d.Stats(), head.Head().Longest
 	if s.Drafted <= (most-1)*s.DraftPasses-most || s.Drafted > most*s.DraftPasses || s.DraftPasses > s.Rounds {
 		t.Errorf("drafts of blocks of %d: %+v", most, s)
+	}
+}
+
+// TestBlockHeadWindows: layers with a window keep what a block sees of a text that is much longer, and where the next
+// text parts from it far back, the head reads it again: every block is the one that is computed anew.
+func TestBlockHeadWindows(t *testing.T) {
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
+	shape := randommodel.Llama()
+	shape.Context = 2000
+	target := openRandom(t, rt, shape.File(t), engine.Options{})
+	long := randommodel.Tokens(1100, 70, 3)
+	for _, windows := range [][]bool{{true, true}, {true, false}} {
+		file := randommodel.DFlash{Window: 20, Windows: windows}.File(t)
+		head := openRandom(t, rt, file, engine.Options{Target: target})
+		w := &blockWitness{Attentive: Model(session(t, head, 0)).(Attentive), t: t, target: target, head: head}
+		one := session(t, target, 0)
+		for _, prompt := range [][]int32{long, slices.Concat(long[:1000], long[:5]), slices.Concat(long[:300], long[:400])} {
+			want, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: 10}), prompt, engine.Sampling{})
+			d := New(one, Merge(w, Replay(ReplayOptions{Tokens: want, ErrorEvery: 4})),
+				Options{Schedule: Constant(ConstantOptions{Length: 4}), MaxTokens: 10})
+			if got, _ := collect(t, d, prompt, engine.Sampling{}); !slices.Equal(got, want) {
+				t.Errorf("%d tokens: got %v, want %v", len(prompt), got, want)
+			}
+		}
+		if w.drafted < 25 {
+			t.Errorf("%d drafted tokens were looked at", w.drafted)
+		}
 	}
 }
 

@@ -36,8 +36,9 @@ func openHeads(t *testing.T, rt *engine.Runtime) map[string][2]*engine.Model {
 	for name, files := range map[string][2][]byte{
 		"eagle": {randommodel.Llama().File(t), // EAGLE-3.1
 			randommodel.Eagle{Each: true, Keys: map[string]gguf.Value{"norm_output": true}}.File(t)},
-		"dflash":     {randommodel.Llama().File(t), randommodel.DFlash{}.File(t)},
-		"dspark":     {randommodel.Llama().File(t), randommodel.DFlash{Rank: 32}.File(t)},
+		"dflash": {randommodel.Llama().File(t), randommodel.DFlash{}.File(t)},
+		"dspark": {randommodel.Llama().File(t),
+			randommodel.DFlash{Rank: 32, Window: 9, Windows: []bool{true, false}}.File(t)},
 		"mtp":        {recipe("qwen35", 1), nil},
 		"mtp blocks": {recipe("qwen35", 3), nil},
 		"gemma4":     {recipe("gemma4", 0), randommodel.Assistant{}.File(t)},

@@ -25,6 +25,8 @@ type DFlash struct {
 	Mask    int                   // token; 0: the last but two
 	Own     bool                  // embedding and output matrix, 40 tokens of which it knows: 3, 12, 21, …
 	Rank    int                   // of a DSpark head: of what the token before gives; 0: a DFlash head
+	Window  int                   // of some of its 2 layers; 0: they have none
+	Windows []bool                // which of them
 }
 
 // DFlashBlock is the tokens of a block of a [DFlash] head, its last token of the text included.
@@ -45,6 +47,9 @@ func (x DFlash) File(tb testing.TB) []byte {
 		"attention.layer_norm_rms_epsilon": float32(1e-5), "target_layers": x.Layers, "block_size": uint32(DFlashBlock),
 		"vocab_size": uint32(v), ".tokenizer.ggml.model": "no_vocab",
 		".tokenizer.ggml.mask_token_id": uint32(cmp.Or(x.Mask, v-2)),
+	}
+	if x.Window > 0 {
+		keys["attention.sliding_window"], keys["attention.sliding_window_pattern"] = uint32(x.Window), x.Windows
 	}
 	maps.Copy(keys, x.Keys)
 	kvs := []gguf.KV{{Key: "general.architecture", Value: "dflash"}}
