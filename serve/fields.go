@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bytes"
 	"math"
 	"slices"
 	"strings"
@@ -241,8 +242,14 @@ var fields = append([]field{
 	{"reasoning", honored, formResponses, "effort, given to the chat template as reasoning_effort; none: " +
 		"enable_thinking is false too", readReasoning},
 
-	{"input", honored, formEmbeddings | formEmbedding | formOllamaEmbed,
-		"a text or an array of texts; here also token ids", readInputs},
+	{"input", honored, formEmbeddings | formEmbedding, "a text or an array of texts; here also token ids", readInputs},
+	{"input", honored, formOllamaEmbed, "the same; none, an empty text or an empty array only loads the model",
+		func(r *request, v value) *Error {
+			if v.isArray() && len(bytes.TrimSpace(v.raw[1:len(v.raw)-1])) == 0 {
+				return nil
+			}
+			return readInputs(r, v)
+		}},
 	{"content", honored, formEmbedding, "as input, another name", readInputs},
 	{"encoding_format", honored, formEmbeddings, `"float" or "base64"`, func(r *request, v value) *Error {
 		s, err := v.oneOf("float", "base64")
@@ -377,7 +384,7 @@ var fields = append([]field{
 
 	// Ollama.
 	{"prompt", honored, formOllamaGenerate, "a text; none only loads the model", readPrompt},
-	{"prompt", honored, formOllamaEmbeddings, "a text", func(r *request, v value) *Error {
+	{"prompt", honored, formOllamaEmbeddings, "a text; none only loads the model", func(r *request, v value) *Error {
 		r.texts = v.path
 		return readPrompt(r, v)
 	}},
