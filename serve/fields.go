@@ -264,7 +264,7 @@ var fields = append([]field{
 			return
 		}},
 	{"inputs", honored, formTEI, "a text or an array of texts, or of token ids", readInputs},
-	{"normalize", honored, formTEI, "true: vectors of length 1 (default); false: as they are pooled",
+	{"normalize", honored, formTEI, "true: vectors of length 1; false: as they are pooled (default: --embd-normalize)",
 		func(r *request, v value) *Error {
 			on, err := v.boolean()
 			if r.norm = spec.NormL2; !on {
@@ -273,8 +273,8 @@ var fields = append([]field{
 			return err
 		}},
 	{"embd_normalize", honored, formEmbeddings | formEmbedding | formOllamaEmbed | formOllamaEmbeddings,
-		"llama.cpp's numbers: 2 vectors of length 1 (default), 1 their absolute values sum to 1, " +
-			"0 the greatest absolute value is 32760, -1 as they are pooled", readNorm},
+		"llama.cpp's numbers: 2 vectors of length 1, 1 their absolute values sum to 1, " +
+			"0 the greatest absolute value is 32760, -1 as they are pooled (default: --embd-normalize)", readNorm},
 	{"truncate", honored, formOllamaEmbed | formTEI, "only false, or true for texts that fit: a text that does not fit " +
 		"the context is refused", func(r *request, v value) *Error { _, err := v.boolean(); return err }},
 
@@ -346,12 +346,14 @@ var fields = append([]field{
 			return err
 		}},
 	{"logit_bias", honored, formText, "added to the logits of token ids, or of all tokens of a text; false bans " +
-		"them", readBias},
-	{"ignore_eos", honored, formText, "true: end-of-text tokens are never chosen",
+		"them (default: --logit-bias)", readBias},
+	{"ignore_eos", honored, formText, "true: end-of-text tokens are never chosen (default: --ignore-eos)",
 		func(r *request, v value) (e *Error) { r.ignoreEOS, e = v.boolean(); return }},
 
-	{"response_format", honored, formChat, "text, json_object, or json_schema with a schema", readResponseFormat},
-	{"grammar", honored, formText, "a grammar in GBNF that the answer follows", readGrammar},
+	{"response_format", honored, formChat, "text, json_object, or json_schema with a schema (default: --json-schema, " +
+		"--grammar)", readResponseFormat},
+	{"grammar", honored, formText, "a grammar in GBNF that the answer follows; empty: none (default: --grammar)",
+		readGrammar},
 	{"json_schema", honored, formText, "a JSON Schema that the answer follows, llama.cpp's name", readSchema},
 
 	{"guided_json", honored, formText, "the same, vLLM's name; also the schema as a text", readGuidedJSON},

@@ -132,7 +132,7 @@ func readStops(v value) ([]string, *Error) {
 // readBias reads {"id or text": x}, or llama.cpp's [[id or text, x], …]: x is added to the logit of the token, or of
 // all tokens of the text; an x of false bans them.
 func readBias(r *request, v value) *Error {
-	r.sampling.LogitBias, r.textBias = nil, nil
+	r.sampling.LogitBias, r.sampling.Banned, r.textBias = nil, nil, nil
 	set := func(id int64, text string, x value) *Error {
 		banned := string(x.raw) == "false"
 		bias := float32(0)
