@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"slices"
@@ -207,15 +208,21 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, visit *visit) 
 	body, err := readAll(r.Body, limits.BodyBytes, visit)
 	stop()
 	var full *Error
+	var most *http.MaxBytesError // of the program around the server
 	late := errors.Is(err, os.ErrDeadlineExceeded)
 	switch {
 	case errors.As(err, &full):
 		return nil, full
 	case int64(len(body)) > limits.BodyBytes:
 		return nil, long
+	case errors.As(err, &most):
+		long.Message = fmt.Sprintf("the body is longer than %d bytes", most.Limit)
+		return nil, long
 	// net/http ends ctx when a read is late
 	case err != nil && (ctx.Err() == context.DeadlineExceeded || s.base.Err() != nil || ctx.Err() != nil && !late):
 		return nil, ctx.Err()
+	case err != nil && !cutOff(err):
+		return nil, badRequest("the body is not framed as HTTP has it: %s", clip(err.Error()))
 	case err != nil:
 		return nil, &Error{
 			Status: http.StatusRequestTimeout, Type: typeInvalid, Code: "body_incomplete",
@@ -225,6 +232,13 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, visit *visit) 
 	recordOf(ctx).pending = false
 	_ = control.SetReadDeadline(zeroTime)
 	return body, nil
+}
+
+// cutOff reports whether a body's error is that of its connection, which is late or has ended, rather than of what came
+// on it.
+func cutOff(err error) bool {
+	var lost net.Error
+	return errors.As(err, &lost) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // readAll reads at most one byte more than most, into memory that grows with what has come.

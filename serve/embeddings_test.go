@@ -153,7 +153,6 @@ func TestTextsToEmbedAreNamed(t *testing.T) {
 		{"/embed", `{}`, "inputs: "},
 		{"/api/embed", `{"input":"` + long + `"}`, "input: "},
 		{"/api/embeddings", `{"prompt":"` + long + `"}`, "prompt: "},
-		{"/api/embeddings", `{}`, "prompt: "},
 	} {
 		e := decode(t, s.post(c.path, c.body, 400)).get(t, "error")
 		if o, ok := e.(map[string]any); ok {
@@ -161,6 +160,30 @@ func TestTextsToEmbedAreNamed(t *testing.T) {
 		}
 		if !strings.HasPrefix(e.(string), c.names) {
 			t.Errorf("%s %.40s: %v", c.path, c.body, e)
+		}
+	}
+}
+
+// Ollama's requests for the vectors of no text load the model, and have none.
+func TestNothingToEmbedLoads(t *testing.T) {
+	s := newTester(t, nil)
+	for _, input := range []string{``, `"input":null`, `"input":""`, `"input":[ ]`} {
+		o := decode(t, s.post("/api/embed", `{`+input+`}`, 200))
+		list := o.get(t, "embeddings").([]any)
+		if len(list) != 0 || o.get(t, "model") != "go" || len(s.models.resident()) != 1 {
+			t.Errorf("%s: %v", input, o)
+		}
+	}
+	for _, prompt := range []string{``, `"prompt":""`} {
+		o := decode(t, s.post("/api/embeddings", `{`+prompt+`}`, 200))
+		if list := o.get(t, "embedding").([]any); len(list) != 0 {
+			t.Errorf("%s: %v", prompt, o)
+		}
+	}
+	for _, input := range []string{`["x",5]`, `[5]`, `["x"]`} {
+		o := decode(t, s.post("/api/embed", `{"input":`+input+`}`, 200))
+		if list := o.get(t, "embeddings").([]any); len(list) != 1 {
+			t.Errorf("%s: %d vectors", input, len(list))
 		}
 	}
 }

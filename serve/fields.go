@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bytes"
 	"math"
 	"slices"
 	"strings"
@@ -241,8 +242,14 @@ var fields = append([]field{
 	{"reasoning", honored, formResponses, "effort, given to the chat template as reasoning_effort; none: " +
 		"enable_thinking is false too", readReasoning},
 
-	{"input", honored, formEmbeddings | formEmbedding | formOllamaEmbed,
-		"a text or an array of texts; here also token ids", readInputs},
+	{"input", honored, formEmbeddings | formEmbedding, "a text or an array of texts; here also token ids", readInputs},
+	{"input", honored, formOllamaEmbed, "the same; none, an empty text or an empty array only loads the model",
+		func(r *request, v value) *Error {
+			if v.isArray() && len(bytes.TrimSpace(v.raw[1:len(v.raw)-1])) == 0 {
+				return nil
+			}
+			return readInputs(r, v)
+		}},
 	{"content", honored, formEmbedding, "as input, another name", readInputs},
 	{"encoding_format", honored, formEmbeddings, `"float" or "base64"`, func(r *request, v value) *Error {
 		s, err := v.oneOf("float", "base64")
@@ -257,7 +264,7 @@ var fields = append([]field{
 			return
 		}},
 	{"inputs", honored, formTEI, "a text or an array of texts, or of token ids", readInputs},
-	{"normalize", honored, formTEI, "true: vectors of length 1 (default); false: as they are pooled",
+	{"normalize", honored, formTEI, "true: vectors of length 1; false: as they are pooled (default: --embd-normalize)",
 		func(r *request, v value) *Error {
 			on, err := v.boolean()
 			if r.norm = spec.NormL2; !on {
@@ -266,8 +273,8 @@ var fields = append([]field{
 			return err
 		}},
 	{"embd_normalize", honored, formEmbeddings | formEmbedding | formOllamaEmbed | formOllamaEmbeddings,
-		"llama.cpp's numbers: 2 vectors of length 1 (default), 1 their absolute values sum to 1, " +
-			"0 the greatest absolute value is 32760, -1 as they are pooled", readNorm},
+		"llama.cpp's numbers: 2 vectors of length 1, 1 their absolute values sum to 1, " +
+			"0 the greatest absolute value is 32760, -1 as they are pooled (default: --embd-normalize)", readNorm},
 	{"truncate", honored, formOllamaEmbed | formTEI, "only false, or true for texts that fit: a text that does not fit " +
 		"the context is refused", func(r *request, v value) *Error { _, err := v.boolean(); return err }},
 
@@ -339,12 +346,14 @@ var fields = append([]field{
 			return err
 		}},
 	{"logit_bias", honored, formText, "added to the logits of token ids, or of all tokens of a text; false bans " +
-		"them", readBias},
-	{"ignore_eos", honored, formText, "true: end-of-text tokens are never chosen",
+		"them (default: --logit-bias)", readBias},
+	{"ignore_eos", honored, formText, "true: end-of-text tokens are never chosen (default: --ignore-eos)",
 		func(r *request, v value) (e *Error) { r.ignoreEOS, e = v.boolean(); return }},
 
-	{"response_format", honored, formChat, "text, json_object, or json_schema with a schema", readResponseFormat},
-	{"grammar", honored, formText, "a grammar in GBNF that the answer follows", readGrammar},
+	{"response_format", honored, formChat, "text, json_object, or json_schema with a schema (default: --json-schema, " +
+		"--grammar)", readResponseFormat},
+	{"grammar", honored, formText, "a grammar in GBNF that the answer follows; empty: none (default: --grammar)",
+		readGrammar},
 	{"json_schema", honored, formText, "a JSON Schema that the answer follows, llama.cpp's name", readSchema},
 
 	{"guided_json", honored, formText, "the same, vLLM's name; also the schema as a text", readGuidedJSON},
@@ -377,7 +386,7 @@ var fields = append([]field{
 
 	// Ollama.
 	{"prompt", honored, formOllamaGenerate, "a text; none only loads the model", readPrompt},
-	{"prompt", honored, formOllamaEmbeddings, "a text", func(r *request, v value) *Error {
+	{"prompt", honored, formOllamaEmbeddings, "a text; none only loads the model", func(r *request, v value) *Error {
 		r.texts = v.path
 		return readPrompt(r, v)
 	}},

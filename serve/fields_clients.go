@@ -65,6 +65,17 @@ func clientFields() []field {
 		{"request_id", accepted, vllm, "answers have ids of their own", nil},
 		{"guided_decoding_backend", accepted, vllm, "there is one", nil},
 
+		{"speculative.n_max", honored, formText, "as speculation.max, llama.cpp's name; 0: no drafts", readMostDrafted},
+		{"speculative.n_min", honored, formText, "as speculation.min", oneOfSpeculation("min")},
+		{"speculative.p_min", honored, formText, "as speculation.p_min", oneOfSpeculation("p_min")},
+		{"speculative.type", honored, formText, "only none: speculation.drafter chooses", func(r *request, v value) *Error {
+			if s, err := v.text(); err != nil || s != "none" {
+				return v.bad("only \"none\" is supported; speculation.drafter chooses what drafts")
+			}
+			r.undrafted()
+			return nil
+		}},
+
 		{"client_metadata", accepted, formResponses, "nothing is stored", nil},
 		{"max_tool_calls", accepted, formResponses, "of tools that a server runs: there are none", nil},
 		{"top_logprobs", honored, formResponses, "only 0", onlyNumber(0)},

@@ -13,6 +13,10 @@ func off(good string, bad ...string) sample {
 
 // clientSamples are those of clientFields.
 var clientSamples = map[string]sample{
+	"speculative.n_max":          {good: []string{`0`, `3`, `5000`}, bad: []string{`-1`, `"3"`}, same: true},
+	"speculative.n_min":          {good: []string{`0`, `2`}, bad: []string{`-1`, `256`}, same: true},
+	"speculative.p_min":          {good: []string{`0`, `0.75`}, bad: []string{`-0.1`, `2`}, same: true},
+	"speculative.type":           {good: []string{`"none"`}, bad: []string{`"ngram-simple"`, `1`}, same: true},
 	"typical":                    {good: []string{`1`, `0.5`}, bad: []string{`2`}},
 	"mirostat_mode":              {good: []string{`0`, `2`}, bad: []string{`3`}},
 	"nsigma":                     {good: []string{`0`, `1`}, bad: []string{`-2`}},
@@ -106,5 +110,29 @@ func TestBrokenArgumentsInTheHistory(t *testing.T) {
 	if p := o.get(t, "__verbose", "prompt").(string); !strings.Contains(p, `{\"path\": \"a.go`) && !strings.Contains(
 		p, `{"path": "a.go`) {
 		t.Errorf("%q", p)
+	}
+}
+
+// llama.cpp's fields about drafts mean what those of speculation do.
+func TestSpeculativeFieldsMean(t *testing.T) {
+	s := newTester(t, nil)
+	for theirs, ours := range map[string]string{
+		`"speculative.n_max":3,"speculative.n_min":2`: `{"max":3,"min":2}`,
+		`"speculative.n_max":0`:                       `{"off":true}`,
+		`"speculative.n_max":4000`:                    `{"max":255}`,
+		`"speculative.type":"none"`:                   `{"off":true}`,
+		`"speculative.n_min":0,"speculative.p_min":0`: `{"min":0,"p_min":0}`,
+		`"speculative.p_min":0.75`:                    `{"p_min":0.75}`,
+	} {
+		choice := func(body string) any {
+			r, err := s.parse(t.Context(), formNative, s.anyone, []byte(`{"prompt":"x",`+body+`}`), true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r.spec
+		}
+		if got, want := choice(theirs), choice(`"speculation":`+ours); got != want {
+			t.Errorf("%s: %+v, want %+v", theirs, got, want)
+		}
 	}
 }

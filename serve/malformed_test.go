@@ -1,11 +1,13 @@
 package serve
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -99,6 +101,17 @@ func TestBodiesOverTheLimit(t *testing.T) {
 	s.post("/v1/completions", `{"prompt":"func","max_tokens":3}`, 200)
 }
 
+// What a program around the server allows of a body is told as what it is.
+func TestBodyOverTheProgramsLimit(t *testing.T) {
+	s := newTester(t, nil)
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest("POST", "http://localhost/v1/completions", strings.NewReader(`{"prompt":"func"}`))
+	http.MaxBytesHandler(s.Server, 9).ServeHTTP(w, r)
+	if w.Code != 413 || !strings.Contains(w.Body.String(), "longer than 9 bytes") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) {
@@ -106,6 +119,30 @@ func (zeros) Read(p []byte) (int, error) {
 		p[i] = '0'
 	}
 	return len(p), nil
+}
+
+// A chunked body with a broken frame is the client's mistake: 400, and no body that has not arrived.
+func TestBrokenChunks(t *testing.T) {
+	s := newTester(t, nil)
+	for frames, says := range map[string]string{
+		"zz\r\n{}\r\n0\r\n\r\n": "framed", "2\r\n{}xx0\r\n\r\n": "framed",
+		"fffffffffffffffff\r\n{}\r\n": "framed", "2\r\n{}\r\n0\r\n\r\n": "prompt: missing",
+	} {
+		c, err := net.Dial("tcp", s.web.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(c, "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n%s", frames)
+		r, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, _ := io.ReadAll(r.Body)
+		c.Close()
+		if r.StatusCode != 400 || !strings.Contains(string(answer), says) {
+			t.Errorf("%q: %d %s", frames, r.StatusCode, answer)
+		}
+	}
 }
 
 // A body that does not come is waited for no longer than Limits.BodyTime.

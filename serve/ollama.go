@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,7 +44,7 @@ func needOllamaPrompt(_ *Server, r *request) *Error {
 // loads reports whether a request asks for nothing but that the model is loaded.
 func loads(r *request) bool {
 	return len(r.messages) == 0 && (len(r.prompts) == 0 || len(r.prompts) == 1 && !r.prompts[0].Given &&
-		r.prompts[0].Text == "")
+		r.prompts[0].Parts == nil && r.prompts[0].Text == "")
 }
 
 // ollamaLoad answers such a request.
@@ -57,6 +58,20 @@ func (s *Server) ollamaLoad(ctx context.Context, r *request, chat bool) (any, er
 	line := f.line("", "")
 	line.Done, line.Reason = true, "load"
 	return line, nil
+}
+
+// ollamaEmbed computes the vectors of a request, which has none where it loads the model alone.
+func (s *Server) ollamaEmbed(ctx context.Context, r *request, log *record) (*embedded, error) {
+	if !loads(r) {
+		return s.embed(ctx, r, true, log)
+	}
+	m, release, err := s.models.acquire(ctx, r.model)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	log.model = m.name
+	return &embedded{model: m.name}, nil
 }
 
 // ollamaAnswer is a line of /api/chat or /api/generate.
@@ -203,16 +218,13 @@ func (s *Server) ollamaRoutes(mux *http.ServeMux) {
 			if e != nil {
 				return nil, e
 			}
-			if one && len(q.prompts) == 0 {
-				return nil, badField("prompt", "missing")
-			}
 			begun := s.now()
-			out, err := s.embed(r.Context(), q, true, log)
+			out, err := s.ollamaEmbed(r.Context(), q, log)
 			if err != nil {
 				return nil, err
 			}
 			if one {
-				return map[string]any{"embedding": out.vectors[0]}, nil
+				return map[string]any{"embedding": append([]float32{}, slices.Concat(out.vectors...)...)}, nil
 			}
 			return objectText("model", out.model, "embeddings", out.list(), "total_duration", s.now().Sub(begun).Nanoseconds(),
 				"load_duration", 0, "prompt_eval_count", out.tokens), nil

@@ -15,6 +15,7 @@ import (
 
 	"github.com/specgo/spec"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/grammar"
 )
 
 // Options configure a [Server]. Models is needed, or a Store; every other field has a useful zero value.
@@ -32,6 +33,12 @@ type Options struct {
 
 	Sampling engine.Sampling // where a request does not say otherwise; a zero Seed is another for each request
 	Seeded   bool            // the Seed of Sampling is one also where it is 0
+
+	// Constraint is what answers follow to requests that have no constraint of their own, offer no tools, and do not say
+	// that there is none: response_format text, an empty grammar.
+	Constraint spec.Constraint
+	IgnoreEOS  bool      // end-of-text tokens are never chosen, likewise
+	Norm       spec.Norm // of embeddings, likewise
 
 	Parallel  int // answers computed at once; 0 is DefaultParallel
 	Queue     int // answers that wait for that; more are refused with 429. 0 is DefaultQueue, negative none
@@ -158,6 +165,9 @@ func (o *Options) check() error {
 	}
 	if o.Pooling != "" && o.Pooling != spec.PoolNone && !slices.Contains(spec.Poolings(), o.Pooling) {
 		return fmt.Errorf("%w: Pooling %q", ErrOptions, o.Pooling)
+	}
+	if err := o.Constraint.Check(context.Background(), grammar.Limits{}); err != nil {
+		return fmt.Errorf("%w: Constraint: %w", ErrOptions, err)
 	}
 	orInt := func(p *int, n int) {
 		if *p == 0 {

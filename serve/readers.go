@@ -132,7 +132,7 @@ func readStops(v value) ([]string, *Error) {
 // readBias reads {"id or text": x}, or llama.cpp's [[id or text, x], …]: x is added to the logit of the token, or of
 // all tokens of the text; an x of false bans them.
 func readBias(r *request, v value) *Error {
-	r.sampling.LogitBias, r.textBias = nil, nil
+	r.sampling.LogitBias, r.sampling.Banned, r.textBias = nil, nil, nil
 	set := func(id int64, text string, x value) *Error {
 		banned := string(x.raw) == "false"
 		bias := float32(0)
@@ -201,6 +201,36 @@ func readBias(r *request, v value) *Error {
 }
 
 func readSpeculation(r *request, v value) *Error {
+	off := false
+	readers := r.speculationReaders()
+	readers["off"] = func(v value) (e *Error) { off, e = v.boolean(); return }
+	err := v.object(readers)
+	if off {
+		r.undrafted()
+	}
+	return err
+}
+
+// undrafted chooses plain decoding.
+func (r *request) undrafted() { r.spec.Drafter, r.spec.ExitLayer = "none", 0 }
+
+// oneOfSpeculation reads a member of speculation by another name.
+func oneOfSpeculation(name string) func(*request, value) *Error {
+	return func(r *request, v value) *Error { return r.speculationReaders()[name](v) }
+}
+
+// readMostDrafted reads llama.cpp's greatest draft length, which may be 0, and is a bound that speculation.max may be
+// below.
+func readMostDrafted(r *request, v value) *Error {
+	n, err := v.whole(0, anyNumber)
+	if r.spec.Max = int(min(n, MaxDraft)); err == nil && n == 0 {
+		r.undrafted()
+	}
+	return err
+}
+
+// speculationReaders are those of the members of speculation, but for off.
+func (r *request) speculationReaders() map[string]func(value) *Error {
 	s := &r.spec
 	name := func(p *string, known []string) func(value) *Error {
 		return func(v value) (e *Error) { *p, e = v.oneOf(known...); return }
@@ -212,8 +242,7 @@ func readSpeculation(r *request, v value) *Error {
 			return err
 		}
 	}
-	off := false
-	err := v.object(map[string]func(value) *Error{
+	return map[string]func(value) *Error{
 		"drafter":  name(&s.Drafter, speculative.Names(speculative.Drafters(), false)),
 		"schedule": name(&s.Schedule, speculative.Names(speculative.Schedules(), false)),
 		"verify":   name(&s.Verify, speculative.Names(speculative.Verifiers(), false)),
@@ -250,13 +279,8 @@ func readSpeculation(r *request, v value) *Error {
 			}
 			return r.setPrevious(v, p)
 		},
-		"off":   func(v value) (e *Error) { off, e = v.boolean(); return },
 		"trace": func(v value) (e *Error) { r.trace, e = v.boolean(); return },
-	})
-	if off {
-		s.Drafter, s.ExitLayer = "none", 0
 	}
-	return err
 }
 
 // readPrediction reads OpenAI's form of an earlier answer.

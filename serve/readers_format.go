@@ -44,6 +44,7 @@ func (r *tokenChoice) setFormat(v value, kind string, schema value) *Error {
 	case kind == "text" && schema.raw != nil:
 		return badField(schema.path, "a schema, and type is text")
 	case kind == "text":
+		r.free = true
 		return nil
 	case schema.raw != nil:
 		return r.setConstraint(spec.Constraint{Kind: spec.JSONSchema, Source: schema.raw, Field: schema.path})
@@ -56,6 +57,7 @@ func (r *tokenChoice) setFormat(v value, kind string, schema value) *Error {
 func readGrammar(r *request, v value) *Error {
 	s, err := v.text()
 	if err != nil || s == "" {
+		r.free = err == nil
 		return err
 	}
 	return r.setConstraint(spec.Constraint{Kind: spec.GBNF, Source: []byte(s), Field: v.path})
@@ -74,6 +76,7 @@ func readOllamaFormat(r *request, v value) *Error {
 		return v.bad(`must be "json" or a JSON Schema`)
 	}
 	if s == "" {
+		r.free = true
 		return nil
 	}
 	return r.setConstraint(spec.Constraint{Kind: spec.AnyJSON, Field: v.path})

@@ -157,6 +157,7 @@ type tokenChoice struct {
 	textBans    []string
 	bans        []int32
 	constraint  spec.Constraint
+	free        bool // the request says that there is no constraint
 }
 
 // textBias is the bias of all tokens of a text.
@@ -186,6 +187,7 @@ func (s *Server) newRequest() *request {
 	r := &request{tables: s.tables, client: s.anyone}
 	r.n, r.slot, r.sampling, r.genTail, r.parse, r.verbose = 1, -1, s.o.Sampling, true, true, s.o.Verbose
 	r.whenFull, r.anyOrder, r.seeded = s.o.WhenFull, s.o.AnyOrder, s.o.Seeded
+	r.ignoreEOS, r.norm = s.o.IgnoreEOS, s.o.Norm
 	return r
 }
 

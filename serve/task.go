@@ -43,6 +43,9 @@ func (s *Server) translate(m *loaded, r *request) (q spec.Request, e *Error) {
 		}
 		r.wrap = false
 	}
+	if r.constraint.Kind == "" && !r.free && (r.choice.Mode == spec.CallNone || len(r.offered()) == 0) {
+		r.constraint = s.o.Constraint
+	}
 	template, _ := m.Template() // where there is none, Prepare says why
 	system := m.entry.Load().System
 	if r.wrap && template != nil && r.system == "" {

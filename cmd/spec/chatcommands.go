@@ -315,11 +315,14 @@ func numberSetting(name string, at func(d *dialog) *float32, row func(p *float32
 		}}
 }
 
-func countSetting(name string, at func(d *dialog) *int, low int) setting {
+// countSetting is likewise of a whole number.
+func countSetting(name string, at func(d *dialog) *int, row func(p *int) flag) setting {
 	return setting{name: name,
 		show: func(d *dialog) string { return strconv.Itoa(*at(d)) },
-		set: func(d *dialog, v string) (err error) {
-			n, err := wholeNumber(v, low, math.MaxInt32)
+		set: func(d *dialog, v string) error {
+			n := *at(d) // which a value that is refused leaves as it is
+			f := row(&n)
+			err := f.set(v)
 			if err == nil {
 				*at(d) = n
 			}
@@ -351,12 +354,14 @@ func settings() []setting {
 	full := []string{fullAsk, fullDrop, fullStop}
 	return []setting{
 		numberSetting("temp", func(d *dialog) *float32 { return &d.request.Sampling.Temperature }, temperatureRow),
-		countSetting("top-k", func(d *dialog) *int { return &d.request.Sampling.TopK }, 0),
+		countSetting("top-k", func(d *dialog) *int { return &d.request.Sampling.TopK },
+			func(p *int) flag { return topKRow(p, "") }),
 		numberSetting("top-p", func(d *dialog) *float32 { return &d.request.Sampling.TopP }, topPRow),
 		numberSetting("min-p", func(d *dialog) *float32 { return &d.request.Sampling.MinP }, minPRow),
 		numberSetting("repeat-penalty", func(d *dialog) *float32 { return &d.request.Sampling.RepeatPenalty },
 			repeatPenaltyRow),
-		countSetting("predict", func(d *dialog) *int { return &d.predict }, -1),
+		countSetting("predict", func(d *dialog) *int { return &d.predict },
+			func(p *int) flag { return predictRow(p, "", "") }),
 		{name: "seed", show: func(d *dialog) string {
 			return strconv.FormatUint(d.request.Sampling.Seed, 10)
 		}, set: func(d *dialog, v string) error {

@@ -22,7 +22,7 @@ func (g *generate) cacheRows() []flag {
 
 // textRows choose the tokens of a text and its end.
 func (g *generate) textRows() []flag {
-	return slices.Concat(g.endRows(), samplingRows(&g.sampling), []flag{g.biasRow(), seedRow(&g.seed,
+	return slices.Concat(g.endRows(), samplingRows(&g.sampling), []flag{biasRow(&g.sampling), seedRow(&g.seed,
 		"seed of the sampling noise; the same seed gives the same text, but with --verify rejection and block, whose texts "+
 			"depend on what was drafted too")}, g.grammarFlags.rows())
 }
@@ -66,7 +66,7 @@ func (s *serving) flags() []group {
 		{"chat", s.answers.templateRows()},
 		{"server", slices.Concat(s.network.rows(),
 			[]flag{s.parallelRow("answers computed at once", serve.DefaultParallel), s.queueRow()},
-			s.limitRows(), []flag{s.poolingRow(poolNone)})},
+			s.limitRows(), []flag{s.poolingRow(poolNone), s.normRow()})},
 		{"output", s.logRows()},
 		withoutEffect(ignoredByServers(true), ignoredRows()),
 	}
@@ -86,7 +86,7 @@ func (b *batching) flags() []group {
 		{"speculation", slices.Concat([]flag{drafterRow(&b.choice), lookupRow(&b.texts), lookupOwnRow(&b.own)},
 			b.vocab.rows(), choiceRows(&b.choice))},
 		{"chat", b.answers.templateRows()},
-		{"limits", append(b.limitRows(), b.poolingRow())},
+		{"limits", append(b.limitRows(), b.poolingRow(), b.normRow())},
 		{"output", []flag{switchFlag("--json", &b.json, true, "write the report as JSON")}},
 		withoutEffect(ignoredByServers(false), ignoredRows()),
 	}
@@ -125,13 +125,21 @@ func (e *embedding) recordRows() []flag {
 	}
 }
 
+// usualNorm is the default of --embd-normalize.
+const usualNorm = 2
+
+// normRow is --embd-normalize.
+func normRow(p *int, where string) flag {
+	return intFlag("--embd-normalize", p, -1, 2, "2: vectors of length 1, 1: absolute values sum to 1, 0: the "+
+		"greatest absolute value is 32760, -1: as they are pooled"+where).or(strconv.Itoa(usualNorm))
+}
+
 // vectorRows are for how vectors are made and written.
 func (e *embedding) vectorRows() []flag {
 	return []flag{e.poolingRow(),
 		intFlag("--dimensions", &e.dimensions, 1, math.MaxInt32, "keep only so many numbers of each vector, the first "+
 			"ones, before it is normalized: for models that were trained for that"),
-		intFlag("--embd-normalize", &e.normalize, -1, 2, "2: vectors of length 1, 1: absolute values sum to 1, 0: the "+
-			"greatest absolute value is 32760, -1: as they are pooled").or("2"),
+		normRow(&e.norm, ""),
 		choiceFlag("--embd-output-format", &e.format, vectorFormats, "how vectors are written: lines of numbers, lines of "+
 			"JSON, little-endian numbers, 8-bit integers of which the greatest is 127, a bit for each number, or a file of "+
 			"NumPy").or("text").of("format"),

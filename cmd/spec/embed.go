@@ -41,7 +41,6 @@ type embedding struct {
 // vectorOptions say what is made of vectors, and how they are written.
 type vectorOptions struct {
 	dimensions int // 0: all
-	normalize  int // by llama.cpp's numbers
 	format     string
 	json       bool
 }
@@ -51,7 +50,7 @@ const embedParallel = 8
 
 func newEmbedding() *embedding {
 	e := &embedding{serving: *newServing(),
-		vectorOptions: vectorOptions{normalize: 2, format: vectorFormats[0]}}
+		vectorOptions: vectorOptions{format: vectorFormats[0]}}
 	e.parallel, e.targetOnly, e.choice.Drafter, e.sizedBy = embedParallel, true, "none", "-c"
 	return e
 }
@@ -317,7 +316,7 @@ func tokensOf(ctx context.Context, m *library.Model, texts []document, most int)
 
 // embed computes the vectors of texts.
 func (e *embedding) embed(ctx context.Context, m *library.Model, texts [][]int32) ([][]float32, error) {
-	norm, err := library.ParseNorm(e.normalize)
+	norm, err := library.ParseNorm(e.norm)
 	if err != nil {
 		return nil, err
 	}

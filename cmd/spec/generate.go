@@ -77,8 +77,11 @@ func newGenerate() *generate {
 	}
 }
 
-// bias reads llama.cpp's "15043+1".
-func (g *generate) bias(v string) error {
+// mostBias is the greatest that a logit may be changed by.
+const mostBias = 1e6
+
+// readBias reads llama.cpp's "15043+1".
+func readBias(s *engine.Sampling, v string) error {
 	at := strings.IndexAny(v, "+-")
 	if at <= 0 {
 		return errors.New("not a token id and a signed number")
@@ -92,13 +95,15 @@ func (g *generate) bias(v string) error {
 	case err != nil || math.IsNaN(x) || math.IsInf(x, 1):
 		return fmt.Errorf("%s is not a number to add", shown(v[at:]))
 	case math.IsInf(x, -1):
-		g.sampling.Banned = append(g.sampling.Banned, int32(id))
+		s.Banned = append(s.Banned, int32(id))
 		return nil
+	case math.Abs(x) > mostBias:
+		return fmt.Errorf("not between %v and %v", -mostBias, mostBias)
 	}
-	if g.sampling.LogitBias == nil {
-		g.sampling.LogitBias = map[int32]float32{}
+	if s.LogitBias == nil {
+		s.LogitBias = map[int32]float32{}
 	}
-	g.sampling.LogitBias[int32(id)] = float32(x)
+	s.LogitBias[int32(id)] = float32(x)
 	return nil
 }
 

@@ -15,6 +15,22 @@ const personSchema = `{"type":"object","properties":{"first_name":{"type":"strin
 
 // TestGenerateGrammar: the text follows the schema or grammar, is the same with every drafter, and forced tokens save
 // passes.
+// What a server takes for all requests is refused before it answers any: a grammar that is none, tokens that the model
+// does not have.
+func TestServersDefaultsAreChecked(t *testing.T) {
+	for says, args := range map[string][]string{
+		"--grammar: ":             {"--grammar", "root ::= ("},
+		"--logit-bias 99999999: ": {"-l", "5-1", "-l", "99999999+1"},
+		"--logit-bias 99999998: ": {"-l", "99999998-inf"},
+		"no such file":            {"-jf", filepath.Join(t.TempDir(), "none")},
+	} {
+		_, errs, code := spec(t, "", append([]string{"serve", "--port", "0"}, args...)...)
+		if code == 0 || !strings.Contains(errs, says) {
+			t.Errorf("%v: %d %s", args, code, errs)
+		}
+	}
+}
+
 func TestGenerateGrammar(t *testing.T) {
 	dir := t.TempDir()
 	schema, list := filepath.Join(dir, "s.json"), filepath.Join(dir, "g.gbnf")

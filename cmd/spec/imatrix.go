@@ -34,7 +34,9 @@ type importance struct {
 	modelFlags
 	text   promptFlags
 	chunk  int // tokens
+	from   int // chunks that are left out
 	chunks int // -1: all
+	parse  bool
 	in     []string
 	reads  string // the first flag given that is of reading a text with a model
 	out    string
@@ -45,6 +47,8 @@ func (x *importance) flags() []group {
 		{"model", x.reading(x.modelFlags.rows())},
 		{"text", x.reading(append(x.text.rows("the text", standardInput),
 			intFlag("-c, --ctx-size", &x.chunk, 4, math.MaxInt32, "tokens in a chunk").or("512").unlike(),
+			intFlag("--chunk, --from-chunk", &x.from, 0, math.MaxInt32, "leave out the first N chunks of the text").or("0"),
+			switchFlag("--parse-special", &x.parse, true, "read special tokens that are spelled out in the text as such"),
 			intFlag("--chunks", &x.chunks, -1, math.MaxInt32, "chunks to read").or("-1: all")))},
 		{"files", []flag{
 			valueFlag("--in-file", "FILE", "an importance matrix; may be repeated: they are added, and no text is read",
@@ -167,11 +171,15 @@ func (x *importance) measure(ctx context.Context, p *program) (*imatrix.File, er
 	if err != nil {
 		return nil, err
 	}
-	ids := tok.Encode(text, bpe.EncodeOptions{AddSpecial: true})
+	ids := tok.Encode(text, bpe.EncodeOptions{AddSpecial: true, ParseSpecial: x.parse})
 	if len(ids) < x.chunk {
 		return nil, fmt.Errorf("the text has %d tokens, less than one chunk of %d (-c)", len(ids), x.chunk)
 	}
-	chunks := len(ids) / x.chunk
+	chunks := len(ids)/x.chunk - x.from
+	if chunks <= 0 {
+		return nil, fmt.Errorf("--chunk %d: the text has %d chunks", x.from, len(ids)/x.chunk)
+	}
+	ids = ids[x.from*x.chunk:]
 	if x.chunks > 0 {
 		chunks = min(chunks, x.chunks)
 	}

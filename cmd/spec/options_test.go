@@ -386,6 +386,9 @@ func TestFlagsOfLlamaPrograms(t *testing.T) {
 	of(new(serving).flags(), both+"--spm-infill --reuse-port "+
 		"--cors-methods --cors-headers --cors-credentials --ui-config "+
 		"--webui-config-file --ui-mcp-proxy --no-ui-mcp-proxy --no-agent --fim-qwen-7b-spec --mtmd-batch-max-tokens")
+	of(new(embedding).flags(), "--attention --cls-separator --embd-separator --embd-normalize")
+	of(new(importance).flags(), "--process-output --no-ppl --ppl --chunk --from-chunk --show-statistics --output-format "+
+		"--save-frequency --parse-special")
 	for list, names := range programs {
 		for _, name := range strings.Fields(names) {
 			if find(*list, name) == nil && refusedFlags[strings.TrimLeft(name, "-")] == "" {

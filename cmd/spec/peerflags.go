@@ -76,6 +76,12 @@ var refusedFlags = func() map[string]string {
 		"skip-chat-parsing":        "calls and reasoning are told apart from the answer",
 		"log-prompts-dir":          "spec serve --log-prompts writes prompts and answers into the log",
 		"spm-infill":               "the order is the one that the model was trained for",
+		"attention":                "a model's file says whether its texts are read in one direction or both",
+		"cls-separator":            "spec rerank --query TEXT judges texts by another; a text to embed is no pair",
+		"process-output":           "what goes into the output matrix is not measured; quantize has no need of it",
+		"show-statistics":          "spec quantize uses an importance matrix; nothing shows it",
+		"output-format":            "importance matrices are written as GGUF files; --in-file reads both formats",
+		"ppl":                      "spec perplexity computes it",
 		"reuse-port":               "two servers do not share a port; spec serve answers on sockets that systemd gives it",
 	}
 	for reason, names := range map[string][]string{

@@ -173,24 +173,34 @@ func (g *generate) endRows() []flag {
 			}
 			return nil
 		}),
-		switchFlag("--ignore-eos", &g.ignoreEOS, true, "never choose an end-of-text token"),
+		ignoreEOSRow(&g.ignoreEOS),
 	}
 }
 
+func ignoreEOSRow(p *bool) flag {
+	return switchFlag("--ignore-eos", p, true, "never choose an end-of-text token")
+}
+
 // biasRow changes the logits of single tokens.
-func (g *generate) biasRow() flag {
+func biasRow(s *engine.Sampling) flag {
 	return valueFlag("-l, --logit-bias", "ID(+|-)X",
-		"add X to a token's logit, as in 15043-1; -inf bans it; may be repeated", g.bias)
+		"add X to a token's logit, as in 15043-1; -inf bans it; may be repeated",
+		func(v string) error { return readBias(s, v) })
 }
 
 // rows are llama.cpp's names for a grammar or a JSON Schema that the text follows.
 func (g *grammarFlags) rows() []flag {
+	return append(g.sourceRows("the text follows this grammar, in llama.cpp's notation",
+		"the text is JSON that is valid by this schema; {} is any JSON"),
+		switchFlag("--json-any-order", &g.anyOrder, true, "keys of objects come in any order, instead of the schema's"))
+}
+
+// sourceRows are where a grammar or schema comes from.
+func (g *grammarFlags) sourceRows(grammar, schema string) []flag {
 	return []flag{
-		fileFlag("--grammar", &g.grammar, "GBNF", "the text follows this grammar, in llama.cpp's notation").of(fieldGrammar),
+		fileFlag("--grammar", &g.grammar, "GBNF", grammar).of(fieldGrammar),
 		fileFlag("--grammar-file", &g.grammarFile, "FILE", "the same, from a file").of(fieldGrammar),
-		fileFlag("-j, --json-schema", &g.schema, "SCHEMA",
-			"the text is JSON that is valid by this schema; {} is any JSON").of(fieldGrammar),
+		fileFlag("-j, --json-schema", &g.schema, "SCHEMA", schema).of(fieldGrammar),
 		fileFlag("-jf, --json-schema-file", &g.schemaFile, "FILE", "the same, from a file").of(fieldGrammar),
-		switchFlag("--json-any-order", &g.anyOrder, true, "keys of objects come in any order, instead of the schema's"),
 	}
 }

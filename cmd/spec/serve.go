@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -130,6 +131,9 @@ type answers struct {
 	requestTimeout         int // seconds
 	whenFull               string
 	anyOrder               bool // of keys
+	form                   grammarFlags
+	ignoreEOS              bool
+	norm                   int // of embeddings, by llama.cpp's numbers
 }
 
 // servedFile is a model of the command line with its draft.
@@ -150,7 +154,7 @@ func newServing() *serving {
 			limits: limits, timeout: int(limits.WriteTime / time.Second), shutdown: 30, ping: 30,
 			certificate: new(atomic.Pointer[tls.Certificate]),
 		},
-		answers: answers{predict: -1, seed: -1, sampling: library.UsualSampling(),
+		answers: answers{predict: -1, seed: -1, sampling: library.UsualSampling(), norm: usualNorm,
 			reasoning: reasoningAuto, whenFull: fullStop},
 		logFormat: "text", level: new(slog.LevelVar),
 	}
@@ -161,7 +165,7 @@ func (s *serving) check() error {
 	if _, err := s.cache.kvType(); err != nil {
 		return err
 	}
-	if err := s.settle(); err != nil {
+	if err := cmp.Or(s.settle(), s.form.checkGrammar()); err != nil {
 		return err
 	}
 	loopback := s.host == "localhost"
@@ -256,7 +260,16 @@ func (s *serving) options(p *program, entries []serve.Entry) (serve.Options, err
 	if queue == 0 {
 		queue = -1 // the option takes 0 for its default
 	}
+	constraint, err := s.form.constraint()
+	if err != nil {
+		return serve.Options{}, err
+	}
+	norm, err := library.ParseNorm(s.norm)
+	if err != nil {
+		return serve.Options{}, err
+	}
 	o := serve.Options{
+		Constraint: constraint, IgnoreEOS: s.ignoreEOS, Norm: norm,
 		Models: entries, Memory: s.memory, Sampling: sampling, Seeded: s.seed >= 0, Parallel: s.parallel,
 		Queue:     queue,
 		MaxTokens: max(s.predict, 0), Limits: limits, RequestTime: seconds(s.requestTimeout), Keys: keys,

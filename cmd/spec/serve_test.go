@@ -61,10 +61,14 @@ func TestServeOptions(t *testing.T) {
 		"--cors https://a.org --allowed-host b": func(s *serving) {
 			s.origins, s.hosts = []string{"https://a.org"}, []string{"b"}
 		},
-		"--no-webui":                          func(s *serving) { s.page = false },
-		"-n 9 --max-body 1K":                  func(s *serving) { s.predict, s.limits.BodyBytes = 9, 1024 },
-		"-to 3 --request-timeout 4":           func(s *serving) { s.timeout, s.requestTimeout = 3, 4 },
-		"--when-full drop":                    func(s *serving) { s.whenFull = "drop" },
+		"--no-webui":                      func(s *serving) { s.page = false },
+		"-n 9 --max-body 1K":              func(s *serving) { s.predict, s.limits.BodyBytes = 9, 1024 },
+		"-to 3 --request-timeout 4":       func(s *serving) { s.timeout, s.requestTimeout = 3, 4 },
+		"--when-full drop":                func(s *serving) { s.whenFull = "drop" },
+		"--ignore-eos --embd-normalize 1": func(s *serving) { s.ignoreEOS, s.norm = true, 1 },
+		"-l 5+1 -l 7-inf -j {}": func(s *serving) {
+			s.form.schema, s.sampling.LogitBias, s.sampling.Banned = "{}", map[int32]float32{5: 1}, []int32{7}
+		},
 		"--json-any-order":                    func(s *serving) { s.anyOrder = true },
 		"--allow-manage":                      func(s *serving) { s.allowManage = true },
 		"--cache-dir d --cache-size 1G":       func(s *serving) { s.prompts.dir, s.prompts.size = "d", 1<<30 },
@@ -93,6 +97,7 @@ func TestServeOptions(t *testing.T) {
 		}
 	}
 	for line, says := range map[string]string{
+		"-j {} --grammar-file g": "exclude each other", "-l 5+2e6": "not between", "--embd-normalize 3": "between",
 		"--host 0.0.0.0": "--api-key", "--host example.org": "--api-key", "-md b": "-m FILE -md FILE",
 		"-m a -md b -md c": "second draft", "-m a -md b -hfd c/d": "second draft",
 		"-md b -md c -m a": "second draft", "-md b -m a -md c": "second draft",

@@ -3,9 +3,12 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,6 +24,16 @@ import (
 type servedModel struct {
 	library.Parts
 	library.Options
+}
+
+// checkBias refuses tokens of --logit-bias that a model does not have: every answer would fail.
+func (s *answers) checkBias(size int, name string) error {
+	for _, id := range slices.Concat(slices.Sorted(maps.Keys(s.sampling.LogitBias)), s.sampling.Banned) {
+		if int(id) >= size {
+			return fmt.Errorf("--logit-bias %d: %s has %d tokens", id, name, size)
+		}
+	}
+	return nil
 }
 
 // load loads a model with its draft.
@@ -61,6 +74,9 @@ func (s *serving) load(ctx context.Context, p *program, rt *engine.Runtime, f se
 			parts.Close()
 		}
 	}()
+	if err := s.checkBias(target.Config().Vocab, flags.name()); err != nil {
+		return nil, err
+	}
 	if parts.Adapters, err = flags.adapters.open(ctx, target); err != nil {
 		return nil, err
 	}

@@ -231,6 +231,11 @@ func (s *answers) poolingRow(more ...string) flag {
 		"how hidden states become an embedding").or("as the file says, else mean").env("LLAMA_ARG_POOLING")
 }
 
+// normRow is --embd-normalize of requests that do not say.
+func (s *answers) normRow() flag {
+	return normRow(&s.norm, "; for requests that do not say")
+}
+
 // templateRows are how conversations become prompts.
 func (s *answers) templateRows() []flag {
 	return append(templateRows(&s.template, &s.templateFile), s.fallbackRow(),
@@ -244,5 +249,8 @@ func (s *answers) templateRows() []flag {
 
 // rows are how requests are answered that do not say so themselves.
 func (s *answers) rows() []flag {
-	return append(samplingRows(&s.sampling), seedRow(&s.seed, "seed of the sampling noise"))
+	return slices.Concat(samplingRows(&s.sampling), []flag{biasRow(&s.sampling), ignoreEOSRow(&s.ignoreEOS),
+		seedRow(&s.seed, "seed of the sampling noise")}, s.form.sourceRows("answers follow this grammar, in llama.cpp's "+
+		"notation, where a request says nothing else and offers no tools",
+		"likewise answers are JSON that is valid by this schema; {} is any JSON"))
 }
