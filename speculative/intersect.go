@@ -126,6 +126,8 @@ func sharedTokens(target, draft pieces, vocab int) (all []sharedToken) {
 }
 
 // fallback reports whether a token is one of the single bytes for what a vocabulary does not have.
-func (w pieces) fallback(id int32) bool { return len(w.Piece(id)) == 1 && strings.HasPrefix(w.Token(id), "<0x") }
+func (w pieces) fallback(id int32) bool {
+	return len(w.Piece(id)) == 1 && strings.HasPrefix(w.Token(id), "<0x")
+}
 
 func (x *intersect) Observe(*Round) {}
