@@ -13,22 +13,25 @@ import (
 
 // handed is the sequence that an answer has in its hands: what Options.Around makes of it, with the abilities beyond
 // Sequence that this hides. One that has all of them by itself is taken as it is.
-func (m *Model) handed(own Sequence) Sequence {
+func (m *Model) handed(own Sequence) (Sequence, error) {
 	if m.around == nil {
-		return own
+		return own, nil
 	}
 	s := m.around(own)
+	if s == nil {
+		return nil, fmt.Errorf("%w: Around has returned no sequence", ErrOptions)
+	}
 	switch own := own.(type) {
 	case *engine.Session:
 		if _, all := s.(sessionAbilities); !all {
-			return &aroundSession{s, own, altered{s}}
+			return &aroundSession{s, own, altered{s}}, nil
 		}
 	case *shared.Session:
 		if _, all := s.(sharedAbilities); !all {
-			return &aroundShared{s, own, altered{s}}
+			return &aroundShared{s, own, altered{s}}, nil
 		}
 	}
-	return s
+	return s, nil
 }
 
 type (

@@ -242,12 +242,15 @@ func (m *Model) embedSome(
 		_ = s.Truncate(0)
 		done()
 	}()
-	s = m.handed(s)
+	handed, err := m.handed(s)
+	if err != nil {
+		return err
+	}
 	for i := take(); i < len(texts); i = take() {
-		if err := s.Truncate(0); err != nil {
+		if err := handed.Truncate(0); err != nil {
 			return err
 		}
-		if vectors[i], err = embed(ctx, s, texts[i], o); err != nil {
+		if vectors[i], err = embed(ctx, handed, texts[i], o); err != nil {
 			return err
 		}
 	}

@@ -33,7 +33,7 @@ func (m *Model) Generate(ctx context.Context, r Request) iter.Seq2[Event, error]
 
 // Run says how a task's answers are computed.
 type Run struct {
-	AtOnce int // answers; 0: all of them
+	AtOnce int // answers; 0: all of them; a negative number is an error, as of Buffer
 	// Buffer, if it is not 0, is the most events that wait for the loop: when it is slower, the answers end with
 	// ErrSlowReader. 0 lets them wait for the loop.
 	Buffer int
@@ -60,6 +60,12 @@ const aheadOfLoop = 64
 // Generate writes the answers, see [Model.Generate]. Compile has been called. A single answer without a Buffer is
 // computed by the loop's goroutine, others each by one of their own: a panic there is the error of its answer.
 func (t *Task) Generate(ctx context.Context, o Run) iter.Seq2[Event, error] {
+	if o.AtOnce < 0 || o.Buffer < 0 {
+		return func(yield func(Event, error) bool) {
+			yield(Event{Token: speculative.Token{ID: -1}}, fmt.Errorf("spec: %w: Run.AtOnce %d, Run.Buffer %d: negative",
+				engine.ErrUsage, o.AtOnce, o.Buffer))
+		}
+	}
 	if t.Answers() == 1 && o.Buffer == 0 {
 		return func(yield func(Event, error) bool) {
 			g := &generation{Task: t, o: &o}
@@ -283,7 +289,9 @@ func (g *generation) open(ctx context.Context, stop func()) error {
 	}
 	g.closers = append(g.closers, done)
 	g.m.form.writes.Store(false)
-	g.target = g.m.handed(own)
+	if g.target, err = g.m.handed(own); err != nil {
+		return err
+	}
 	drafter, err := g.newDrafter(ctx, own)
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -136,6 +137,36 @@ func TestPanicIsAnError(t *testing.T) {
 	bad.Store(false)
 	if _, err := Collect(task.Generate(t.Context(), Run{Buffer: 9999})); err != nil {
 		t.Error(err)
+	}
+}
+
+// A negative number of a Run is refused, by name; it ended the answers as if they were read too slowly.
+func TestNegativeRunIsRefused(t *testing.T) {
+	m := newModel(t, Options{})
+	task, err := m.Prepare(t.Context(), Request{Prompts: []Prompt{{Text: "func"}}, MaxTokens: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer task.Close()
+	for field, run := range map[string]Run{"Run.Buffer -1": {Buffer: -1}, "Run.AtOnce -2": {AtOnce: -2}} {
+		_, err := Collect(task.Generate(t.Context(), run))
+		if !errors.Is(err, engine.ErrUsage) || !strings.Contains(err.Error(), field) {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
+
+// An Around that returns nothing is an error that names it, of each use of a sequence.
+func TestAroundOfNothingIsRefused(t *testing.T) {
+	for _, parallel := range []int{1, 2} {
+		m := newModel(t, Options{Parallel: parallel, Around: func(Sequence) Sequence { return nil }})
+		_, err := Collect(m.Generate(t.Context(), Request{Prompts: []Prompt{{Text: "func"}}, MaxTokens: 1}))
+		if !errors.Is(err, ErrOptions) || !strings.Contains(err.Error(), "Around") {
+			t.Errorf("an answer, %d at once: %v", parallel, err)
+		}
+		if _, err := m.Embed(t.Context(), []string{"func"}, EmbedOptions{}); !errors.Is(err, ErrOptions) {
+			t.Errorf("a vector, %d at once: %v", parallel, err)
+		}
 	}
 }
 

@@ -60,6 +60,8 @@ func (e *MemoryError) Unwrap() error { return ErrOptions }
 func (r Room) Divide(target, draft *engine.Model) (m Memory, err error) {
 	s, d := r.Sessions, target.Describe()
 	s.Heads = false // they are the draft
+	// so much no machine has, and sums of it are numbers
+	s.KVBytes = min(s.KVBytes, math.MaxInt64/4)
 	kv, draftKV := s.Bytes(d), int64(0)
 	s.Own = s.Own || r.DraftForm
 	all := target.Bytes() + kv + s.Pass(d)
@@ -81,9 +83,10 @@ func (r Room) Divide(target, draft *engine.Model) (m Memory, err error) {
 		later += s.OwnDrafts(d)
 	}
 	left := int64(math.MaxInt64)
+	asked := min(r.asked(), math.MaxInt64-all) // the sum is one, too, where nearly all numbers are asked for
 	switch {
-	case r.Limit > 0 && all+r.asked() > r.Limit:
-		return m, &MemoryError{r.Limit, all + r.asked()}
+	case r.Limit > 0 && all+asked > r.Limit:
+		return m, &MemoryError{r.Limit, all + asked}
 	case r.Limit > 0:
 		left = r.Limit - all
 	case r.Machine > 0 && r.Kept == 0:

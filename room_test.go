@@ -81,6 +81,15 @@ func TestRoomIsDivided(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}
+	for name, room := range map[string]spec.Room{
+		"nearly all numbers kept": {Limit: gib, Kept: math.MaxInt64 - 1, Sessions: s},
+		"nearly all for keys":     {Limit: gib, Kept: -1, Sessions: engine.Sessions{Count: 1, KVBytes: math.MaxInt64 - 1}},
+	} {
+		var low *spec.MemoryError
+		if _, err := room.Divide(target, draft); !errors.As(err, &low) || low.Need <= low.Limit {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 	bounded := s
 	bounded.KVBytes = 5 << 20
 	if m, err := (spec.Room{Limit: gib, Sessions: bounded, Kept: 7 << 20}).Divide(target, draft); err != nil ||

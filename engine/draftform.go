@@ -455,8 +455,11 @@ func (s *Session) DraftAt(n int, f *DraftForm, old *Session) (*Session, error) {
 
 // fits refuses a form of another model than m.
 func (f *DraftForm) fits(m *Model) error {
-	if f != nil && f.m != m {
-		return fmt.Errorf("%w: a draft form of %s", ErrUsage, f.m.name)
+	switch {
+	case f == nil || f.m == m:
+		return nil
+	case f.m == nil:
+		return fmt.Errorf("%w: a draft form that NewDraftForm has not made", ErrUsage)
 	}
-	return nil
+	return fmt.Errorf("%w: a draft form of %s", ErrUsage, f.m.name)
 }

@@ -167,6 +167,9 @@ func TestDraftFormsRefused(t *testing.T) {
 	s := randommodel.Llama()
 	m, other := openDrawn(t, rt, s, Options{}), openDrawn(t, rt, s, Options{Name: "other"})
 	f := newDraftForm(t, m)
+	if _, err := other.NewSession(SessionOptions{Form: new(DraftForm)}); !errors.Is(err, ErrUsage) {
+		t.Errorf("a form that nobody made: %v", err)
+	}
 	if _, err := other.NewSession(SessionOptions{Form: f}); !errors.Is(err, ErrUsage) {
 		t.Errorf("a form of another model: %v", err)
 	}

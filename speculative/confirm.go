@@ -35,6 +35,9 @@ func Confirm(ctx context.Context, m *engine.Model, file engine.Fingerprint, r *R
 	if m == nil || r == nil {
 		return c, fmt.Errorf("%w: no model or no receipt", ErrOptions)
 	}
+	if i := slices.Index(adapters, nil); i >= 0 {
+		return c, fmt.Errorf("%w: adapters[%d] is nil", ErrOptions, i)
+	}
 	if err := r.check(); err != nil {
 		return c, err
 	}
@@ -153,10 +156,14 @@ func (r *Receipt) replay(tok *bpe.Tokenizer) (x ending) {
 	if tok != nil {
 		print = printer{decoder: tok.NewDecoder(), stops: r.Stop, shown: r.Shown}
 	}
+	ends := make(map[int32]bool, len(r.EOG))
+	for _, id := range r.EOG {
+		ends[id] = true
+	}
 	var text strings.Builder
 	for i, id := range r.Tokens {
 		stop := false
-		if slices.Contains(r.EOG, id) {
+		if ends[id] {
 			x.end = EndOfText
 		} else {
 			var shown string

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/specgo/spec/engine"
@@ -94,12 +95,27 @@ func (x *intersect) mapLogits(row []float32) {
 	}
 }
 
-// sharedTokens lists the tokens that two vocabularies have in common; of the target's only ids below vocab count.
+// sharedTokens lists the tokens that two vocabularies have in common, by the draft's ids; of the target's only ids below
+// vocab count. Where several tokens of one have the same bytes, it is the first that is not one of the single-byte
+// tokens, such as <0x41>, that a SentencePiece vocabulary falls back to.
 func sharedTokens(target, draft pieces, vocab int) (all []sharedToken) {
-	other := draft.idsByText()
-	for text, id := range target.idsByText() {
-		if own, ok := other[text]; ok && int(id) < vocab {
-			all = append(all, sharedToken{id, own})
+	own := make(map[string]int32, draft.Size())
+	for id := range int32(draft.Size()) {
+		text := draft.Piece(id)
+		if old, ok := own[text]; text != "" && (!ok || draft.fallback(old) && !draft.fallback(id)) {
+			own[text] = id
+		}
+	}
+	const none = -1
+	of := slices.Repeat([]int32{none}, draft.Size()) // [draft's id] the target's
+	for id := range int32(target.Size()) {
+		if d, ok := own[target.Piece(id)]; ok && (of[d] == none || target.fallback(of[d]) && !target.fallback(id)) {
+			of[d] = id
+		}
+	}
+	for d, id := range of {
+		if id != none && int(id) < vocab {
+			all = append(all, sharedToken{id, int32(d)})
 		}
 	}
 	if t, d := target.EOS(), draft.EOS(); t >= 0 && d >= 0 && int(t) < vocab && target.Piece(t) == "" &&
@@ -109,20 +125,9 @@ func sharedTokens(target, draft pieces, vocab int) (all []sharedToken) {
 	return all
 }
 
-// idsByText maps bytes to a token. Where several tokens have the same bytes, it is the first that is not one of the
-// single-byte tokens, such as <0x41>, that a SentencePiece vocabulary falls back to.
-func (w pieces) idsByText() map[string]int32 {
-	last := func(id int32) bool {
-		return len(w.Piece(id)) == 1 && strings.HasPrefix(w.Token(id), "<0x")
-	}
-	all := make(map[string]int32, w.Size())
-	for id := range int32(w.Size()) {
-		text := w.Piece(id)
-		if old, ok := all[text]; text != "" && (!ok || last(old) && !last(id)) {
-			all[text] = id
-		}
-	}
-	return all
+// fallback reports whether a token is one of the single bytes for what a vocabulary does not have.
+func (w pieces) fallback(id int32) bool {
+	return len(w.Piece(id)) == 1 && strings.HasPrefix(w.Token(id), "<0x")
 }
 
 func (x *intersect) Observe(*Round) {}

@@ -539,6 +539,10 @@ func TestReceiptRefusals(t *testing.T) {
 	if _, err := Confirm(ctx, m, file, good); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
+	if _, err := Confirm(t.Context(), m, file, good, nil); !errors.Is(err, ErrOptions) || !strings.Contains(err.Error(),
+		"adapters[0]") {
+		t.Error("no adapter:", err)
+	}
 	if _, err := Confirm(t.Context(), nil, file, good); !errors.Is(err, ErrOptions) {
 		t.Errorf("no model: %v", err)
 	}

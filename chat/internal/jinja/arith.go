@@ -64,15 +64,9 @@ func (m *machine) arith(op string, x, y Value) Value {
 
 // concat is x + y of texts; a safe one escapes the other.
 func (m *machine) concat(x, y Text) Text {
-	safe := x.safe || y.safe
-	if safe && !x.safe {
-		x = m.escape(x)
-	}
-	if safe && !y.safe {
-		y = m.escape(y)
-	}
+	x, y = m.joins(x, y), m.joins(y, x)
 	m.spend(len(x.s) + len(y.s))
-	return Text{s: x.s + y.s, o: x.o + y.o, safe: safe}
+	return Text{s: x.s + y.s, o: x.o + y.o, safe: x.safe}
 }
 
 func (m *machine) repeat(v Value, n int64) Value {
@@ -158,6 +152,14 @@ func (m *machine) integers(op string, x, y int64) Value {
 	return z
 }
 
+// whole is f without its fraction.
+func (m *machine) whole(f float64) int64 {
+	if !(math.Abs(f) < 1<<63) {
+		m.fail(ErrLimit, "%s as an integer of 64 bits", formatFloat(f))
+	}
+	return int64(f)
+}
+
 // divmod is Python's: the quotient is that of what the rest leaves, so that 1 // 0.1 is 9.
 func divmod(x, y float64) (quotient, rest float64) {
 	rest = math.Mod(x, y)
@@ -202,8 +204,11 @@ func (m *machine) floats(op string, x, y float64) Value {
 		m.fail(ErrRuntime, "division by zero")
 	}
 	z := math.Pow(x, y)
-	if z != z && x == x && y == y {
+	switch finite := x-x == 0 && y-y == 0; {
+	case z != z && x == x && y == y:
 		m.fail(ErrRuntime, "a power that is no real number")
+	case math.IsInf(z, 0) && finite:
+		m.fail(ErrRuntime, "a power that is too large")
 	}
 	return z
 }

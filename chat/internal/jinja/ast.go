@@ -159,6 +159,7 @@ type macroDef struct {
 	defaults []expr // of the last params
 	body     []stmt
 	asked    surplus
+	block    bool // of {% call %}: it has no name
 }
 
 // surplus says which of these names a macro's body mentions: what stands for them is collected only then.

@@ -94,6 +94,12 @@ func (m *machine) attr(v Value, name string) Value {
 		if x := v.attr(m, name); x != nil {
 			return x
 		}
+	case *function:
+		if v.of != nil {
+			if x := v.of.attr(m, name); x != nil {
+				return x
+			}
+		}
 	case *Dict:
 		if f := m.method(v, name); f != nil {
 			return f
@@ -229,12 +235,12 @@ func (e *sliceExpr) eval(m *machine, sc *scope) Value {
 			items = append(items, v.Items[i])
 		}
 	}
-	if l, ok := v.(*List); ok {
-		out := m.list(items)
-		out.kind = l.kind
-		return out
+	if t, ok := v.(Text); ok {
+		return b.like(t)
 	}
-	return b.done()
+	out := m.list(items)
+	out.kind = v.(*List).kind
+	return out
 }
 
 func (m *machine) args(a *argExprs, sc *scope) args {

@@ -117,7 +117,7 @@ func (s *callStmt) exec(m *machine, sc *scope, out *builder) flow {
 // closure makes a macro a function that sees the variables around it.
 func (m *machine) closure(d *macroDef, sc *scope) *function {
 	m.spend(scopeBytes)
-	return m.function(d.name, func(m *machine, a args) Value {
+	f := m.function(d.name, func(m *machine, a args) Value {
 		inner := sc.inner()
 		m.bindMacro(d, a, inner)
 		line := m.line
@@ -125,6 +125,33 @@ func (m *machine) closure(d *macroDef, sc *scope) *function {
 		m.line = line
 		return t
 	})
+	f.of = d
+	return f
+}
+
+// attr returns macro.name, or nil if there is none.
+func (d *macroDef) attr(m *machine, name string) Value {
+	switch name {
+	case "name":
+		if d.block {
+			return None{}
+		}
+		return m.lit(d.name)
+	case "arguments":
+		m.spend(len(d.params) * valueBytes)
+		items := make([]Value, len(d.params))
+		for i, p := range d.params {
+			items[i] = m.lit(p)
+		}
+		return m.tuple(items...)
+	case "catch_varargs":
+		return d.asked.varargs
+	case "catch_kwargs":
+		return d.asked.kwargs
+	case "caller":
+		return d.asked.caller
+	}
+	return nil
 }
 
 func (m *machine) bindMacro(d *macroDef, a args, sc *scope) {

@@ -77,7 +77,7 @@ func filterIndent(m *machine, v Value, a args) Value {
 		}
 		b.text(line)
 	}
-	return b.done()
+	return b.like(t)
 }
 
 func (m *machine) parseFloat(s string) (float64, bool) {

@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"strconv"
@@ -184,16 +185,20 @@ var filterTable = map[string]filterFunc{
 				digits = strings.TrimPrefix(strings.ToLower(s), map[int]string{16: "0x", 8: "0o", 2: "0b"}[base])
 			}
 			if base >= 2 { // one above 36 is refused as what is no number
-				if i, err := strconv.ParseInt(strings.ReplaceAll(digits, "_", ""), base, 64); err == nil {
+				i, err := strconv.ParseInt(strings.ReplaceAll(digits, "_", ""), base, 64)
+				if errors.Is(err, strconv.ErrRange) {
+					m.fail(ErrLimit, "int: an integer of more than 64 bits")
+				}
+				if err == nil {
 					return i
 				}
 			}
-			if f, ok := m.parseFloat(s); ok && math.Abs(f) < 1<<63 {
-				return int64(f)
+			if f, ok := m.parseFloat(s); ok && f-f == 0 { // the text of an infinity is no number
+				return m.whole(f)
 			}
 		case float64:
-			if math.Abs(v) < 1<<63 {
-				return int64(v)
+			if v == v {
+				return m.whole(v)
 			}
 		default:
 			if i, _, _, ok := number(v); ok {
@@ -243,7 +248,14 @@ var filterTable = map[string]filterFunc{
 		if len(items) == 0 {
 			return undefined{"last: no last item, the sequence is empty"}
 		}
-		return items[len(items)-1]
+		last := items[len(items)-1]
+		if t, ok := last.(Text); ok { // of a text it is a part of it, where iterating makes plain ones
+			if of, ok := v.(Text); ok {
+				t.safe = of.safe
+				return t
+			}
+		}
+		return last
 	},
 	"length": filterLength,
 	"list": func(m *machine, v Value, a args) Value {
@@ -259,10 +271,12 @@ var filterTable = map[string]filterFunc{
 	"replace": func(m *machine, v Value, a args) Value {
 		given := m.bind("replace", a, "old", "new", "count?")
 		pos := []Value{m.text(given[0]), m.text(given[1])}
+		t := m.text(v)
+		t.safe = false // without autoescape Jinja makes plain text of it
 		if _, none := given[2].(None); given[2] != nil && !none {
 			pos = append(pos, given[2])
 		}
-		return m.callMethod(m.text(v), "replace", args{pos: pos})
+		return m.callMethod(t, "replace", args{pos: pos})
 	},
 	"reverse": func(m *machine, v Value, a args) Value {
 		m.bind("reverse", a)
@@ -272,7 +286,7 @@ var filterTable = map[string]filterFunc{
 			for _, r := range slices.Backward(runes) {
 				b.text(r.(Text))
 			}
-			return b.done()
+			return b.like(t)
 		}
 		items := slices.Clone(m.list(m.items(v, "reverse")).Items)
 		slices.Reverse(items)
@@ -394,6 +408,7 @@ var filterTable = map[string]filterFunc{
 	"title": func(m *machine, v Value, a args) Value {
 		m.bind("title", a)
 		t := m.text(v)
+		t.safe = false // Jinja joins the parts to a plain text
 		start := true
 		return m.mapRunes(t, func(_ int, r rune) string {
 			first := start

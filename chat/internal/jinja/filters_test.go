@@ -92,6 +92,17 @@ func TestUndefinedValuesAreNoNumbers(t *testing.T) {
 	wantRendered(t, "{{ none|int }} {{ none|float }} {{ x|default('7')|int }}", "0 0.0 7")
 }
 
+// An integer that 64 bits do not hold is refused; Python has it, and 0 or another number is not it.
+func TestLargeIntegersAreRefused(t *testing.T) {
+	for _, source := range []string{"{{ '9223372036854775808'|int }}", "{{ '1e19'|int(3) }}", "{{ 1e19|int }}",
+		"{{ 'ffffffffffffffff'|int(base=16) }}", "{{ '%d' % 1e20 }}", "{{ '%d' % -1e20 }}"} {
+		if got, err := render(source, Context{}); !errors.Is(err, ErrLimit) {
+			t.Errorf("%s: %q, %v", source, got.String(), err)
+		}
+	}
+	wantRendered(t, "{{ '9223372036854775807'|int }} {{ '%d' % 1e18 }}", "9223372036854775807 1000000000000000000")
+}
+
 // What lays texts out takes no other values, and a format with a width no lists, as in Python.
 func TestLayoutIsOfTexts(t *testing.T) {
 	for _, source := range []string{"{{ 7|indent }}", "{{ x|indent }}", "{{ [1]|truncate(0, leeway=0, end='') }}",

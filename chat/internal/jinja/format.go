@@ -102,6 +102,7 @@ func (m *machine) percent(f Text, v Value) Value {
 				m.repr(r, x, 0)
 				t = r.done()
 			}
+			t = m.joins(t, f)
 			if sp.align == '=' {
 				sp.fill = lit(" ") // zeros are for numbers
 			}
@@ -114,7 +115,7 @@ func (m *machine) percent(f Text, v Value) Value {
 				c = 'd'
 			}
 			if _, f, isInt, ok := number(x); ok && c == 'd' && !isInt {
-				x = int64(f)
+				x = m.whole(f)
 			}
 			sp.verb = c
 			b.text(m.formatNumber(x, &sp))
@@ -125,7 +126,7 @@ func (m *machine) percent(f Text, v Value) Value {
 	if !whole && used < len(values) {
 		m.fail(ErrRuntime, "%%: more values than the format has places")
 	}
-	return b.done()
+	return b.like(f)
 }
 
 // maxWidth bounds widths and precisions in formats.
@@ -283,7 +284,9 @@ func (m *machine) format(f Text, a args) Value {
 		switch conversion {
 		case "":
 		case "s":
-			v = m.text(v)
+			t := m.text(v)
+			t.safe = false
+			v = t
 		case "r":
 			r := m.builder()
 			m.repr(r, v, 0)
@@ -291,10 +294,14 @@ func (m *machine) format(f Text, a args) Value {
 		default:
 			m.fail(ErrUnsupported, "format: the conversion !%s", conversion)
 		}
-		b.text(m.formatSpec(v, f.slice(specAt, specAt+len(how))))
+		if t, ok := v.(Text); ok && t.safe && f.safe && how != "" {
+			m.fail(ErrRuntime, "format: %q is not for safe text", how)
+		}
+		t := m.formatSpec(v, f.slice(specAt, specAt+len(how)))
+		b.text(m.joins(t, f))
 		m.step(1)
 	}
-	return b.done()
+	return b.like(f)
 }
 
 // field finds the value of a replacement field: name or index, then .name and [key].

@@ -387,7 +387,7 @@ func TestRenderingIsCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	calls := 0
 	vars := &Dict{}
-	vars.Set(lit("now"), &function{"now", func(*machine, args) Value {
+	vars.Set(lit("now"), &function{name: "now", call: func(*machine, args) Value {
 		if calls++; calls == 100 {
 			cancel()
 		}

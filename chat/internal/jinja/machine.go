@@ -63,7 +63,7 @@ func (t *Template) render(ctx context.Context, c Context, m *machine) (text Text
 	}
 	globals := &scope{vars: map[string]Value{}}
 	for name, f := range globalTable {
-		globals.vars[name] = &function{name, f}
+		globals.vars[name] = &function{name: name, call: f}
 	}
 	if c.Clock == nil {
 		delete(globals.vars, "strftime_now")
@@ -279,7 +279,7 @@ func (m *machine) list(items []Value) *List {
 // function makes a function of a value.
 func (m *machine) function(name string, call func(m *machine, a args) Value) *function {
 	m.spend(listBytes)
-	return &function{name, call}
+	return &function{name: name, call: call}
 }
 
 // generator makes an iterator over items that are there already.

@@ -144,9 +144,7 @@ func (m *machine) replace(t, old, new Text, n int) Text {
 		at = k + len(old.s)
 	}
 	b.text(t.slice(at, len(t.s)))
-	out := b.done()
-	out.safe = t.safe
-	return out
+	return b.like(t)
 }
 
 func (m *machine) separator(f string, v Value) string {

@@ -183,7 +183,7 @@ var textMethods = map[string]textMethod{
 	}),
 	"isalpha":   is("isalpha", func(s string) bool { return all(s, unicode.IsLetter) }),
 	"isdecimal": is("isdecimal", func(s string) bool { return all(s, unicode.IsDigit) }),
-	"isdigit":   is("isdigit", func(s string) bool { return all(s, unicode.IsDigit) }),
+	"isdigit":   is("isdigit", func(s string) bool { return all(s, isDigit) }),
 	"isnumeric": is("isnumeric", func(s string) bool { return all(s, unicode.IsNumber) }),
 	"isspace":   is("isspace", func(s string) bool { return all(s, isSpace) }),
 	"isascii": is("isascii", func(s string) bool {
@@ -198,9 +198,9 @@ var textMethods = map[string]textMethod{
 			if i > 0 {
 				b.text(t)
 			}
-			b.text(m.str("join", v))
+			b.text(m.joins(m.str("join", v), t))
 		}
-		return b.done()
+		return b.like(t)
 	},
 	"strip":  strip("strip", true, true),
 	"lstrip": strip("lstrip", true, false),
@@ -225,7 +225,7 @@ var textMethods = map[string]textMethod{
 		if given[2] != nil {
 			n = m.integer("replace", given[2])
 		}
-		return m.replace(t, m.str("replace", given[0]), m.str("replace", given[1]), n)
+		return m.replace(t, m.str("replace", given[0]), m.joins(m.str("replace", given[1]), t), n)
 	},
 	"split":  func(m *machine, t Text, a args) Value { return m.split("split", t, a, false) },
 	"rsplit": func(m *machine, t Text, a args) Value { return m.split("rsplit", t, a, true) },
@@ -263,6 +263,18 @@ func (m *machine) texts(parts []Text) *List {
 	}
 	return &List{Items: items, own: true}
 }
+
+// isDigit is Unicode's Numeric_Type Decimal or Digit.
+func isDigit(r rune) bool { return unicode.IsDigit(r) || unicode.Is(digits, r) }
+
+// digits are those of Numeric_Type Digit: in circles, raised, and of scripts that write no decimal numbers with them.
+var digits = &unicode.RangeTable{R16: []unicode.Range16{
+	{0xb2, 0xb3, 1}, {0xb9, 0xb9, 1}, {0x1369, 0x1371, 1}, {0x19da, 0x19da, 1}, {0x2070, 0x2070, 1}, {0x2074, 0x2079, 1},
+	{0x2080, 0x2089, 1}, {0x2460, 0x2468, 1}, {0x2474, 0x247c, 1}, {0x2488, 0x2490, 1}, {0x24ea, 0x24ea, 1},
+	{0x24f5, 0x24fd, 1}, {0x24ff, 0x24ff, 1}, {0x2776, 0x277e, 1}, {0x2780, 0x2788, 1}, {0x278a, 0x2792, 1},
+}, R32: []unicode.Range32{
+	{0x10a40, 0x10a43, 1}, {0x10e60, 0x10e68, 1}, {0x11052, 0x1105a, 1}, {0x1f100, 0x1f10a, 1},
+}, LatinOffset: 2}
 
 func upperRune(r rune) string {
 	if r == 'ß' {

@@ -157,7 +157,7 @@ func (p *parser) statement(name token) stmt {
 		p.macroBody(&d, "macro")
 		return &macroStmt{d.name, d}
 	case "call":
-		d := macroDef{line: name.line, name: "caller"}
+		d := macroDef{line: name.line, name: "caller", block: true}
 		if p.op("(") {
 			p.signature(&d)
 		}

@@ -16,7 +16,7 @@ type Origin uint8
 type Text struct {
 	s    string
 	o    string // the origin of each byte of s; as long as s
-	safe bool   // marked by the filters safe and escape: + escapes what is joined to it
+	safe bool   // marked by the filters safe and escape (Python's Markup): what is put into it is escaped
 }
 
 // zeros is what the origins of short template texts share.
@@ -155,6 +155,21 @@ func (b *builder) from(s string, o Origin) {
 
 func (b *builder) done() Text { return Text{s: b.s.String(), o: b.o.String()} }
 
+// like is done of a text that is as safe as t.
+func (b *builder) like(t Text) Text {
+	out := b.done()
+	out.safe = t.safe
+	return out
+}
+
+// joins is t as it becomes a part of another text: a safe one escapes it.
+func (m *machine) joins(t, into Text) Text {
+	if into.safe && !t.safe {
+		return m.escape(t)
+	}
+	return t
+}
+
 // mapRunes replaces each code point by f's; bytes that are part of none stay.
 func (m *machine) mapRunes(t Text, f func(i int, r rune) string) Text {
 	m.chars(len(t.s))
@@ -168,7 +183,5 @@ func (m *machine) mapRunes(t Text, f func(i int, r rune) string) Text {
 		}
 		i += n
 	}
-	out := b.done()
-	out.safe = t.safe
-	return out
+	return b.like(t)
 }

@@ -56,6 +56,7 @@ type (
 	function struct {
 		name string
 		call func(m *machine, a args) Value
+		of   *macroDef // nil: it is no macro
 	}
 	// view is what the methods keys, values and items of a dict return.
 	view struct {

@@ -15,6 +15,16 @@ VARS = {
 }
 
 E = """
+{{ ('<%s> %s'|safe) % ('<a>', '<'|safe) }} {{ ('%r'|safe) % '<' }} {{ ('%(a)s'|safe) % {'a': '<'} }} {{ ('%5s|%.2s|'|safe) % ('<', '<a') }} {{ ('%s<'|safe) % 1.5 + '<' }} {{ '%s' % ('<'|safe) + '<' }}
+{{ ('{} {a}'|safe).format('<', a='<') + '<' }} {{ ('{0[0]} {1:>3} {1!r} {2!s}'|safe).format(['<'], '<', '<'|safe) }} {{ '{}'.format('<'|safe) + '<' }} {{ ('%s'|safe)|format('<') }} {{ ('{}'|safe).format('<'|safe) }}
+{{ ('<'|safe).join(['&', 'b'|safe, '>']) + '<' }} {{ ','.join(['<'|safe, 'b']) + '<' }} {{ ('a<b'|safe).replace('a', '<') + '<' }} {{ ('a<b'|safe).replace('<', '>'|safe) }} {{ ('a<b'|safe)|replace('<', '>') + '<' }}
+{{ ('ab<'|safe)[::-1] + '<' }} {{ ('ab<'|safe)[::2] + '<' }} {{ ('ab<'|safe)|reverse + '<' }} {{ ('ab'|safe)|last + '<' }} {{ ('ab'|safe)|first + '<' }} {{ ('a\nb<'|safe)|indent('<') + '<' }} {{ ('a'|safe)|title + '<' }} {{ ('a<'|safe)|list }}
+{{ '²'.isdigit() }} {{ '²'.isdecimal() }} {{ '②٣'.isdigit() }} {{ '½'.isdigit() }} {{ '⑩'.isdigit() }} {{ '🄁'.isdigit() }}
+{% macro m(a, b=2) %}{{ caller() }}{{ kwargs }}{% endmacro %}{{ m.name }} {{ m.arguments }} {{ m.caller }} {{ m.catch_kwargs }} {{ m.catch_varargs }} {{ m.other is defined }} {{ range.name is defined }}
+{% macro m() %}{{ caller.name }} {{ caller.arguments }}{% endmacro %}{% call(u) m() %}x{% endcall %} {{ m.arguments }}
+{{ 'inf'|int }} {{ 'nan'|int(4) }} {{ '1e400'|int(3) }} {{ '-1e3'|int }} {{ '%d' % 3.7 }} {{ '%d' % -3.7 }}
+{{ ('{:5}'|safe).format('<'|safe) }}
+{{ 2.0 ** 2000 }}
 {{ n + 2 }} {{ n - 7 }} {{ n * 2 }} {{ n / 2 }} {{ n // 2 }} {{ neg // 2 }} {{ neg % 3 }} {{ 7 % -3 }} {{ 2 ** 10 }} {{ 2 ** -1 }} {{ -2 ** 2 }}
 {{ 1.0 }} {{ 1e20 }} {{ 1e15 }} {{ 1e16 }} {{ 0.1 + 0.2 }} {{ 1e-5 }} {{ 0.0001 }} {{ 10 / 4 }} {{ 3 * 1.5 }} {{ 7.5 // 2 }} {{ -7.5 % 2 }}
 {{ 1_000 }} {{ 0x1f }} {{ 0b101 }} {{ 0o17 }} {{ 1 < 2 < 3 }} {{ 1 < 3 < 2 }} {{ 1 == 1.0 }} {{ true == 1 }} {{ "a" == 'a' }}
