@@ -8,10 +8,12 @@ import (
 
 // Parameters of what the auto schedules of a scheduler share.
 const (
-	lossShare   = 0.01 // of the time that drafts may lose in comparison to none
-	firstLosses = 0.5  // passes without drafts that they may lose at first, when nothing is known
-	mostLosses  = 6.0  // and at most, however long the scheduler has been in use
-	mostGains   = 2.0  // passes that they have gained lately that they may lose again
+	lossShare    = 0.01 // of the time that drafts may lose in comparison to none
+	firstLosses  = 1.0  // passes without drafts that they may lose at first, when nothing is known
+	firstCatchUp = 0.7  // and that drafters may take of them to catch up with texts
+	fewTrials    = 2    // first tokens of drafts up to which nothing is known: one that is not accepted may be chance
+	mostLosses   = 6.0  // and at most, however long the scheduler has been in use
+	mostGains    = 2.0  // passes that they have gained lately that they may lose again
 	// by which the tokens that a draft is expected to bring have to be worth more than its time: estimates err
 	margin        = 1.05
 	entryRounds   = 32   // rounds of drafting over which it has to make up for what the drafter has to catch up with
@@ -189,7 +191,7 @@ func (a *auto) claim(seconds float64, together bool) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if seconds > 0 && g.acceptance.lanes[0].all.trials < promiseWeight+enoughTrials &&
-		g.lost+g.claimed+seconds > a.allowed(firstLosses) {
+		g.lost+g.claimed+seconds > a.allowed(firstCatchUp) {
 		return false
 	}
 	if a.requested > g.longest && !together {
@@ -349,14 +351,18 @@ func (g *group) flush(pass int64) {
 }
 
 // try reports whether the decoder drafts a token on trial, although that is not expected to be worth it. What all
-// trials lose has to fit in what may be lost.
+// trials lose has to fit in what may be lost, which is as much as at first until a few first tokens were seen.
 func (a *auto) try(lane, n int) bool {
 	loss := max(0, a.steps.first(lane)+a.catchUp(lane, n)+a.pass(1)-a.pass(0)-float64(
 		a.acceptance.lanes[lane].first()*a.plain))
 	g := a.group
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.lost+g.claimed+loss > a.allowed(0) {
+	passes := 0.0
+	if g.acceptance.lanes[lane].lead.trials < fewTrials {
+		passes = firstLosses
+	}
+	if g.lost+g.claimed+loss > a.allowed(passes) {
 		return false
 	}
 	a.claimed = loss
