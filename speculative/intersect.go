@@ -96,8 +96,8 @@ func (x *intersect) mapLogits(row []float32) {
 }
 
 // sharedTokens lists the tokens that two vocabularies have in common, by the draft's ids; of the target's only ids
-// below vocab count. Where several tokens of one have the same bytes, it is the first that is not one of the single-byte
-// tokens, such as <0x41>, that a SentencePiece vocabulary falls back to.
+// below vocab count. Where several tokens of one have the same bytes, it is the first that is not one of the
+// single-byte tokens, such as <0x41>, that a SentencePiece vocabulary falls back to.
 func sharedTokens(target, draft pieces, vocab int) (all []sharedToken) {
 	own := make(map[string]int32, draft.Size())
 	for id := range int32(draft.Size()) {
