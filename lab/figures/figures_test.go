@@ -135,13 +135,13 @@ func TestRender(t *testing.T) {
 	}
 	made(t, filepath.Join(folder, "results-a.jsonl"), testHeader, fullMode)
 	later := testHeader
-	later.Commit = "def5678" // the sweep may be of another commit, which its table names
+	later.Commit = "def5678" // the sweep's table names its own
 	made(t, filepath.Join(folder, "sweep-a.jsonl"), later, sweepMode)
-	files, _, err := readAll(folder, ofModes, "")
+	files, err := readAll(folder, ofModes)
 	if err != nil {
 		t.Fatal(err)
 	}
-	sweeps, _, err := readAll(folder, ofSweep, "")
+	sweeps, err := readAll(folder, ofSweep)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func TestRender(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "docs", "PAPERS.md"), []byte(text.String()), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := renderAll(filepath.Join(dir, "docs"), folder, ofModes, "", io.Discard); err != nil {
+	if err := renderAll(filepath.Join(dir, "docs"), folder); err != nil {
 		t.Fatal(err)
 	}
 	filled, err := os.ReadFile(filepath.Join(dir, "docs", "PAPERS.md"))

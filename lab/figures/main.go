@@ -6,10 +6,9 @@
 // It enlarges the embedded pair in memory, runs each experiment with its settings in turn with plain decoding, each
 // cell on all kernel sets and numbers of threads before the next one (a pair is open on all of them at once), and
 // appends every result to results/results-MACHINE.jsonl, -sweep to results/sweep-MACHINE.jsonl, as soon as it is there;
-// called again it continues. Then it renders all results files beside that one that are of the same commit, and all
-// sweeps: charts to DIR/figures, tables between the marks in documents of DIR and in README.md beside DIR.
-// -render only renders, where all files but sweeps are of one commit; -plan prints what the modes would measure and how
-// long that takes. A cell during which other processes took more than 5 % of the CPUs is measured again, up to three
+// called again it continues. Then it renders all results files beside that one, each machine's of the commit
+// that the tables name: charts to DIR/figures, tables between the marks in documents of DIR and in README.md beside DIR.
+// -render only renders; -plan prints what the modes would measure and how long that takes. A cell during which other processes took more than 5 % of the CPUs is measured again, up to three
 // times; then it is kept, marked, and left out of the tables. -budget 100s measures what fits 100 seconds. Neither git
 // nor Go is needed where the binary was built with
 //
@@ -76,7 +75,7 @@ func command(ctx context.Context, args []string) error {
 	case *sweeping:
 		m, kind = sweepMode, ofSweep
 	}
-	folder, of := "results", ""
+	folder := "results"
 	if *file != "" {
 		folder = filepath.Dir(*file)
 	}
@@ -85,7 +84,6 @@ func command(ctx context.Context, args []string) error {
 		if err != nil {
 			return err
 		}
-		of = h.Commit
 		if *file == "" {
 			*file = filepath.Join(folder, kind+"-"+fileName(h.Machine)+".jsonl")
 		}
@@ -134,7 +132,7 @@ func command(ctx context.Context, args []string) error {
 			return err
 		}
 	}
-	return renderAll(*out, folder, kind, of, os.Stderr)
+	return renderAll(*out, folder)
 }
 
 // columnsOf lists kernel sets and threads, each with each.

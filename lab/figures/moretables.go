@@ -95,7 +95,7 @@ func (r *report) temperatures() string {
 		}
 	}
 	return notes(m.String(), fmt.Sprintf("%d code prompts, 64 tokens after each, drafts of 5 tokens; the median over "+
-		"the prompts with its 95 %% interval.", n))
+		"the prompts with its 95 %% interval. %s", n, r.everywhere("temperatures")))
 }
 
 // assisted is the published setup by the clock: seconds for a token by temperature.

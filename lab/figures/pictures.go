@@ -43,7 +43,7 @@ func (r *report) pictures() (list []picture) {
 	chart, n := r.acceptanceChart()
 	add("acceptance", "Accepted drafts by position", chart, "Share of the rounds in which the draft "+
 		"model's 1st, 2nd, ... token was accepted, of those that drafted it; greedy, drafts of 10 tokens, "+prompts(n)+" of "+
-		"each kind. Median over the prompts; band: its 95 % interval. The same on every machine.")
+		"each kind. Median over the prompts; band: its 95 % interval.", r.everywhere("counts"))
 	chart, n = r.draftersChart()
 	add("drafters", "Speedup by drafter and kind of prompt", chart, pair, fmt.Sprintf("Greedy, schedule auto, up to %s "+
 		"of each kind, 64 tokens after each. Median over the prompts; whiskers: its 95 %% interval.", prompts(n)))
@@ -53,11 +53,11 @@ func (r *report) pictures() (list []picture) {
 	chart, n = r.lookaheadChart()
 	add("lookahead", "Tokens that an oracle drafts, round by round", chart,
 		"Greedy, "+prompts(n)+" of each kind, 96 tokens after each. Mean over the prompts that have such a round, at "+
-			"least 5. The same on every machine.")
+			"least 5.", r.everywhere("counts"))
 	chart, n = r.temperaturesChart()
 	add("temperatures", "Tokens in a pass of the target by temperature", chart,
 		fmt.Sprintf("Drafts of 5 tokens, %d code prompts, 64 tokens after each. Median over the prompts; band: its 95 %% "+
-			"interval. The same on every machine.", n))
+			"interval.", n), r.everywhere("temperatures"))
 	add("stairs", "Stairs: speedup by batch size", r.stairsChart(), "One code prompt, 32 tokens, greedy. Median over "+
 		"the runs; band: its 95 % interval. A batch of B rows verifies drafts of B - 1 tokens.")
 	add("sizes", "Speedup by size of the draft model", r.sizesChart(), "Code prompts, greedy, schedule auto. All "+
@@ -70,13 +70,13 @@ func (r *report) pictures() (list []picture) {
 	return list
 }
 
-// origin says where the results are from.
+// origin says where the results are from, and of which commits.
 func (r *report) origin() string {
 	var list []string
 	for _, f := range r.files {
-		list = append(list, f.Machine)
+		list = append(list, fmt.Sprintf("%s: commit %s, %s.", f.Machine, f.Commit, f.Date))
 	}
-	return fmt.Sprintf("%s; commit %s, %s.", strings.Join(list, ", "), r.files[0].Commit, r.files[0].Date)
+	return strings.Join(list, " ")
 }
 
 // lengthChart has a curve for each column, and the formula of the first.

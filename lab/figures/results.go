@@ -26,8 +26,8 @@ const schema = 1
 
 // A results file is of one of two kinds, by which its name begins.
 const (
-	ofModes = "results" // of -quick and -full: all files are of one commit
-	ofSweep = "sweep"   // of -sweep: each may be of its own, as a machine comes by when it does, and a sweep takes an hour
+	ofModes = "results" // of -quick and -full
+	ofSweep = "sweep"   // of -sweep
 )
 
 // errOther is the error of a results file from another commit or machine.

@@ -79,32 +79,34 @@ func TestOtherCommit(t *testing.T) {
 	j.close()
 	h.CPU = "another"
 	made(t, filepath.Join(dir, "results-b.jsonl"), h, quickMode)
-	if _, _, err := readAll(dir, ofModes, ""); err != nil {
-		t.Errorf("another CPU beside the first: %v", err)
+	if list, err := readAll(dir, ofModes); err != nil || len(list) != 2 {
+		t.Errorf("another CPU beside the first: %d files, %v", len(list), err)
 	}
-	h.Commit = "def5678"
+	// each machine's rows name its commit
+	h.Machine, h.Commit = "another machine", "def5678"
 	made(t, filepath.Join(dir, "results-c.jsonl"), h, quickMode)
-	if _, _, err := readAll(dir, ofModes, ""); !errors.Is(err, errOther) {
-		t.Errorf("another commit beside the first: %v", err)
-	}
 	made(t, filepath.Join(dir, "sweep-a.jsonl"), testHeader, sweepMode)
 	made(t, filepath.Join(dir, "sweep-c.jsonl"), h, sweepMode)
-	for _, commit := range []string{"", h.Commit} {
-		if list, others, err := readAll(dir, ofSweep, commit); err != nil || len(list) != 2 || others != nil {
-			t.Errorf("sweeps: %d files, left out %q, %v", len(list), others, err)
+	for kind, files := range map[string]int{ofModes: 3, ofSweep: 2} {
+		list, err := readAll(dir, kind)
+		if err != nil || len(list) != files {
+			t.Fatalf("%s: %d files, %v", kind, len(list), err)
+		}
+		r := newReport(list)
+		for _, text := range []string{r.machines(), r.origin()} {
+			if !strings.Contains(text, testHeader.Commit) || !strings.Contains(text, h.Commit) {
+				t.Errorf("%s: a commit is not named: %s", kind, text)
+			}
 		}
 	}
-	// what is measured now is rendered, beside a clone's older file
-	for commit, files := range map[string]int{testHeader.Commit: 2, h.Commit: 1} {
-		if list, others, err := readAll(dir, ofModes, commit); err != nil || len(list) != files || list[0].Commit != commit ||
-			len(others) != 3-files {
-			t.Errorf("of commit %s: %d files, left out %q, %v", commit, len(list), others, err)
+	// and are of one
+	for _, kind := range []string{ofModes, ofSweep} {
+		h.Machine = testHeader.Machine
+		name := filepath.Join(dir, kind+"-d.jsonl")
+		made(t, name, h, quickMode)
+		if _, err := readAll(dir, kind); !errors.Is(err, errOther) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: two commits of one machine: %v", kind, err)
 		}
-	}
-	var log strings.Builder
-	err = renderAll(t.TempDir(), dir, ofModes, h.Commit, &log)
-	if err != nil || strings.Count(log.String(), "is left out") != 2 {
-		t.Errorf("%q, %v", &log, err)
 	}
 }
 
@@ -120,8 +122,8 @@ func TestBadResults(t *testing.T) {
 	}
 }
 
-// A clone has the results of an older commit. The command measures beside them and renders its own, here none: the
-// time is over at once.
+// A clone has the results of another machine and commit. The command measures beside them and renders both; here it
+// measures nothing: the time is over at once.
 func TestCommandBesideOlderResults(t *testing.T) {
 	dir := t.TempDir()
 	docs := filepath.Join(dir, "docs")
@@ -135,16 +137,36 @@ func TestCommandBesideOlderResults(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func(c string) { commit = c }(commit)
-	for of, want := range map[string]string{"def5678": "Not measured.",
-		testHeader.Commit: "AVX-512, 2 threads: speedup |"} {
-		commit = of
-		args := []string{"-quick", "-budget", "1s", "-simd", "scalar", "-out", docs, "-results",
-			filepath.Join(folder, "results-"+of+".jsonl")}
-		if err := command(t.Context(), args); err != nil {
-			t.Fatal(err)
+	commit = "def5678"
+	name := filepath.Join(folder, "results-b.jsonl")
+	if err := command(t.Context(), []string{"-quick", "-budget", "1s", "-simd", "scalar", "-out", docs, "-results",
+		name}); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := readResults(name); err != nil || r.Commit != commit {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), "AVX-512, 2 threads: speedup |") {
+		t.Errorf("%v, %s", err, text)
+	}
+}
+
+// Where there are several machines their names are short as long as they tell them apart.
+func TestNamesOfMachines(t *testing.T) {
+	for _, x := range []struct {
+		machines []string
+		want     string
+	}{
+		{[]string{"Zen 3 (two cores)"}, "AVX2, 1 thread"},
+		{[]string{"Zen 3 (two cores)", "Zen 5 (two cores)"}, "Zen 3, AVX2, 1 thread"},
+		{[]string{"Zen 3 (two cores)", "Zen 5", "Zen 3 (four cores)"}, "Zen 3 (two cores), AVX2, 1 thread"},
+	} {
+		var files []*results
+		for _, m := range x.machines {
+			files = append(files, &results{header: header{Machine: m}})
 		}
-		if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), want) {
-			t.Errorf("of commit %s: %v, %s", of, err, text)
+		if got := newReport(files).name(view{files[0], "avx2/1"}); got != x.want {
+			t.Errorf("%q: %q, want %q", x.machines, got, x.want)
 		}
 	}
 }

@@ -242,10 +242,7 @@ func (r *report) sweepTable() string {
 	}
 	about := fmt.Sprintf("Speedup over plain decoding, 64 tokens after each prompt, up to %d prompts of each kind. "+
 		"\"below\": the whole interval of the ratio is below %.2f, on at least 5 prompts.", sweepPrompts, leastShare)
-	for _, f := range r.files {
-		about += fmt.Sprintf(" %s: commit %s, %s.", f.Machine, f.Commit, f.Date)
-	}
-	return notes(m.String(), about)
+	return notes(m.String(), about+" "+r.origin())
 }
 
 const (

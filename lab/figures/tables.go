@@ -110,7 +110,7 @@ func (r *report) machines() string {
 			}
 		}
 		all, out := v.unsteady()
-		m.add(v.Machine, v.CPU, v.name(1), strings.Join(pairs, ", "), fmt.Sprintf("%d of %d", out, all), v.Go+" "+v.System,
+		m.add(v.Machine, v.CPU, v.name(""), strings.Join(pairs, ", "), fmt.Sprintf("%d of %d", out, all), v.Go+" "+v.System,
 			v.Commit, v.Date)
 	}
 	return m.String()
@@ -237,12 +237,33 @@ func (r *report) schedules() string {
 		n)+" of each kind, 64 tokens after each.")
 }
 
-// first is the first view that has the experiment: for what is counted, which is the same on all.
-func (r *report) first(experiment string) (view, bool) {
-	if list := r.with(experiment); len(list) > 0 {
-		return list[0], true
+// first is the view that has most of the experiment, the newest of several: for what is counted, which is the same on
+// all machines at one commit.
+func (r *report) first(experiment string) (v view, ok bool) {
+	cells := func(v view) (n int) {
+		for _, c := range v.cells {
+			if c.Experiment == experiment && c.Column == v.column {
+				n++
+			}
+		}
+		return n
 	}
-	return view{}, false
+	best := 0
+	for _, other := range r.with(experiment) {
+		if n := cells(other); n > best || n == best && other.Date > v.Date {
+			v, best = other, n
+		}
+	}
+	return v, best > 0
+}
+
+// everywhere says of which commit the counts of an experiment are.
+func (r *report) everywhere(experiment string) string {
+	v, _ := r.first(experiment)
+	if v.results == nil {
+		return ""
+	}
+	return "The same on every machine; commit " + v.Commit + "."
 }
 
 // counts are passes and acceptance of the embedded pair, the same on every machine.
@@ -270,7 +291,7 @@ func (r *report) counts() string {
 		m.add(cells...)
 	}
 	return notes(m.String(), prompts(n)+" of each kind, 96 tokens after each; the median over the prompts with its 95 % "+
-		"interval.")
+		"interval. "+r.everywhere("counts"))
 }
 
 // perPassEstimate is the median over the prompts.
@@ -313,7 +334,7 @@ func (r *report) lookahead() string {
 		all[0] = fmt.Sprintf("here, all %s, %s", prompts(n), setNames[set])
 		m.add(all...)
 	}
-	return m.String()
+	return notes(m.String(), r.everywhere("counts"))
 }
 
 // experimentOf is the experiment of that name.

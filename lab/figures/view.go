@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -19,12 +18,12 @@ type view struct {
 	column string
 }
 
-// name is how a table or legend calls the column, short where there is only one machine.
-func (v view) name(machines int) string {
+// name is how a table or legend calls the column, behind the machine where it needs one.
+func (v view) name(machine string) string {
 	simd, threads, _ := strings.Cut(v.column, "/")
 	name := kernelName(simd)
-	if machines > 1 {
-		name = v.Machine + ", " + name
+	if machine != "" {
+		name = machine + ", " + name
 	}
 	if threads != "1" {
 		return name + ", " + threads + " threads"
@@ -47,34 +46,32 @@ func kernelName(simd string) string {
 	return simd
 }
 
-// readAll reads the results files of a kind in a folder that are of a commit, and returns the names of those that are
-// of others. With no commit all must be of one. Of a sweep all are read: its table names each machine's commit. There
-// may be none.
-func readAll(folder, kind, commit string) (list []*results, others []string, err error) {
+// readAll reads the results files of a kind in a folder; there may be none. A machine's files are of one commit, and
+// another machine's may be of another: a machine comes by when it does, and its rows are compared with each other alone.
+func readAll(folder, kind string) (list []*results, err error) {
 	names, err := fs.Glob(os.DirFS(folder), kind+"-*.jsonl") // the folder's own name is no pattern
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	slices.Sort(names)
 	for _, name := range names {
 		name = filepath.Join(folder, name)
 		r, err := readResults(name)
-		switch {
-		case err != nil:
-			return nil, nil, err
-		case r.whole == 0:
+		if err != nil {
+			return nil, err
+		}
+		if r.whole == 0 {
 			continue
-		case kind == ofSweep:
-		case commit != "" && r.Commit != commit:
-			others = append(others, fmt.Sprintf("%s (commit %s)", name, r.Commit))
-			continue
-		case len(list) > 0 && r.Commit != list[0].Commit:
-			return nil, nil, fmt.Errorf("%s: %w: commit %s, %s is of %s", name, errOther, r.Commit, filepath.Base(names[0]),
-				list[0].Commit)
+		}
+		for _, other := range list {
+			if other.Machine == r.Machine && other.Commit != r.Commit {
+				return nil, fmt.Errorf("%s: %w: %s, commit %s, has other results of commit %s", name, errOther, r.Machine,
+					r.Commit, other.Commit)
+			}
 		}
 		list = append(list, r)
 	}
-	return list, others, nil
+	return list, nil
 }
 
 // row is a setting's figures on a set of prompts.
@@ -220,8 +217,23 @@ func newReport(files []*results) *report {
 	return r
 }
 
-// name of a view in tables and legends.
-func (r *report) name(v view) string { return v.name(len(r.files)) }
+// name of a view in tables and legends: with its machine where there are several, up to what stands in brackets if that
+// tells them apart.
+func (r *report) name(v view) string {
+	if len(r.files) < 2 {
+		return v.name("")
+	}
+	short := func(machine string) string {
+		machine, _, _ = strings.Cut(machine, " (")
+		return machine
+	}
+	for _, f := range r.files {
+		if f.Machine != v.Machine && short(f.Machine) == short(v.Machine) {
+			return v.name(v.Machine)
+		}
+	}
+	return v.name(short(v.Machine))
+}
 
 // with lists the views that have a cell of the experiment.
 func (r *report) with(experiment string) (list []view) {
@@ -238,21 +250,13 @@ func settingName(drafter, schedule, verify string, length int) string {
 	return setting(drafter, schedule, verify, length).String()
 }
 
-// renderAll writes charts to the folder figures of out, and tables to its documents, from the results in the folder:
-// of the modes those of the commit if they are what was measured, else all, which must be of one; of the sweep all.
-func renderAll(out, folder, measured, commit string, log io.Writer) error {
+// renderAll writes charts to the folder figures of out, and tables to its documents, from the results in the folder.
+func renderAll(out, folder string) error {
 	reports := map[string]*report{}
 	for _, kind := range []string{ofModes, ofSweep} {
-		of := ""
-		if kind == measured {
-			of = commit
-		}
-		files, others, err := readAll(folder, kind, of)
+		files, err := readAll(folder, kind)
 		if err != nil {
 			return err
-		}
-		for _, name := range others {
-			fmt.Fprintf(log, "figures: %s is left out: tables have the figures of one commit, here %s\n", name, of)
 		}
 		reports[kind] = newReport(files)
 	}
