@@ -1,5 +1,6 @@
 // Package convert makes GGUF files: of a model in Hugging Face's layout (config.json, safetensors or PyTorch files,
-// tokenizer files) with [Open], and of another GGUF file, with its weights in other types, with [Quantize].
+// tokenizer files) with [Open], of a draft head with [OpenHead], of an adapter with [OpenAdapter], and of another GGUF
+// file, with its weights in other types, with [Quantize].
 //
 //	m, err := convert.Open("folder")
 //	err = m.Write(ctx, file, convert.Options{})
@@ -14,8 +15,10 @@ package convert
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -56,11 +59,26 @@ type target struct {
 	from       string // the source's tensor
 	rows, cols int    // rows 0: a vector of cols numbers
 	order      rowOrder
-	sourceRows int  // rows of the source where order leaves some out; 0: rows
-	transpose  bool // the source is [cols][rows]
-	float      bool // stays float32 whatever the type asked for is
+	columns    rowOrder // the same of columns
+	sourceRows int      // rows of the source where order leaves some out; 0: rows
+	transpose  bool     // the source is [cols][rows]
+	float      bool     // stays float32 whatever the type asked for is
 	add        float32
+	decay      bool      // x becomes -exp(x)
 	values     []float32 // computed: there is no source
+	ids        []int64   // the same, a vector of token ids
+	experts    []string  // the source's tensors of a matrix each, one behind the other, in the place of from
+}
+
+// sources are the source's tensors that are read.
+func (t target) sources() []string {
+	switch {
+	case t.values != nil || t.ids != nil:
+		return nil
+	case t.experts != nil:
+		return t.experts
+	}
+	return []string{t.from}
 }
 
 // Open reads everything but the weights of the model in dir. Errors name the file and the key or tensor.
@@ -132,7 +150,9 @@ func (m *Model) Parameters() (n int64) {
 	return n
 }
 
-func (t target) elements() int64 { return int64(max(t.rows, 1)) * int64(t.cols) }
+func (t target) elements() int64 {
+	return int64(max(t.rows, 1)) * int64(t.cols) * int64(max(len(t.experts), 1))
+}
 
 // Close closes the source's files.
 func (m *Model) Close() { m.weights.close() }
@@ -158,6 +178,7 @@ type builder struct {
 	plainWords bool     // vocab.json's words are those of GPT-2
 	bare       bool     // the weights were saved without the head, under shorter names
 	answers    *answers // of a reranker; nil: it is none
+	drafted    *drafted // what a draft head is for; nil: it is none
 }
 
 func (b *builder) note(format string, args ...any) {
@@ -175,7 +196,7 @@ func (b *builder) size(key string, n int)     { b.set(key, uint32(n)) }
 func (b *builder) real(key string, x float64) { b.set(key, float32(x)) }
 
 func (b *builder) add(t target) {
-	b.used[t.from] = true
+	b.skip(t.sources()...)
 	b.targets = append(b.targets, t)
 }
 
@@ -202,7 +223,7 @@ func (b *builder) linear(name, from string, rows, cols int, order rowOrder) {
 }
 
 // tiedUnlessSaid are architectures whose models have one matrix for embedding and output unless config.json says two.
-var tiedUnlessSaid = []string{"gemma2", "gemma3", "gemma-embedding", "gpt2", "smollm3"}
+var tiedUnlessSaid = []string{"command-r", "cohere2", "gemma", "gemma2", "gemma3", "gemma-embedding", "gpt2", "smollm3"}
 
 // head adds the output matrix, unless the embedding serves for it, or the model was saved without it.
 func (b *builder) head(from string, width int) {
@@ -218,7 +239,7 @@ func (b *builder) head(from string, width int) {
 	b.matrix("output.weight", from, b.vocab, width)
 }
 
-// skip names tensors that hold no weights.
+// skip names tensors that are used, or that hold no weights.
 func (b *builder) skip(names ...string) {
 	for _, n := range names {
 		b.used[n] = true
@@ -231,26 +252,10 @@ func (b *builder) finish() error {
 		return *b.config.err
 	}
 	for _, t := range b.targets {
-		if t.values != nil {
-			continue
-		}
-		s, ok := b.weights.tensors[t.from]
-		if !ok {
-			return fmt.Errorf("%s: tensor %s is missing", filepath.Dir(b.config.file), t.from)
-		}
-		rows, cols := s.rowsCols()
-		want := [2]int{max(t.rows, t.sourceRows, 1), t.cols}
-		if t.transpose {
-			want[0], want[1] = want[1], want[0]
-		}
-		if rows != want[0] || cols != want[1] {
-			return fmt.Errorf("%s: tensor %s: shape %v, %v expected by config.json", s.file.Name(), t.from, s.shape, want)
-		}
-		if _, ok := elementBytes[s.dtype]; !ok {
-			return fmt.Errorf("%s: tensor %s: elements of type %q are not supported", s.file.Name(), t.from, s.dtype)
-		}
-		if s.problem != "" {
-			return fmt.Errorf("%s: tensor %s: %s", s.file.Name(), t.from, s.problem)
+		for _, from := range t.sources() {
+			if err := b.check(t, from); err != nil {
+				return err
+			}
 		}
 	}
 	for _, name := range b.weights.names {
@@ -258,6 +263,29 @@ func (b *builder) finish() error {
 			return fmt.Errorf("%s: tensor %s is not part of a %s model as it is known here",
 				b.weights.tensors[name].file.Name(), gguf.Printable(name, 80), b.arch)
 		}
+	}
+	return nil
+}
+
+// check checks a tensor of the source that t is made of.
+func (b *builder) check(t target, from string) error {
+	s, ok := b.weights.tensors[from]
+	if !ok {
+		return fmt.Errorf("%s: tensor %s is missing", filepath.Dir(b.config.file), from)
+	}
+	rows, cols := s.rowsCols()
+	want := [2]int{max(t.rows, t.sourceRows, 1), t.cols}
+	if t.transpose {
+		want[0], want[1] = want[1], want[0]
+	}
+	if rows != want[0] || cols != want[1] {
+		return fmt.Errorf("%s: tensor %s: shape %v, %v expected by config.json", s.file.Name(), from, s.shape, want)
+	}
+	if _, ok := elementBytes[s.dtype]; !ok {
+		return fmt.Errorf("%s: tensor %s: elements of type %q are not supported", s.file.Name(), from, s.dtype)
+	}
+	if s.problem != "" {
+		return fmt.Errorf("%s: tensor %s: %s", s.file.Name(), from, s.problem)
 	}
 	return nil
 }
@@ -281,17 +309,19 @@ func (m *Model) Write(ctx context.Context, w io.Writer, o Options) error {
 		if t.rows > 0 {
 			dims = append(dims, uint64(t.rows))
 		}
+		if t.experts != nil {
+			dims = append(dims, uint64(len(t.experts)))
+		}
 		as := gguf.F32
-		if !t.float {
+		switch {
+		case t.ids != nil:
+			as = gguf.I64
+		case !t.float:
 			as = mixture.Type(ofMatrix(t.name), dims, Facts{})
 		}
-		to, err := tensor.ParseType(strings.ToLower(as.String()))
-		if err != nil {
-			return err
-		}
 		list = append(list, gguf.TensorSource{Name: t.name, Type: as, Dims: dims, Write: func(w io.Writer) error {
-			if err := m.write(ctx, w, t, to); err != nil {
-				return fmt.Errorf("from %s: %w", t.from, err)
+			if err := m.write(ctx, w, t, as); err != nil {
+				return err
 			}
 			if done += t.elements(); o.Progress != nil {
 				o.Progress(done, total)
@@ -307,19 +337,36 @@ func ofMatrix(name string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(name, loraA), loraB)
 }
 
-// write writes a tensor's rows, until ctx ends.
-func (m *Model) write(ctx context.Context, w io.Writer, t target, to tensor.Type) error {
-	const often = 64 // rows between two looks at ctx
+// write writes a tensor, until ctx ends.
+func (m *Model) write(ctx context.Context, w io.Writer, t target, as gguf.Type) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	x := t.values
-	if x == nil {
-		var err error
-		if x, err = m.weights.tensors[t.from].read(); err != nil {
-			return err
+	if t.ids != nil {
+		return binary.Write(w, binary.LittleEndian, t.ids)
+	}
+	to, err := tensor.ParseType(strings.ToLower(as.String()))
+	if err != nil {
+		return err
+	}
+	if t.values != nil {
+		return t.rowsOf(ctx, w, t.values, to)
+	}
+	for _, from := range t.sources() {
+		x, err := m.weights.tensors[from].read()
+		if err == nil {
+			err = t.rowsOf(ctx, w, x, to)
+		}
+		if err != nil {
+			return fmt.Errorf("from %s: %w", from, err)
 		}
 	}
+	return nil
+}
+
+// rowsOf writes the rows of a vector or matrix, until ctx ends.
+func (t target) rowsOf(ctx context.Context, w io.Writer, x []float32, to tensor.Type) error {
+	const often = 64 // rows between two looks at ctx
 	rows, cols := max(t.rows, 1), t.cols
 	if t.rows == 0 && t.order != nil { // a bias moves element by element
 		rows, cols = t.cols, 1
@@ -340,6 +387,16 @@ func (m *Model) write(ctx context.Context, w io.Writer, t target, to tensor.Type
 			}
 		} else {
 			copy(row, x[from*cols:])
+		}
+		if t.columns != nil {
+			for i := range row {
+				row[i] = x[from*cols+t.columns(i)]
+			}
+		}
+		if t.decay {
+			for i := range row {
+				row[i] = float32(-math.Exp(float64(row[i])))
+			}
 		}
 		if t.add != 0 {
 			for i := range row {

@@ -180,6 +180,7 @@ type source struct {
 	dir     string
 	tensors map[string][]int // shapes
 	values  map[string]func(i int) float32
+	ids     map[string][]int64 // vectors of I64
 }
 
 func (s *source) file(name string, v any) {
@@ -197,10 +198,17 @@ func (s *source) file(name string, v any) {
 	}
 }
 
-// weights writes model.safetensors in float32: element i of a tensor is i, or what values says.
+// weights writes model.safetensors in float32: element i of a tensor is i, or what values says; and the vectors of ids.
 func (s *source) weights() {
 	header := map[string]any{"__metadata__": map[string]string{"format": "pt"}}
 	var data []byte
+	for name, list := range s.ids {
+		from := len(data)
+		for _, id := range list {
+			data = binary.LittleEndian.AppendUint64(data, uint64(id))
+		}
+		header[name] = map[string]any{"dtype": "I64", "shape": []int{len(list)}, "data_offsets": []int{from, len(data)}}
+	}
 	for name, shape := range s.tensors {
 		n := 1
 		for _, d := range shape {

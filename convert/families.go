@@ -2,6 +2,7 @@ package convert
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -27,9 +28,25 @@ var families = []family{
 	{"Qwen2ForCausalLM", "qwen2", func(b *builder) { b.llamaLike(options{}) }},
 	{"Qwen3ForCausalLM", "qwen3", func(b *builder) { b.llamaLike(options{headNorms: true}) }},
 	{"Qwen3Model", "qwen3", func(b *builder) { b.llamaLike(options{headNorms: true}) }}, // saved without the head
-	{"Olmo2ForCausalLM", "olmo2", func(b *builder) { b.llamaLike(options{headNorms: true, postNorms: true}) }},
+	{"Qwen2MoeForCausalLM", "qwen2moe", func(b *builder) { b.qwenMoE(options{}, false) }},
+	{"Qwen3MoeForCausalLM", "qwen3moe", func(b *builder) { b.qwenMoE(options{headNorms: true}, true) }},
+	{"MixtralForCausalLM", "llama", mixtral},
+	{"Olmo2ForCausalLM", "olmo2", func(b *builder) { b.llamaLike(options{wideNorms: true, postNorms: true}) }},
+	{"Olmo3ForCausalLM", "olmo2", func(b *builder) {
+		b.llamaLike(options{wideNorms: true, postNorms: true, windows: true})
+	}},
+	{"OlmoeForCausalLM", "olmoe", olmoe},
+	{"Ernie4_5ForCausalLM", "ernie4_5", ernie},
+	{"Glm4ForCausalLM", "glm4", glm4},
+	{"CohereForCausalLM", "command-r", cohere},
+	{"Cohere2ForCausalLM", "cohere2", cohere2},
+	{"Lfm2ForCausalLM", "lfm2", lfm2},
+	{"Qwen3_5ForCausalLM", "qwen35", qwen35},
+	{"Qwen3_5ForConditionalGeneration", "qwen35", qwen35},
+	{"GemmaForCausalLM", "gemma", gemma1},
 	{"Gemma2ForCausalLM", "gemma2", gemma2},
 	{"Gemma3ForCausalLM", "gemma3", gemma3},
+	{"Gemma3ForConditionalGeneration", "gemma3", gemma3},
 	{"Phi3ForCausalLM", "phi3", phi3},
 	{"GPT2LMHeadModel", "gpt2", gpt2},
 	{"GPTNeoXForCausalLM", "gptneox", gptneox},
@@ -68,110 +85,162 @@ func Classes() (names []string) {
 // options are what differs between the families whose tensors have Llama's names.
 type options struct {
 	interleave bool    // GGUF's rotation turns pairs (2i, 2i+1), the source's pairs (i, i+d/2): rows of q and k move
-	headNorms  bool    // norms of q and k
+	headNorms  bool    // norms of q and k, of each head
 	sandwich   bool    // a norm before and one behind each sublayer (Gemma 2 and 3)
 	postNorms  bool    // norms behind the sublayers only (OLMo 2)
 	addToNorms float32 // Gemma stores its norms' weights less 1
-	fused      bool    // one matrix for q, k, v and one for gate and up (Phi 3)
+	fused      bool    // one matrix for q, k, v (Phi 3)
+	fusedGate  bool    // one matrix for gate and up
 	activation string  // "" is silu
+	inputs     int     // numbers that q, k and v are made of; 0: the hidden size
+	block      bool    // of a head that drafts blocks: tokens see those after them
+	wideNorms  bool    // norms of q and k over all heads (OLMo)
+	layerNorms bool    // LayerNorm without biases, one for attention and feed-forward, which are parallel (Command R)
+	fourNorms  bool    // as sandwich, under other names (GLM 4)
+	windows    bool    // layer_types says which layers have a window
+	experts    *experts
 }
 
 // llamaLike converts a model whose tensors have Llama's names: sizes, rotation, tensors.
 func (b *builder) llamaLike(o options) {
-	c := b.config
-	b.size("context_length", c.integer("max_position_embeddings"))
-	width, heads := c.integer("hidden_size"), c.integer("num_attention_heads")
-	layers, feedForward := c.layers("num_hidden_layers"), c.integer("intermediate_size")
-	kvHeads := c.integerOr("num_key_value_heads", heads)
-	if width%heads != 0 && !c.has("head_dim") || heads%kvHeads != 0 {
-		c.fail("num_attention_heads", "%d heads, %d of keys, for a hidden size of %d", heads, kvHeads, width)
-	}
-	head := c.integerOr("head_dim", width/heads)
-	switch {
-	case head%2 != 0:
-		c.fail(c.first("head_dim", "num_attention_heads"), "heads of %d numbers cannot be rotated in pairs", head)
-	case int64(heads)*int64(head) > largest:
-		c.fail("num_attention_heads", "%d heads of %d numbers, %d are the most in all", heads, head, largest)
-	}
-	if *c.err != nil {
+	s, ok := b.llamaSizes(o)
+	if !ok {
 		return
 	}
-	b.size("embedding_length", width)
-	b.size("block_count", layers)
-	b.size("feed_forward_length", feedForward)
-	b.size("attention.head_count", heads)
-	b.size("attention.head_count_kv", kvHeads)
-	if c.has("head_dim") {
-		b.size("attention.key_length", head)
-		b.size("attention.value_length", head)
+	if o.windows {
+		b.windows(s.layers)
+	} else {
+		b.window(o)
 	}
-	b.real("attention.layer_norm_rms_epsilon", c.number("rms_norm_eps"))
+	b.rotation(s.head)
+	prefix := "model."
+	for _, other := range []string{"", "language_model.model.", "model.language_model."} { // headless; of two parts
+		if b.holds(other + "embed_tokens.weight") {
+			prefix, b.bare = other, other == ""
+		}
+	}
+	b.matrix("token_embd.weight", prefix+"embed_tokens.weight", b.vocab, s.width)
+	for i := range s.layers {
+		b.llamaBlock(s, o, i, fmt.Sprintf("%slayers.%d.", prefix, i))
+	}
+	b.vector("output_norm.weight", prefix+"norm.weight", s.width, o.addToNorms)
+	b.head("lm_head.weight", s.width)
+}
+
+// sizes are those of a model whose tensors have Llama's names: of its states, of query heads and those of keys, of the
+// numbers of a head, of blocks and of the numbers between gate and down.
+type sizes struct{ width, heads, kvHeads, head, layers, feedForward int }
+
+// llamaSizes reads the sizes and writes their keys; ok is false where they are wrong.
+func (b *builder) llamaSizes(o options) (s sizes, ok bool) {
+	c := b.config
+	b.size("context_length", c.integer("max_position_embeddings"))
+	s.width, s.heads = c.integer("hidden_size"), c.integer("num_attention_heads")
+	s.layers, s.feedForward = c.layers("num_hidden_layers"), c.integer("intermediate_size")
+	s.kvHeads = c.integerOr("num_key_value_heads", s.heads)
+	if s.width%s.heads != 0 && !c.has("head_dim") || s.heads%s.kvHeads != 0 {
+		c.fail("num_attention_heads", "%d heads, %d of keys, for a hidden size of %d", s.heads, s.kvHeads, s.width)
+	}
+	s.head = c.integerOr("head_dim", s.width/s.heads)
+	switch {
+	case s.head%2 != 0:
+		c.fail(c.first("head_dim", "num_attention_heads"), "heads of %d numbers cannot be rotated in pairs", s.head)
+	case int64(s.heads)*int64(s.head) > largest:
+		c.fail("num_attention_heads", "%d heads of %d numbers, %d are the most in all", s.heads, s.head, largest)
+	}
+	if *c.err != nil {
+		return s, false
+	}
+	b.size("embedding_length", s.width)
+	b.size("block_count", s.layers)
+	b.size("feed_forward_length", s.feedForward)
+	b.size("attention.head_count", s.heads)
+	b.size("attention.head_count_kv", s.kvHeads)
+	if c.has("head_dim") {
+		b.size("attention.key_length", s.head)
+		b.size("attention.value_length", s.head)
+	}
+	if o.layerNorms {
+		b.real("attention.layer_norm_epsilon", c.number("layer_norm_eps"))
+	} else {
+		b.real("attention.layer_norm_rms_epsilon", c.number("rms_norm_eps"))
+	}
 	if o.activation == "" {
 		c.must("hidden_act", "this architecture's gate is SiLU", "silu")
 	}
 	c.must("partial_rotary_factor", "only Phi-3 turns a part of each head", 1.0)
 	c.must("use_mrope", "a position is one number in this architecture", false)
-	c.must("is_causal", "attention is causal here", true)
+	if o.block {
+		c.must("is_causal", "the tokens of a block see each other", false)
+	} else {
+		c.must("is_causal", "attention is causal here", true)
+	}
 	for _, key := range []string{"attention_bias", "mlp_bias", "qkv_bias"} {
 		c.has(key) // whether there are biases is told by the tensors
 	}
-	b.window(o)
-	b.rotation(head)
+	return s, true
+}
 
-	prefix := "model."
-	if b.bare = b.holds("embed_tokens.weight"); b.bare {
-		prefix = ""
-	}
+// llamaBlock adds the tensors of block i, whose names in the source begin with from.
+func (b *builder) llamaBlock(s sizes, o options, i int, from string) {
+	to, inputs := fmt.Sprintf("blk.%d.", i), cmp.Or(o.inputs, s.width)
+	norm := func(name, source string) { b.vector(to+name+".weight", from+source+".weight", s.width, o.addToNorms) }
 	var order rowOrder
 	if o.interleave {
-		order = interleaved(head)
+		order = interleaved(s.head)
 	}
-	norm := func(to, from string) { b.vector(to+".weight", from+".weight", width, o.addToNorms) }
-	b.matrix("token_embd.weight", prefix+"embed_tokens.weight", b.vocab, width)
-	for i := range layers {
-		to, from := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("%slayers.%d.", prefix, i)
-		b.skip(from + "self_attn.rotary_emb.inv_freq")
-		if !o.postNorms {
-			norm(to+"attn_norm", from+"input_layernorm")
-		}
-		if o.fused {
-			b.matrix(to+"attn_qkv.weight", from+"self_attn.qkv_proj.weight", (heads+2*kvHeads)*head, width)
-			b.matrix(to+"ffn_up.weight", from+"mlp.gate_up_proj.weight", 2*feedForward, width)
-		} else {
-			for _, p := range []struct {
-				name  string
-				heads int
-				order rowOrder
-			}{{"q", heads, order}, {"k", kvHeads, order}, {"v", kvHeads, nil}} {
-				b.linear(to+"attn_"+p.name, from+"self_attn."+p.name+"_proj", p.heads*head, width, p.order)
-			}
-			b.linear(to+"ffn_gate", from+"mlp.gate_proj", feedForward, width, nil)
-			b.linear(to+"ffn_up", from+"mlp.up_proj", feedForward, width, nil)
-		}
-		if o.headNorms {
-			n, m := head, head
-			if o.postNorms { // OLMo 2: one norm over all heads
-				n, m = heads*head, kvHeads*head
-			}
-			b.vector(to+"attn_q_norm.weight", from+"self_attn.q_norm.weight", n, o.addToNorms)
-			b.vector(to+"attn_k_norm.weight", from+"self_attn.k_norm.weight", m, o.addToNorms)
-		}
-		b.linear(to+"attn_output", from+"self_attn.o_proj", width, heads*head, nil)
-		b.linear(to+"ffn_down", from+"mlp.down_proj", width, feedForward, nil)
-		switch {
-		case o.sandwich:
-			norm(to+"post_attention_norm", from+"post_attention_layernorm")
-			norm(to+"ffn_norm", from+"pre_feedforward_layernorm")
-			norm(to+"post_ffw_norm", from+"post_feedforward_layernorm")
-		case o.postNorms:
-			norm(to+"post_attention_norm", from+"post_attention_layernorm")
-			norm(to+"post_ffw_norm", from+"post_feedforward_layernorm")
-		default:
-			norm(to+"ffn_norm", from+"post_attention_layernorm")
+	b.skip(from + "self_attn.rotary_emb.inv_freq")
+	if !o.postNorms {
+		norm("attn_norm", "input_layernorm")
+	}
+	if o.fused {
+		b.matrix(to+"attn_qkv.weight", from+"self_attn.qkv_proj.weight", (s.heads+2*s.kvHeads)*s.head, inputs)
+	} else {
+		for _, p := range []struct {
+			name  string
+			heads int
+			order rowOrder
+		}{{"q", s.heads, order}, {"k", s.kvHeads, order}, {"v", s.kvHeads, nil}} {
+			b.linear(to+"attn_"+p.name, from+"self_attn."+p.name+"_proj", p.heads*s.head, inputs, p.order)
 		}
 	}
-	norm("output_norm", prefix+"norm")
-	b.head("lm_head.weight", width)
+	if o.headNorms || o.wideNorms {
+		n, m := s.head, s.head
+		if o.wideNorms {
+			n, m = s.heads*s.head, s.kvHeads*s.head
+		}
+		b.vector(to+"attn_q_norm.weight", from+"self_attn.q_norm.weight", n, o.addToNorms)
+		b.vector(to+"attn_k_norm.weight", from+"self_attn.k_norm.weight", m, o.addToNorms)
+	}
+	b.linear(to+"attn_output", from+"self_attn.o_proj", s.width, s.heads*s.head, nil)
+	switch {
+	case o.experts != nil:
+		b.experts(s, o.experts, to, from)
+	case o.fusedGate:
+		b.matrix(to+"ffn_up.weight", from+"mlp.gate_up_proj.weight", 2*s.feedForward, s.width)
+	default:
+		b.linear(to+"ffn_gate", from+"mlp.gate_proj", s.feedForward, s.width, nil)
+		b.linear(to+"ffn_up", from+"mlp.up_proj", s.feedForward, s.width, nil)
+	}
+	if o.experts == nil {
+		b.linear(to+"ffn_down", from+"mlp.down_proj", s.width, s.feedForward, nil)
+	}
+	switch {
+	case o.sandwich:
+		norm("post_attention_norm", "post_attention_layernorm")
+		norm("ffn_norm", "pre_feedforward_layernorm")
+		norm("post_ffw_norm", "post_feedforward_layernorm")
+	case o.postNorms:
+		norm("post_attention_norm", "post_attention_layernorm")
+		norm("post_ffw_norm", "post_feedforward_layernorm")
+	case o.fourNorms:
+		norm("post_attention_norm", "post_self_attn_layernorm")
+		norm("ffn_norm", "post_attention_layernorm")
+		norm("post_ffw_norm", "post_mlp_layernorm")
+	case o.layerNorms:
+	default:
+		norm("ffn_norm", "post_attention_layernorm")
+	}
 }
 
 // interleaved is the order in which GGUF's pairs (2i, 2i+1) take the source's pairs (i, i+d/2) of each head's d rows,
@@ -186,8 +255,8 @@ func interleaved(d int) rowOrder {
 // window handles a sliding window that GGUF's architecture has no key for.
 func (b *builder) window(o options) {
 	c := b.config
-	if o.sandwich {
-		return // Gemma's own
+	if o.sandwich || b.arch == "cohere2" {
+		return // of their own
 	}
 	c.must("use_sliding_window", "windows in this architecture are not", false)
 	for _, key := range []string{"max_window_layers", "layer_types"} {
@@ -204,11 +273,29 @@ func (b *builder) window(o options) {
 	}
 }
 
+// windows writes the windows of models whose layer_types say which layers have one.
+func (b *builder) windows(layers int) {
+	c := b.config
+	types := c.texts("layer_types")
+	if len(types) != layers {
+		c.fail("layer_types", "%d of %d blocks: which of them have a window?", len(types), layers)
+	}
+	var windowed []bool
+	for _, t := range types {
+		if t != "sliding_attention" && t != "full_attention" {
+			c.fail("layer_types", "layers of kind %q are not supported", gguf.Printable(t, 40))
+		}
+		windowed = append(windowed, t == "sliding_attention")
+	}
+	b.size("attention.sliding_window", c.integer("sliding_window"))
+	b.set("attention.sliding_window_pattern", windowed)
+}
+
 // thetas are the bases of rotation of classes where config.json does not say, which else are 10000.
 var thetas = map[string]float64{"gemma3": 1e6, "gemma-embedding": 1e6, "smollm3": 2e6}
 
 // factored are the architectures of llamaLike that have rope_freqs.weight.
-var factored = []string{"llama", "granite"}
+var factored = []string{"llama", "granite", "eagle3"}
 
 // rotation writes the keys of RoPE. head is the size of a head.
 func (b *builder) rotation(head int) {
@@ -353,6 +440,13 @@ func (b *builder) gemma(o options, wholeLayers int) {
 	b.llamaLike(o)
 }
 
+// gemma1: config.json of the first files names another form of GELU, which its class does not look at.
+func gemma1(b *builder) {
+	b.config.must("hidden_act", "GGUF's gemma has the tanh form of GELU", "gelu", "gelu_pytorch_tanh")
+	b.config.must("hidden_activation", "GGUF's gemma has the tanh form of GELU", "gelu_pytorch_tanh")
+	b.llamaLike(options{addToNorms: 1, activation: "gelu"})
+}
+
 func gemma2(b *builder) {
 	c := b.config
 	for _, key := range []string{"attn_logit_softcapping", "final_logit_softcapping"} {
@@ -372,11 +466,64 @@ func gemma3(b *builder) {
 	b.layerKinds(c.integerOr(c.first("sliding_window_pattern", "_sliding_window_pattern"), 6))
 	b.real("rope.freq_base_swa", c.numberOr("rope_local_base_freq", 10000))
 	b.gemma(options{sandwich: true, headNorms: true, addToNorms: 1, activation: "gelu"}, 62)
+	b.pictures()
+}
+
+// pictures leaves out the tensors that read pictures.
+func (b *builder) pictures() {
+	n := 0
+	for _, name := range b.weights.names {
+		part := strings.TrimPrefix(name, "model.")
+		for _, prefix := range []string{"vision_tower.", "multi_modal_projector.", "visual."} {
+			if strings.HasPrefix(part, prefix) {
+				b.skip(name)
+				n++
+			}
+		}
+	}
+	if n > 0 {
+		b.note("the model is converted for texts: what reads pictures is left out (%d tensors)", n)
+	}
+}
+
+// textParts are the classes of models that read pictures too, and what their object for texts has by default where
+// published files leave it out.
+var textParts = map[string]map[string]any{
+	"Qwen3_5ForConditionalGeneration": {},
+	"Gemma3ForConditionalGeneration": {"vocab_size": json.Number("262208"), "num_attention_heads": json.Number("8"),
+		"num_key_value_heads": json.Number("4"), "head_dim": json.Number("256"), "rms_norm_eps": json.Number("1e-6"),
+		"max_position_embeddings": json.Number("131072"), "query_pre_attn_scalar": json.Number("256"),
+		"hidden_activation": "gelu_pytorch_tanh"},
+}
+
+// textPart is the object for texts of a model that reads pictures too.
+func (c *config) textPart(absent map[string]any) *config {
+	text := c.object("text_config")
+	if text == nil {
+		c.fail("text_config", "missing")
+		return c
+	}
+	for _, key := range []string{"vision_config", "boi_token_index", "eoi_token_index", "image_token_index",
+		"mm_tokens_per_image", "image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id"} {
+		c.has(key) // of pictures
+	}
+	c.rest()
+	for _, key := range []string{"eos_token_id", "bos_token_id", "pad_token_id", "tie_word_embeddings"} {
+		if text.values[key] == nil {
+			text.values[key] = c.values[key]
+		}
+	}
+	for key, v := range absent {
+		if text.values[key] == nil {
+			text.values[key] = v
+		}
+	}
+	return text
 }
 
 // layerKinds checks that the windowed layers are all but every pattern-th, as the architecture's default says.
 func (b *builder) layerKinds(pattern int) {
-	standard := map[string]int{"gemma2": 2, "gemma3": 6, "gemma-embedding": 6}[b.arch]
+	standard := map[string]int{"gemma2": 2, "gemma3": 6, "gemma-embedding": 6, "cohere2": 4}[b.arch]
 	if pattern != standard {
 		b.config.fail("sliding_window_pattern", "%d is not supported: GGUF's %s has %d", pattern, b.arch, standard)
 	}
@@ -414,7 +561,7 @@ func phi3(b *builder) {
 	c.must("full_attn_mod", "every layer is like the others in GGUF's phi3", 1.0)
 	c.must("interpolate_factor", "positions are not interpolated in GGUF's phi3", 1.0)
 	c.must("lm_head_bias", "GGUF's phi3 has none", false)
-	b.llamaLike(options{fused: true})
+	b.llamaLike(options{fused: true, fusedGate: true})
 	b.size("rope.dimension_count", turned)
 	if scaling == nil {
 		return
@@ -558,13 +705,18 @@ func gptneox(b *builder) {
 	b.head("embed_out.weight", width)
 }
 
-// readFamily reads the config.json of a folder and finds its family.
+// readFamily reads the config.json of a folder and finds its family. Of a model of several parts it returns the object
+// of the one for texts.
 func readFamily(dir string) (*config, family, error) {
 	c, err := readConfig(filepath.Join(dir, "config.json"))
 	if err != nil {
 		return nil, family{}, err
 	}
 	f, err := familyOf(c)
+	if absent, parts := textParts[f.class]; err == nil && parts {
+		c = c.textPart(absent)
+		err = *c.err
+	}
 	if err == nil && f.arch != "t5" {
 		c.must("is_encoder_decoder", "models of this class have no encoder", false)
 		c.must("tie_encoder_decoder", "models of this class have no encoder", false)
@@ -574,6 +726,9 @@ func readFamily(dir string) (*config, family, error) {
 
 // familyOf finds the family of a config.json.
 func familyOf(c *config) (family, error) {
+	if _, ok := headFamily(c); ok {
+		return family{}, fmt.Errorf("%s: architectures: %w", c.file, ErrHead)
+	}
 	classes := c.texts("architectures")
 	for _, class := range classes {
 		if i := slices.IndexFunc(families, func(f family) bool { return f.class == class }); i >= 0 {
@@ -585,4 +740,42 @@ func familyOf(c *config) (family, error) {
 		what = gguf.Printable(strings.Join(classes, ", "), 80) + " cannot be converted"
 	}
 	return family{}, fmt.Errorf("%s: architectures: %s; these can: %s", c.file, what, strings.Join(Classes(), ", "))
+}
+
+// glm4: the source turns pairs (2i, 2i+1) of a part of each head, as GGUF's does.
+func glm4(b *builder) {
+	share := b.config.partialRotary(0.5)
+	b.llamaLike(options{fusedGate: true, fourNorms: true})
+	b.size("rope.dimension_count", int(float64(b.sizeOf("rope.dimension_count"))*share))
+}
+
+// cohere: the source turns pairs (2i, 2i+1), as GGUF's does.
+func cohere(b *builder) {
+	c := b.config
+	c.must("use_qk_norm", "GGUF's command-r has norms of queries and keys by its number of blocks", false)
+	b.real("logit_scale", c.number("logit_scale"))
+	if c.has("model_max_length") { // of which max_position_embeddings is a part
+		c.values["max_position_embeddings"] = c.values["model_max_length"]
+	}
+	b.llamaLike(options{layerNorms: true})
+	if b.sizeOf("block_count") >= 64 {
+		c.fail("num_hidden_layers", "GGUF's command-r has norms of queries and keys from 64 blocks on")
+	}
+}
+
+func cohere2(b *builder) {
+	c := b.config
+	for _, key := range []string{"use_gated_activation", "use_embedding_sharing", "use_parallel_block"} {
+		c.must(key, "so is GGUF's cohere2", true)
+	}
+	c.has("use_parallel_embedding") // how it was trained
+	c.must("use_qk_norm", "GGUF's cohere2 has no norms of queries and keys", false)
+	c.must("rotary_pct", "GGUF's cohere2 turns whole heads", 1.0)
+	c.must("position_embedding_type", "GGUF's cohere2 rotates", "rope_gptj")
+	c.must("order_of_interleaved_layers", "GGUF's cohere2 has windows first", "local_attn_first")
+	c.must("layer_switch", "every fourth block attends to all in GGUF's cohere2", 4.0)
+	b.layerKinds(c.integerOr(c.first("sliding_window_pattern", "_sliding_window_pattern"), 4))
+	b.size("attention.sliding_window", c.integer("sliding_window"))
+	b.real("logit_scale", c.number("logit_scale"))
+	b.llamaLike(options{layerNorms: true})
 }

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -218,19 +219,22 @@ func (w *weights) put(name string, s stored) error {
 // empty reports whether a tensor has no elements: nothing depends on it.
 func (s stored) empty() bool { return slices.Contains(s.shape, 0) }
 
-// rowsCols is a tensor's shape as a matrix; a vector is one row.
+// rowsCols is a tensor's shape as a matrix; a vector is one row, and a convolution of each row by itself has one
+// channel.
 func (s stored) rowsCols() (rows, cols int) {
-	switch len(s.shape) {
-	case 1:
+	switch n := len(s.shape); {
+	case n == 1:
 		return 1, s.shape[0]
-	case 2:
+	case n == 2:
 		return s.shape[0], s.shape[1]
+	case n == 3 && s.shape[1] == 1:
+		return s.shape[0], s.shape[2]
 	}
 	return 0, 0
 }
 
-// read returns a tensor's elements, rows first.
-func (s stored) read() ([]float32, error) {
+// bytes returns a tensor's bytes, in the file's order.
+func (s stored) bytes() ([]byte, error) {
 	if s.problem != "" {
 		return nil, fmt.Errorf("%s: %s", s.file.Name(), s.problem)
 	}
@@ -241,11 +245,36 @@ func (s stored) read() ([]float32, error) {
 		}
 		return nil, fmt.Errorf("%s: %w", s.file.Name(), err)
 	}
+	return raw, nil
+}
+
+// read returns a tensor's elements, rows first.
+func (s stored) read() ([]float32, error) {
+	raw, err := s.bytes()
+	if err != nil {
+		return nil, err
+	}
 	x, err := decodeElements(s.dtype, raw)
 	if err != nil || s.strides == nil {
 		return x, err
 	}
 	return inOrder(x, s.shape, s.strides), nil
+}
+
+// integers returns the n elements of a vector of type I64.
+func (s stored) integers(n int) ([]int64, error) {
+	if s.dtype != "I64" || len(s.shape) != 1 || s.shape[0] != n || s.size != 8*int64(n) || s.strides != nil {
+		return nil, fmt.Errorf("%s of shape %v, I64 of %d expected", gguf.Printable(s.dtype, 20), s.shape, n)
+	}
+	raw, err := s.bytes()
+	if err != nil {
+		return nil, err
+	}
+	list := make([]int64, n)
+	for i := range list {
+		list[i] = int64(binary.LittleEndian.Uint64(raw[8*i:]))
+	}
+	return list, nil
 }
 
 // inOrder copies strided elements into order, rows first.

@@ -109,3 +109,23 @@ func TestConvertAdapterNeedsBase(t *testing.T) {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 }
+
+// A draft head's folder asks for its target, and only that.
+func TestConvertHead(t *testing.T) {
+	dir := t.TempDir()
+	config := []byte(`{"architectures":["DFlashDraftModel"]}`)
+	if err := os.WriteFile(filepath.Join(dir, "config.json"), config, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, errs, code := spec(t, "", "convert", dir, "out"); code != exitUsage || !strings.Contains(errs, "--target") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+	if _, errs, code := spec(t, "", "convert", dir, "out", "--base", dir, "--target", dir); code != exitUsage ||
+		!strings.Contains(errs, "--base") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+	if _, errs, code := spec(t, "", "convert", dir, "out", "--target", filepath.Join(dir, "no")); code != exitFailed ||
+		!strings.Contains(errs, "the target: ") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+}

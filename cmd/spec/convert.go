@@ -18,12 +18,14 @@ import (
 var convertCommand = command{
 	name:  "convert",
 	does:  "make a GGUF file of a Hugging Face model folder",
-	usage: "DIR OUT [--type TYPE] [--base DIR]",
+	usage: "DIR OUT [--type TYPE] [--base DIR] [--target FILE|DIR]",
 	about: `Reads DIR/config.json, the weights (model.safetensors or, where there is none, pytorch_model.bin; one file, or those that its .index.json lists; F32, F16, BF16, F64), the tokenizer (the first of tokenizer.model, spiece.model, tokenizer.json, vocab.json with merges.txt, vocab.txt) and, where they are there, chat templates, generation_config.json (what ends a text) and modules.json (how vectors are pooled, or which tokens a score is made of), and writes a GGUF file. A folder that is called Qwen3-Reranker, or whose README.md is, becomes a reranker, with what it is asked as the template "rerank". Norms, biases and position embeddings are stored in F32, matrices in TYPE. One tensor at a time is in memory. Of a PyTorch file only the list of tensors is interpreted; nothing in it is executed, and other objects than tensors are refused.
 
 What cannot be converted is refused by name: a class of config.json that is not known, a key that may change what the model computes, a tensor that has no place. Classes: ` + strings.Join(convert.Classes(), ", ") + `.
 
 A folder with adapter_config.json and adapter_model.safetensors (PEFT) is a LoRA adapter; --base is a folder with the config.json of its model.
+
+A draft head (EAGLE-3, DFlash, DSpark) takes the tokenizer of its target, and layers of it: --target is the target's GGUF file, or its folder. Classes: ` + strings.Join(convert.HeadClasses(), ", ") + `, and LlamaForCausalLM with draft_vocab_size.
 
 OUT appears when it is whole. For mixtures of types, such as Q4_K_M, convert to f16 and then use quantize.`,
 	new: func() job { return &converting{typ: "f16"} },
@@ -33,12 +35,15 @@ OUT appears when it is whole. For mixtures of types, such as Q4_K_M, convert to 
 type converting struct {
 	dir, out, typ string
 	base          string // of an adapter
+	target        string // of a draft head
 }
 
 func (c *converting) flags() []group {
 	return []group{{"files", []flag{
 		fileFlag("-o, --output", &c.out, "OUT", "the file to write").orWord(),
 		fileFlag("--base", &c.base, "DIR", "of an adapter: the folder with config.json of the model that it is for"),
+		fileFlag("--target, --target-model-dir", &c.target, "FILE|DIR",
+			"of a draft head: its target, a GGUF file or a folder as DIR"),
 		choiceFlag("--type", &c.typ, engine.WeightNames(), "type of the matrices in OUT").or("f16"),
 	}}}
 }
@@ -61,12 +66,17 @@ func (c *converting) check() error {
 		return usagef("DIR is missing: the folder with config.json")
 	case c.out == "":
 		return usagef("OUT is missing: the file to write")
+	case c.base != "" && c.target != "":
+		return usagef("--base is for an adapter, --target for a draft head")
 	}
 	return nil
 }
 
-// open opens the folder: that of a model, or of an adapter.
+// open opens the folder: that of a model, of an adapter or of a draft head.
 func (c *converting) open() (*convert.Model, error) {
+	if c.target != "" {
+		return convert.OpenHead(c.dir, c.target)
+	}
 	_, err := os.Stat(filepath.Join(c.dir, convert.AdapterConfig))
 	switch {
 	case err == nil && c.base == "":
@@ -76,7 +86,11 @@ func (c *converting) open() (*convert.Model, error) {
 	case c.base != "":
 		return nil, usagef("--base: %s has no %s", shown(c.dir), convert.AdapterConfig)
 	}
-	return convert.Open(c.dir)
+	m, err := convert.Open(c.dir)
+	if errors.Is(err, convert.ErrHead) {
+		return nil, usagef("%v: --target FILE|DIR is its target", err)
+	}
+	return m, err
 }
 
 func (c *converting) run(ctx context.Context, p *program) error {
@@ -92,7 +106,7 @@ func (c *converting) run(ctx context.Context, p *program) error {
 	if err != nil {
 		return err
 	}
-	var inputs []string
+	inputs := []string{c.target}
 	for _, e := range entries {
 		inputs = append(inputs, filepath.Join(c.dir, e.Name()))
 	}

@@ -1,0 +1,124 @@
+package convert
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/specgo/spec/gguf"
+)
+
+// lfm2 converts LFM 2: blocks with short convolutions, and some with attention.
+func lfm2(b *builder) {
+	c := b.config
+	for _, key := range []string{"block_mlp_init_scale", "block_out_init_scale", "block_use_xavier_init", "conv_dim_out",
+		"conv_use_xavier_init"} {
+		c.has(key) // how it was trained
+	}
+	width, heads, layers := c.integer("hidden_size"), c.integer("num_attention_heads"), c.layers("num_hidden_layers")
+	kvHeads, taps := c.integer("num_key_value_heads"), c.integer("conv_L_cache")
+	for key, n := range map[string]int{"block_dim": width, "conv_dim": width, "num_heads": heads} {
+		c.must(key, fmt.Sprintf("hidden_size is %d, num_attention_heads %d", width, heads), float64(n))
+	}
+	c.must("block_use_swiglu", "GGUF's lfm2 has SwiGLU", true)
+	c.must("use_pos_enc", "GGUF's lfm2 rotates", true)
+	c.must("conv_bias", "GGUF's lfm2 has no biases", false)
+	c.headsDivide("num_attention_heads", heads, width)
+	if *c.err == nil && heads%kvHeads != 0 {
+		c.fail("num_key_value_heads", "%d for %d heads", kvHeads, heads)
+	}
+	head, feedForward := width/heads, lfm2FeedForward(c)
+	whole := lfm2Attention(c, layers)
+	if *c.err != nil {
+		return
+	}
+	b.size("context_length", c.integer("max_position_embeddings"))
+	b.size("embedding_length", width)
+	b.size("block_count", layers)
+	b.size("feed_forward_length", feedForward)
+	b.size("attention.head_count", heads)
+	var kv []int32
+	for _, attends := range whole {
+		n := int32(0)
+		if attends {
+			n = int32(kvHeads)
+		}
+		kv = append(kv, n)
+	}
+	b.set("attention.head_count_kv", kv)
+	b.size("shortconv.l_cache", taps)
+	b.real("attention.layer_norm_rms_epsilon", c.number(c.first("norm_eps", "block_norm_eps")))
+	if theta := "theta"; c.has(theta) && !c.has("rope_theta") {
+		c.values["rope_theta"] = c.values[theta]
+	}
+	b.rotation(head)
+
+	b.matrix("token_embd.weight", "model.embed_tokens.weight", b.vocab, width)
+	b.vector("token_embd_norm.weight", "model.embedding_norm.weight", width, 0)
+	for i, attends := range whole {
+		to, from := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("model.layers.%d.", i)
+		b.vector(to+"attn_norm.weight", from+"operator_norm.weight", width, 0)
+		b.vector(to+"ffn_norm.weight", from+"ffn_norm.weight", width, 0)
+		if attends {
+			for _, p := range []struct {
+				name  string
+				heads int
+			}{{"q", heads}, {"k", kvHeads}, {"v", kvHeads}} {
+				b.matrix(to+"attn_"+p.name+".weight", from+"self_attn."+p.name+"_proj.weight", p.heads*head, width)
+			}
+			b.vector(to+"attn_q_norm.weight", from+"self_attn.q_layernorm.weight", head, 0)
+			b.vector(to+"attn_k_norm.weight", from+"self_attn.k_layernorm.weight", head, 0)
+			b.matrix(to+"attn_output.weight", from+"self_attn.out_proj.weight", width, heads*head)
+		} else {
+			b.matrix(to+"shortconv.in_proj.weight", from+"conv.in_proj.weight", 3*width, width)
+			b.add(target{name: to + "shortconv.conv.weight", from: from + "conv.conv.weight", rows: width, cols: taps,
+				float: true})
+			b.matrix(to+"shortconv.out_proj.weight", from+"conv.out_proj.weight", width, width)
+		}
+		for name, w := range map[string]string{"ffn_gate": "w1", "ffn_up": "w3"} {
+			b.matrix(to+name+".weight", from+"feed_forward."+w+".weight", feedForward, width)
+		}
+		b.matrix(to+"ffn_down.weight", from+"feed_forward.w2.weight", width, feedForward)
+	}
+	if !c.boolOr("tie_embedding", c.boolOr("tie_word_embeddings", true)) {
+		c.fail("tie_embedding", "GGUF's lfm2 has one matrix for embedding and output")
+	}
+	b.skip("lm_head.weight")
+}
+
+// lfm2FeedForward is the numbers between gate and down: two thirds of what config.json says, in whole multiples.
+func lfm2FeedForward(c *config) int {
+	n, multiple := c.integer(c.first("block_ff_dim", "intermediate_size")), c.integerOr("block_multiple_of", 1)
+	c.has("intermediate_size")
+	factor := c.numberOr("block_ffn_dim_multiplier", 1)
+	if !c.boolOr("block_auto_adjust_ff_dim", false) {
+		return n
+	}
+	n = int(factor * float64(2*n/3))
+	return (n + multiple - 1) / multiple * multiple
+}
+
+// lfm2Attention says which blocks attend, the others convolve.
+func lfm2Attention(c *config, layers int) []bool {
+	whole := make([]bool, layers)
+	types := c.texts("layer_types")
+	list := c.numbers("full_attn_idxs")
+	if n := len(types); cmp.Or(n, layers) != layers || n == 0 && len(list) == 0 {
+		c.fail("layer_types", "%d of %d blocks: which of them attend?", n, layers)
+		return whole
+	}
+	for i, t := range types {
+		if t != "conv" && t != "full_attention" {
+			c.fail("layer_types", "layers of kind %q are not supported", gguf.Printable(t, 40))
+		}
+		whole[i] = t == "full_attention"
+	}
+	for _, x := range list {
+		i := int(x)
+		if float32(i) != x || i < 0 || i >= layers || len(types) > 0 && !whole[i] {
+			c.fail("full_attn_idxs", "block %v of %d, or layer_types says otherwise", x, layers)
+			return whole
+		}
+		whole[i] = true
+	}
+	return whole
+}

@@ -1,0 +1,105 @@
+package convert
+
+import "fmt"
+
+// experts says where the experts of a block are in the source.
+type experts struct {
+	count, width int       // of experts, and of what each has between gate and down
+	shared       int       // the same of the expert that all tokens go through; 0: there is none
+	router       string    // behind the block's name
+	of           string    // likewise, the matrices of an expert by its number
+	parts        [3]string // gate, up and down
+}
+
+// qwenParts are the experts' names but Mixtral's.
+var qwenParts = [3]string{"gate_proj", "up_proj", "down_proj"}
+
+// mostExperts bounds the experts of all blocks together: there is a list of their tensors before one is looked at.
+const mostExperts = 1 << 16
+
+// expertsOf reads how many experts there are, and writes their keys. key is the member for their number.
+func (b *builder) expertsOf(key string) *experts {
+	c := b.config
+	for _, key := range []string{"output_router_logits", "router_aux_loss_coef", "router_jitter_noise"} {
+		c.has(key) // how they were trained
+	}
+	e := &experts{count: c.integer(key), router: "mlp.gate", of: "mlp.experts.%d.", parts: qwenParts}
+	if n := c.layers("num_hidden_layers"); e.count > mostExperts/n {
+		c.fail(key, "%d experts in %d blocks, %d are the most in all", e.count, n, mostExperts)
+		e.count = 1
+	}
+	used := c.integer("num_experts_per_tok")
+	if used > e.count {
+		c.fail("num_experts_per_tok", "%d of %d experts", used, e.count)
+	}
+	b.size("expert_count", e.count)
+	b.size("expert_used_count", used)
+	return e
+}
+
+// experts adds the tensors of a block's experts.
+func (b *builder) experts(s sizes, e *experts, to, from string) {
+	b.matrix(to+"ffn_gate_inp.weight", from+e.router+".weight", e.count, s.width)
+	const shared = "mlp.shared_expert"
+	for i, part := range []string{"gate", "up", "down"} {
+		shape := func(width int) (rows, cols int) {
+			if part == "down" {
+				return s.width, width
+			}
+			return width, s.width
+		}
+		t := target{name: to + "ffn_" + part + "_exps.weight"}
+		t.rows, t.cols = shape(e.width)
+		for k := range e.count {
+			t.experts = append(t.experts, from+fmt.Sprintf(e.of, k)+e.parts[i]+".weight")
+		}
+		b.add(t)
+		if e.shared > 0 {
+			rows, cols := shape(e.shared)
+			b.matrix(to+"ffn_"+part+"_shexp.weight", from+shared+"."+e.parts[i]+".weight", rows, cols)
+		}
+	}
+	if e.shared > 0 {
+		b.vector(to+"ffn_gate_inp_shexp.weight", from+shared+"_gate.weight", s.width, 0)
+	}
+}
+
+// qwenMoE is Qwen 2 or 3 with experts, whose weights are normalized or not.
+func (b *builder) qwenMoE(o options, normalized bool) {
+	c := b.config
+	c.must("norm_topk_prob", fmt.Sprintf("GGUF's %s has %v", b.arch, normalized), normalized)
+	c.must("decoder_sparse_step", "every block has experts here", 1.0)
+	if len(c.numbers("mlp_only_layers")) > 0 {
+		c.fail("mlp_only_layers", "every block has experts here")
+	}
+	o.experts = b.expertsOf("num_experts")
+	o.experts.width = c.integer("moe_intermediate_size")
+	b.size("expert_feed_forward_length", o.experts.width)
+	if !o.headNorms { // Qwen 2
+		o.experts.shared = c.integer("shared_expert_intermediate_size")
+		b.size("expert_shared_feed_forward_length", o.experts.shared)
+	}
+	b.llamaLike(o)
+}
+
+func mixtral(b *builder) {
+	e := b.expertsOf("num_local_experts")
+	e.width, e.router = b.config.integer("intermediate_size"), "block_sparse_moe.gate"
+	e.of, e.parts = "block_sparse_moe.experts.%d.", [3]string{"w1", "w3", "w2"}
+	b.llamaLike(options{interleave: true, experts: e})
+}
+
+func olmoe(b *builder) {
+	c := b.config
+	c.must("norm_topk_prob", "GGUF's olmoe does not normalize the experts' weights", false)
+	c.must("clip_qkv", "GGUF's olmoe does not clip") // at any value
+	e := b.expertsOf("num_experts")
+	e.width = c.integer("intermediate_size")
+	b.llamaLike(options{wideNorms: true, experts: e})
+}
+
+// ernie: the source turns pairs (2i, 2i+1), as GGUF's does.
+func ernie(b *builder) {
+	b.config.has("use_bias") // whether there are biases is told by the tensors
+	b.llamaLike(options{})
+}
