@@ -158,7 +158,8 @@ func TestMTPBlocksIdentity(t *testing.T) {
 		want, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: 40}), prompt, s)
 		for i, drafter := range []named[Drafter]{
 			{"merged", func() Drafter {
-				return Merge(headed(session(t, head, 0), headOptions{}), Replay(ReplayOptions{Tokens: want, ErrorEvery: 5}))
+				return Merge(headed(session(t, head, 0), headOptions{}),
+					Replay(ReplayOptions{Tokens: want, ErrorEvery: 5}))
 			}},
 			{"chain", func() Drafter { return headed(session(t, head, 0), headOptions{}) }},
 			{"tree", func() Drafter { return Tree(session(t, head, 0), TreeOptions{}) }},

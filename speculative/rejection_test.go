@@ -288,8 +288,8 @@ func TestLongBlockKeepsTheDistribution(t *testing.T) {
 	testDistribution(t, Block, 1)
 }
 
-// testDistribution: each drafter keeps the distribution with each schedule and way to sample, of which the two verifiers
-// take turns in the quick tests, but for the plainest.
+// testDistribution: each drafter keeps the distribution with each schedule and way to sample, of which the two
+// verifiers take turns in the quick tests, but for the plainest.
 func testDistribution(t *testing.T, verifier func() Verifier, turn int) {
 	t.Helper()
 	const texts = 1000
