@@ -267,7 +267,7 @@ func TestAssistantIdentity(t *testing.T) {
 				continue // the way to sample that has everything has the long one
 			}
 			want, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: 40}), prompt, s)
-			testHeadIdentity(t, target, prompt, want, s, mtp, map[string]func(*engine.Session) Drafter{
+			testHeadIdentity(t, target, prompt, want, s, i, mtp, map[string]func(*engine.Session) Drafter{
 				"splice": func(one *engine.Session) Drafter { return Splice(reading(t, head, one), TreeOptions{}) },
 				"tree":   func(one *engine.Session) Drafter { return Tree(reading(t, head, one), TreeOptions{}) },
 				"merged": func(one *engine.Session) Drafter {
@@ -279,7 +279,7 @@ func TestAssistantIdentity(t *testing.T) {
 	}
 }
 
-// TestLongAssistantIdentity: greedy and each way to sample with both prompts.
+// TestLongAssistantIdentity: greedy and each way to sample with both prompts and every schedule.
 func TestLongAssistantIdentity(t *testing.T) {
 	testkit.Long(t)
 	TestAssistantIdentity(t)

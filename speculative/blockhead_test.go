@@ -135,13 +135,19 @@ func TestBlockHeadWindows(t *testing.T) {
 	shape.Context = 2000
 	target := openRandom(t, rt, shape.File(t), engine.Options{})
 	long := randommodel.Tokens(1100, 70, 3)
+	prompts := [][]int32{long, slices.Concat(long[:1000], long[:5]), slices.Concat(long[:300], long[:400])}
+	var texts [][]int32
+	for _, prompt := range prompts {
+		text, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: 10}), prompt, engine.Sampling{})
+		texts = append(texts, text)
+	}
 	for _, windows := range [][]bool{{true, true}, {true, false}} {
 		file := randommodel.DFlash{Window: 20, Windows: windows}.File(t)
 		head := openRandom(t, rt, file, engine.Options{Target: target})
 		w := &blockWitness{Attentive: Model(session(t, head, 0)).(Attentive), t: t, target: target, head: head}
 		one := session(t, target, 0)
-		for _, prompt := range [][]int32{long, slices.Concat(long[:1000], long[:5]), slices.Concat(long[:300], long[:400])} {
-			want, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: 10}), prompt, engine.Sampling{})
+		for i, prompt := range prompts {
+			want := texts[i]
 			d := New(one, Merge(w, Replay(ReplayOptions{Tokens: want, ErrorEvery: 4})),
 				Options{Schedule: Constant(ConstantOptions{Length: 4}), MaxTokens: 10})
 			if got, _ := collect(t, d, prompt, engine.Sampling{}); !slices.Equal(got, want) {
@@ -214,11 +220,11 @@ func TestBlockHeadIdentity(t *testing.T) {
 				others[name] = func(*engine.Session) Drafter { return make() }
 			}
 		}
-		testHeadIdentity(t, target, matrixPrompt, want, s, block, others)
+		testHeadIdentity(t, target, matrixPrompt, want, s, i/2, block, others)
 	}
 }
 
-// TestLongBlockHeadIdentity: every drafter with every sampling.
+// TestLongBlockHeadIdentity: every drafter and schedule with every sampling.
 func TestLongBlockHeadIdentity(t *testing.T) {
 	testkit.Long(t)
 	TestBlockHeadIdentity(t)

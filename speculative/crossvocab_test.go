@@ -244,10 +244,14 @@ func TestForeignPairDistribution(t *testing.T) {
 			d := New(one, Intersect(two, Tokenizers{Target: c.target.Tokenizer(), Draft: c.draft.Tokenizer()}),
 				Options{Schedule: Constant(ConstantOptions{Length: 2}), Verifier: verifier(), MaxTokens: 3})
 			for s.Seed = range uint64(texts) {
-				ids, drafted := written(t, d, prompt, s)
-				count[cell[ids[0]]]++
-				if drafted[0] {
-					accepted++
+				for tok, err := range d.Generate(context.Background(), prompt, s) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					if count[cell[tok.ID]]++; tok.Drafted {
+						accepted++
+					}
+					break // the first one is compared
 				}
 			}
 			got := deviation(t, count, want)
@@ -267,18 +271,6 @@ func TestForeignPairDistribution(t *testing.T) {
 func TestLongForeignPairDistribution(t *testing.T) {
 	testkit.Long(t)
 	TestForeignPairDistribution(t)
-}
-
-// written runs Generate and returns which tokens were drafted.
-func written(t *testing.T, d *Decoder, prompt []int32, s engine.Sampling) (ids []int32, drafted []bool) {
-	t.Helper()
-	for tok, err := range d.Generate(context.Background(), prompt, s) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		ids, drafted = append(ids, tok.ID), append(drafted, tok.Drafted)
-	}
-	return ids, drafted
 }
 
 // However a text grows, its encoding in the draft's tokens has the same bytes, at the places that
@@ -470,29 +462,29 @@ func TestForeignPair(t *testing.T) {
 	} {
 		one, two := session(t, c.target, 0), session(t, c.draft, 0)
 		tt, dt := c.target.Tokenizer(), c.draft.Tokenizer()
-		for _, text := range c.prompts[:texts] {
+		settings := []engine.Sampling{{}}
+		for seed := range seeds {
+			settings = append(settings, engine.Sampling{Temperature: 0.8, TopP: 0.95, Seed: seed})
+		}
+		drafters := []named[Drafter]{
+			{"reencode", func() Drafter { return Reencode(two, Tokenizers{Target: tt, Draft: dt}) }},
+			{"intersect", func() Drafter { return Intersect(two, Tokenizers{Target: tt, Draft: dt}) }},
+		}
+		schedules := []func() Schedule{
+			func() Schedule { return Constant(ConstantOptions{Length: 5}) },
+			func() Schedule { return Dynamic(DynamicOptions{Length: 8, MinConfidence: 0.3, Adapt: true}) }, newAuto,
+		}
+		want := map[[2]int][]int32{}
+		for _, x := range testkit.Combinations(t, texts, len(settings), len(drafters), len(schedules)) {
+			text, s, drafter, schedule := c.prompts[x[0]], settings[x[1]], drafters[x[2]], schedules[x[3]]()
 			prompt := tt.Encode(text, bpe.EncodeOptions{AddSpecial: true})
-			settings := []engine.Sampling{{}}
-			for seed := range seeds {
-				settings = append(settings, engine.Sampling{Temperature: 0.8, TopP: 0.95, Seed: seed})
+			plain := [2]int{x[0], x[1]}
+			if want[plain] == nil {
+				want[plain], _ = collect(t, New(one, nil, Options{MaxTokens: tokens}), prompt, s)
 			}
-			for _, s := range settings {
-				want, _ := collect(t, New(one, nil, Options{MaxTokens: tokens}), prompt, s)
-				for _, drafter := range []named[Drafter]{
-					{"reencode", func() Drafter { return Reencode(two, Tokenizers{Target: tt, Draft: dt}) }},
-					{"intersect", func() Drafter { return Intersect(two, Tokenizers{Target: tt, Draft: dt}) }},
-				} {
-					for i, schedule := range []Schedule{Constant(ConstantOptions{Length: 5}),
-						Dynamic(DynamicOptions{Length: 8, MinConfidence: 0.3, Adapt: true}), Auto(AutoOptions{})} {
-						if i > 0 && s.Seed > 0 {
-							break
-						}
-						d := New(one, drafter.make(), Options{Schedule: schedule, MaxTokens: tokens})
-						if got, _ := collect(t, d, prompt, s); !slices.Equal(got, want) {
-							t.Errorf("%s, %s, %.40q, %T, %+v:\n got %v\nwant %v", c.name, drafter.name, text, schedule, s, got, want)
-						}
-					}
-				}
+			d := New(one, drafter.make(), Options{Schedule: schedule, MaxTokens: tokens})
+			if got, _ := collect(t, d, prompt, s); !slices.Equal(got, want[plain]) {
+				t.Errorf("%s, %s, %.40q, %T, %+v:\n got %v\nwant %v", c.name, drafter.name, text, schedule, s, got, want[plain])
 			}
 		}
 		// Without being asked for, it is refused, with the reason.
@@ -507,7 +499,7 @@ func TestForeignPair(t *testing.T) {
 	}
 }
 
-// TestLongForeignPair: longer texts of more seeds.
+// TestLongForeignPair: longer texts of more seeds, each with every drafter and schedule.
 func TestLongForeignPair(t *testing.T) {
 	testkit.Long(t)
 	TestForeignPair(t)

@@ -80,7 +80,7 @@ func TestGreedyDraftsHaveNoTemperature(t *testing.T) {
 func TestDraftSamplingKeepsTheDistribution(t *testing.T) {
 	texts := 40000
 	if !testkit.IsLong(t) {
-		texts = 6000
+		texts = 4000
 	}
 	for _, verifier := range []func() Verifier{Rejection, Block} {
 		for _, how := range []DraftSampling{DraftGreedy, DraftShared, DraftFromQ} {

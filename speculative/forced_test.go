@@ -17,19 +17,16 @@ import (
 // decoding writes, greedy and sampled.
 func TestConstrainedIsPlain(t *testing.T) {
 	c := records(matrixVocab)
-	lengths := []int{1, 3, 8}
-	if !testkit.IsLong(t) {
-		lengths = []int{4}
-	}
+	var texts []matrixText
 	for _, s := range []engine.Sampling{{}, {Temperature: 0.8, Seed: 5},
 		{Temperature: 1.2, TopP: 0.9, RepeatPenalty: 1.2, Seed: 6}} {
 		s.Constraint, s.ConstraintFrom = c, len(matrixPrompt)
-		testMatrix(t, random(7), s, lengths)
-		testMatrix(t, loops(8), s, lengths)
+		texts = append(texts, matrixText{random(7), s}, matrixText{loops(8), s})
 	}
+	testMatrix(t, texts, []int{1, 3, 8})
 }
 
-// TestLongConstrainedIsPlain: at three draft lengths.
+// TestLongConstrainedIsPlain: every drafter, schedule and draft length with every way to sample.
 func TestLongConstrainedIsPlain(t *testing.T) {
 	testkit.Long(t)
 	TestConstrainedIsPlain(t)

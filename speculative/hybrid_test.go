@@ -20,7 +20,7 @@ func TestHybrids(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer rt.Close()
-	for _, name := range []string{"lfm2", "granitehybrid", "falcon-h1", "qwen35", "gemma3", "gemma4"} {
+	for i, name := range []string{"lfm2", "granitehybrid", "falcon-h1", "qwen35", "gemma3", "gemma4"} {
 		path := testkit.Shared(t, "families/models", name+".gguf")
 		open := func(weights string) *engine.Model {
 			m, err := engine.Open(context.Background(), rt, path, engine.Options{Weights: weights})
@@ -41,14 +41,16 @@ func TestHybrids(t *testing.T) {
 		}
 		prompt := []int32{5, 80, 33, 5, 80, 33, 120, 5, 80}
 		const tokens = 60
-		for _, sampling := range []engine.Sampling{{}, {Temperature: 0.9, Seed: 7}} {
-			var want []int32
-			for what, drafter := range map[string]speculative.Drafter{
-				"": nil, "model": speculative.Model(begin(rounded)),
-				"tree":   speculative.Tree(begin(rounded), speculative.TreeOptions{}),
-				"splice": speculative.Splice(begin(rounded), speculative.TreeOptions{}),
-				"n-gram": speculative.NGram(speculative.NGramOptions{}),
+		for j, sampling := range []engine.Sampling{{}, {Temperature: 0.9, Seed: 7}} {
+			want := plain(t, begin(target), prompt, sampling, tokens)
+			for k, drafter := range []speculative.Drafter{nil, speculative.Model(begin(rounded)),
+				speculative.Tree(begin(rounded), speculative.TreeOptions{}),
+				speculative.Splice(begin(rounded), speculative.TreeOptions{}), speculative.NGram(speculative.NGramOptions{}),
 			} {
+				if (i+j+k)%2 > 0 && !testkit.IsLong(t) {
+					continue // each greedily with every second model, and sampled with the others
+				}
+				what := []string{"", "model", "tree", "splice", "n-gram"}[k]
 				d := speculative.New(begin(target), drafter,
 					speculative.Options{MaxTokens: tokens, Schedule: speculative.Constant(speculative.ConstantOptions{Length: 5})})
 				for turn := range 2 { // the second text begins as the first one
@@ -62,9 +64,6 @@ func TestHybrids(t *testing.T) {
 					if turn > 0 {
 						continue
 					}
-					if want == nil {
-						want = plain(t, begin(target), prompt, sampling, tokens)
-					}
 					if !slices.Equal(got, want) {
 						t.Errorf("%s, drafter %q, temperature %v: %d, expected %d", name, what, sampling.Temperature, got, want)
 					}
@@ -75,6 +74,12 @@ func TestHybrids(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestLongHybrids: each drafter with each model, greedily and sampled.
+func TestLongHybrids(t *testing.T) {
+	testkit.Long(t)
+	TestHybrids(t)
 }
 
 // plain is decoding with a sampler and nothing else.

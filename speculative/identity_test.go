@@ -76,24 +76,35 @@ func matrixSchedules(n int) []named[Schedule] {
 	}
 }
 
-func testMatrix(t *testing.T, model func([]int32, []float32), s engine.Sampling, lengths []int) {
+// matrixText is a text of the matrix: who writes it, and how.
+type matrixText struct {
+	model    func([]int32, []float32)
+	sampling engine.Sampling
+}
+
+// testMatrix writes texts with every drafter and schedule, each with every draft length; in the quick tests every two of
+// drafters, schedules, lengths and texts meet.
+func testMatrix(t *testing.T, texts []matrixText, lengths []int) {
 	t.Helper()
-	want := plain(t, matrixVocab, model, matrixPrompt, matrixTokens, s)
-	for _, n := range lengths {
-		for _, drafter := range matrixDrafters(t, model, want) {
-			for _, schedule := range matrixSchedules(n) {
-				name := fmt.Sprintf("%s/%s/%d", drafter.name, schedule.name, n)
-				target := newFake(t, matrixVocab, matrixContext, model)
-				d := New(target, drafter.make(), Options{Schedule: schedule.make(), DraftMax: 16, MaxTokens: matrixTokens})
-				for range 2 { // the second time with warm caches and what the schedule learned
-					if got, _ := collect(t, d, matrixPrompt, s); !slices.Equal(got, want) {
-						t.Errorf("%s:\n got %v\nwant %v", name, got, want)
-					}
-				}
-				if target.passes != 2*d.Stats().TargetPasses && drafter.name == "none" && s.Constraint == nil {
-					t.Errorf("%s: %d passes, stats say %d", name, target.passes, d.Stats().TargetPasses)
-				}
+	var want [][]int32
+	var drafters [][]named[Drafter]
+	for _, x := range texts {
+		text := plain(t, matrixVocab, x.model, matrixPrompt, matrixTokens, x.sampling)
+		want, drafters = append(want, text), append(drafters, matrixDrafters(t, x.model, text))
+	}
+	for _, c := range testkit.Combinations(t, len(texts), len(drafters[0]), len(matrixSchedules(1)), len(lengths)) {
+		x, want, n := texts[c[0]], want[c[0]], lengths[c[3]]
+		drafter, schedule := drafters[c[0]][c[1]], matrixSchedules(n)[c[2]]
+		name := fmt.Sprintf("text %d, %s/%s/%d", c[0], drafter.name, schedule.name, n)
+		target := newFake(t, matrixVocab, matrixContext, x.model)
+		d := New(target, drafter.make(), Options{Schedule: schedule.make(), DraftMax: 16, MaxTokens: matrixTokens})
+		for range 2 { // the second time with warm caches and what the schedule learned
+			if got, _ := collect(t, d, matrixPrompt, x.sampling); !slices.Equal(got, want) {
+				t.Errorf("%s:\n got %v\nwant %v", name, got, want)
 			}
+		}
+		if target.passes != 2*d.Stats().TargetPasses && drafter.name == "none" && x.sampling.Constraint == nil {
+			t.Errorf("%s: %d passes, stats say %d", name, target.passes, d.Stats().TargetPasses)
 		}
 	}
 }
@@ -106,41 +117,35 @@ func upTo(n int) (all []int) {
 }
 
 func TestGreedyIsPlainGreedy(t *testing.T) {
-	one, other, penalized := []int{1, 2, 4, 7, 16}, []int{1, 3, 8, 12}, []int{5, 16}
+	lengths := []int{1, 2, 3, 4, 7, 8, 12, 16}
 	if testkit.IsLong(t) {
-		one, other, penalized = upTo(16), upTo(16), []int{1, 5, 16}
+		lengths = upTo(16)
 	}
-	testMatrix(t, random(1), engine.Sampling{}, one)
-	testMatrix(t, loops(2), engine.Sampling{}, other)
-	testMatrix(t, loops(2), penalties(engine.Sampling{}), penalized)
+	testMatrix(t, []matrixText{{random(1), engine.Sampling{}}, {loops(2), engine.Sampling{}},
+		{loops(2), penalties(engine.Sampling{})}}, lengths)
 }
 
-// TestLongGreedyIsPlainGreedy: with every draft length.
+// TestLongGreedyIsPlainGreedy: every drafter and schedule with every draft length.
 func TestLongGreedyIsPlainGreedy(t *testing.T) {
 	testkit.Long(t)
 	TestGreedyIsPlainGreedy(t)
 }
 
 func TestMatchIsPlainSampling(t *testing.T) {
-	seeds, lengths := uint64(5), []int{1, 2, 5, 16}
-	if !testkit.IsLong(t) {
-		seeds, lengths = 2, []int{1, 16}
+	seeds := uint64(2)
+	if testkit.IsLong(t) {
+		seeds = 5
 	}
+	var texts []matrixText
 	for seed := range seeds {
 		s := engine.Sampling{Temperature: 0.8, TopP: 0.95, Seed: seed}
-		alone, penalized, more := lengths, lengths, lengths[len(lengths)-2:]
-		if !testkit.IsLong(t) { // each step with each length once
-			alone, penalized, more = lengths[seed:][:1], lengths[1-seed:][:1], more[seed:][:1]
-		}
-		testMatrix(t, random(seed), s, alone)
-		testMatrix(t, loops(seed), penalties(s), penalized)
-		testMatrix(t, loops(seed), steps(s), more)
-		testMatrix(t, random(seed), mirostat(s), more)
-		testMatrix(t, random(seed), infill(s), more)
+		texts = append(texts, matrixText{random(seed), s}, matrixText{loops(seed), penalties(s)},
+			matrixText{loops(seed), steps(s)}, matrixText{random(seed), mirostat(s)}, matrixText{random(seed), infill(s)})
 	}
+	testMatrix(t, texts, []int{1, 2, 5, 16})
 }
 
-// TestLongMatchIsPlainSampling: with five seeds, and drafts of two and five.
+// TestLongMatchIsPlainSampling: every drafter, schedule and draft length with every way to sample, of five seeds.
 func TestLongMatchIsPlainSampling(t *testing.T) {
 	testkit.Long(t)
 	TestMatchIsPlainSampling(t)

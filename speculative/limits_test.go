@@ -10,12 +10,13 @@ import (
 
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // Drafts of more tokens than a session takes as a tree: trees are bounded, chains are not.
 func TestDraftsOfManyTokens(t *testing.T) {
 	model := loops(2) // repeats itself: lookups draft far
-	const n = 700
+	const n = 400
 	want := plain(t, matrixVocab, model, matrixPrompt, n, engine.Sampling{})
 	draft := func(noise float32) Drafter { return Model(newFake(t, matrixVocab, 1000, noisy(model, noise))) }
 	tree := func() Drafter { return Tree(newFake(t, matrixVocab, 1000, noisy(model, 0.1)), TreeOptions{}) }
@@ -55,15 +56,18 @@ func TestDraftsOfManyTokens(t *testing.T) {
 	rt := newRuntime(t, engine.RuntimeOptions{Threads: 1})
 	target, near := randomModel(t, rt, 0), randomModel(t, rt, 0.05)
 	want, _ = collect(t, New(session(t, target, 0), nil, Options{MaxTokens: 320}), matrixPrompt, engine.Sampling{})
-	for _, drafter := range []Drafter{
-		Tree(session(t, near, 0), TreeOptions{}),
-		Merge(Model(session(t, near, 0)), Model(session(t, target, 0))),
-		Replay(ReplayOptions{Tokens: want}),
+	for _, c := range []struct {
+		drafter Drafter
+		tokens  int
+	}{
+		{Tree(session(t, near, 0), TreeOptions{}), 60}, // a tree is as large in a short text
+		{Merge(Model(session(t, near, 0)), Model(session(t, target, 0))), 320},
+		{Replay(ReplayOptions{Tokens: want}), 320},
 	} {
-		d := New(session(t, target, 0), drafter,
-			Options{Schedule: Constant(ConstantOptions{Length: 300}), DraftMax: 300, MaxTokens: 320})
-		if got, _ := collect(t, d, matrixPrompt, engine.Sampling{}); !slices.Equal(got, want) {
-			t.Errorf("%T: other text", drafter)
+		d := New(session(t, target, 0), c.drafter,
+			Options{Schedule: Constant(ConstantOptions{Length: 300}), DraftMax: 300, MaxTokens: c.tokens})
+		if got, _ := collect(t, d, matrixPrompt, engine.Sampling{}); !slices.Equal(got, want[:c.tokens]) {
+			t.Errorf("%T: other text", c.drafter)
 		}
 	}
 }
@@ -99,44 +103,55 @@ func TestHugeNumbers(t *testing.T) {
 	model := loops(2)
 	const room = 400
 	want := plain(t, matrixVocab, model, matrixPrompt, room-len(matrixPrompt)+1, engine.Sampling{})
-	for _, huge := range []int{math.MaxInt, math.MaxInt - 1, math.MaxInt32} {
-		for name, o := range map[string]Options{
-			"tokens":    {MaxTokens: huge},
-			"most":      {MaxTokens: huge, DraftMax: huge},
-			"least":     {MaxTokens: huge, DraftMax: huge, DraftMin: huge},
-			"all":       {MaxTokens: huge, DraftMax: huge, Schedule: Constant(ConstantOptions{Length: huge})},
-			"heuristic": {MaxTokens: huge, DraftMax: huge, Schedule: Heuristic(HeuristicOptions{Length: huge})},
-			"dynamic": {MaxTokens: huge, DraftMax: huge,
-				Schedule: Dynamic(DynamicOptions{Length: huge, MinConfidence: 0.4, Adapt: true})},
-		} {
-			for _, drafter := range []named[Drafter]{
-				{"none", func() Drafter { return nil }},
-				{"ngram", func() Drafter { return NGram(NGramOptions{MinMatch: 1, MaxMatch: huge}) }},
-				{"none found", func() Drafter {
-					return Merge(NGram(NGramOptions{MinMatch: huge, MaxMatch: huge}), Suffix(SuffixOptions{MinMatch: huge}))
-				}},
-				{"replay", func() Drafter { return Replay(ReplayOptions{Tokens: want, ErrorEvery: huge}) }},
-				{"model", func() Drafter { return Model(newFake(t, matrixVocab, room, noisy(model, 0.1))) }},
-				{"tree", func() Drafter { return Tree(newFake(t, matrixVocab, room, noisy(model, 0.1)), TreeOptions{}) }},
-				{"merged", func() Drafter {
-					return Merge(NGram(NGramOptions{MinMatch: 1, MaxMatch: 3}),
-						Merge(Suffix(SuffixOptions{MinMatch: 1}), Replay(ReplayOptions{Tokens: want, ErrorEvery: 3})))
-				}},
-				{"boundless", func() Drafter { return boundless{Suffix(SuffixOptions{MinMatch: 1})} }},
-			} {
-				target, make := newFake(t, matrixVocab, room, model), drafter.make()
-				o.Verifier = nil
-				var before, after runtime.MemStats
-				runtime.ReadMemStats(&before)
-				got, _ := collect(t, New(target, make, o), matrixPrompt, engine.Sampling{})
-				runtime.ReadMemStats(&after)
-				if !slices.Equal(got, want) {
-					t.Errorf("%d, %s, %s: %d tokens, want %d", huge, name, drafter.name, len(got), len(want))
-				}
-				if n := after.TotalAlloc - before.TotalAlloc; n > 8<<20 {
-					t.Errorf("%d, %s, %s: allocates %d bytes", huge, name, drafter.name, n)
-				}
-			}
+	sizes := []int{math.MaxInt, math.MaxInt - 1, math.MaxInt32}
+	options := []struct {
+		name string
+		of   func(huge int) Options
+	}{
+		{"tokens", func(int) Options { return Options{} }},
+		{"most", func(huge int) Options { return Options{DraftMax: huge} }},
+		{"least", func(huge int) Options { return Options{DraftMax: huge, DraftMin: huge} }},
+		{"all", func(huge int) Options {
+			return Options{DraftMax: huge, Schedule: Constant(ConstantOptions{Length: huge})}
+		}},
+		{"heuristic", func(huge int) Options {
+			return Options{DraftMax: huge, Schedule: Heuristic(HeuristicOptions{Length: huge})}
+		}},
+		{"dynamic", func(huge int) Options {
+			return Options{DraftMax: huge, Schedule: Dynamic(DynamicOptions{Length: huge, MinConfidence: 0.4, Adapt: true})}
+		}},
+	}
+	drafters := []struct {
+		name string
+		make func(huge int) Drafter
+	}{
+		{"none", func(int) Drafter { return nil }},
+		{"ngram", func(huge int) Drafter { return NGram(NGramOptions{MinMatch: 1, MaxMatch: huge}) }},
+		{"none found", func(huge int) Drafter {
+			return Merge(NGram(NGramOptions{MinMatch: huge, MaxMatch: huge}), Suffix(SuffixOptions{MinMatch: huge}))
+		}},
+		{"replay", func(huge int) Drafter { return Replay(ReplayOptions{Tokens: want, ErrorEvery: huge}) }},
+		{"model", func(int) Drafter { return Model(newFake(t, matrixVocab, room, noisy(model, 0.1))) }},
+		{"tree", func(int) Drafter { return Tree(newFake(t, matrixVocab, room, noisy(model, 0.1)), TreeOptions{}) }},
+		{"merged", func(int) Drafter {
+			return Merge(NGram(NGramOptions{MinMatch: 1, MaxMatch: 3}),
+				Merge(Suffix(SuffixOptions{MinMatch: 1}), Replay(ReplayOptions{Tokens: want, ErrorEvery: 3})))
+		}},
+		{"boundless", func(int) Drafter { return boundless{Suffix(SuffixOptions{MinMatch: 1})} }},
+	}
+	for _, c := range testkit.Combinations(t, len(drafters), len(options), len(sizes)) {
+		drafter, option, huge := drafters[c[0]], options[c[1]], sizes[c[2]]
+		target, make, o := newFake(t, matrixVocab, room, model), drafter.make(huge), option.of(huge)
+		o.MaxTokens = huge
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		got, _ := collect(t, New(target, make, o), matrixPrompt, engine.Sampling{})
+		runtime.ReadMemStats(&after)
+		if !slices.Equal(got, want) {
+			t.Errorf("%d, %s, %s: %d tokens, want %d", huge, option.name, drafter.name, len(got), len(want))
+		}
+		if n := after.TotalAlloc - before.TotalAlloc; n > 8<<20 {
+			t.Errorf("%d, %s, %s: allocates %d bytes", huge, option.name, drafter.name, n)
 		}
 	}
 }

@@ -88,9 +88,9 @@ func TestMixtureOfAllTypesDrafts(t *testing.T) {
 	}
 	types := tensor.Encodable()
 	var o convert.Quantizing
-	for i, name := range matrices {
-		o.Tensors = append(o.Tensors, convert.TensorChoice{Pattern: regexp.MustCompile("^" + regexp.QuoteMeta(name) + "$"),
-			Type: types[i%len(types)].String()})
+	for i, typ := range types { // the other matrices are Q8_0
+		pattern := regexp.MustCompile("^" + regexp.QuoteMeta(matrices[i]) + "$")
+		o.Tensors = append(o.Tensors, convert.TensorChoice{Pattern: pattern, Type: typ.String()})
 	}
 	q, err := convert.QuantizeBy(f, convert.UniformMixture(tensor.Q8_0), o)
 	if err != nil {

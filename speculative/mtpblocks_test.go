@@ -73,7 +73,7 @@ func TestMTPBlocksStates(t *testing.T) {
 			continue
 		}
 		target, head := mtpBlocks(t, rt, blocks)
-		testHeadStates(t, target, head)
+		testHeadStates(t, target, head, greedyAndSampled...)
 
 		reference := anew{compute: headRows}
 		want, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: 20}), matrixPrompt, engine.Sampling{})
@@ -153,21 +153,25 @@ func TestMTPBlocksIdentity(t *testing.T) {
 	const blocks = 3
 	target, head := mtpBlocks(t, rt, blocks)
 	ctx := context.Background()
-	for _, s := range []engine.Sampling{{}, {Temperature: 0.8, TopP: 0.95, Seed: 1}} {
+	for turn, s := range []engine.Sampling{{}, {Temperature: 0.8, TopP: 0.95, Seed: 1}} {
 		prompt := slices.Repeat(matrixPrompt, 2)
 		want, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: 40}), prompt, s)
-		for name, make := range map[string]func() Drafter{
-			"chain":  func() Drafter { return headed(session(t, head, 0), headOptions{}) },
-			"tree":   func() Drafter { return Tree(session(t, head, 0), TreeOptions{}) },
-			"splice": func() Drafter { return Splice(session(t, head, 0), TreeOptions{}) },
-			"short":  func() Drafter { return headed(session(t, head, 32), headOptions{}) },
-			"merged": func() Drafter {
-				return Merge(headed(session(t, head, 0), headOptions{}), Replay(ReplayOptions{Tokens: want, ErrorEvery: 5}))
-			},
+		for i, drafter := range []named[Drafter]{
+			{"merged", func() Drafter {
+				return Merge(headed(session(t, head, 0), headOptions{}),
+					Replay(ReplayOptions{Tokens: want, ErrorEvery: 5}))
+			}},
+			{"chain", func() Drafter { return headed(session(t, head, 0), headOptions{}) }},
+			{"tree", func() Drafter { return Tree(session(t, head, 0), TreeOptions{}) }},
+			{"splice", func() Drafter { return Splice(session(t, head, 0), TreeOptions{}) }},
+			{"short", func() Drafter { return headed(session(t, head, 32), headOptions{}) }},
 		} {
-			for _, schedule := range matrixSchedules(6) {
-				deepest := 0
-				d := New(session(t, target, 0), make(), Options{Schedule: schedule.make(), MaxTokens: 40, Trace: func(r *Round) {
+			for k, schedule := range matrixSchedules(6) {
+				if (i+k+turn)%2 > 0 && !testkit.IsLong(t) {
+					continue // each drafter has each schedule, greedily or sampled
+				}
+				name, deepest := drafter.name, 0
+				d := New(session(t, target, 0), drafter.make(), Options{Schedule: schedule.make(), MaxTokens: 40, Trace: func(r *Round) {
 					for i := range r.Draft.Len() {
 						deepest = max(deepest, r.Draft.Depth(i))
 					}
@@ -221,6 +225,12 @@ func TestMTPBlocksIdentity(t *testing.T) {
 		targets.Close()
 		heads.Close()
 	}
+}
+
+// TestLongMTPBlocksIdentity: every drafter and schedule greedily and sampled.
+func TestLongMTPBlocksIdentity(t *testing.T) {
+	testkit.Long(t)
+	TestMTPBlocksIdentity(t)
 }
 
 // Rounds with several MTP blocks allocate nothing.

@@ -88,27 +88,27 @@ func TestOracleBoundsSpeed(t *testing.T) {
 		for _, step := range []float64{0.01, 0.11} {
 			for _, a := range []float64{0.1, 0.5, 0.8, 0.95} {
 				name := fmt.Sprintf("%s, step %v, acceptance %v", c.name, step, a)
-				alone := func(text int, schedule func(text []int32) Schedule) float64 {
+				alone := func(text int, schedule func(text []int32) Schedule, warm bool) float64 {
 					one := *sim
 					one.texts, one.prompt = sim.texts[text:text+1], sim.prompt[text:text+1]
 					drafter := func(int) Drafter {
 						return &chanceDrafter{sequence: one.texts[0], seed: uint64(text) << 32, spend: func() { one.spend(step * c.one) },
 							chance: func(int) float64 { return a }}
 					}
-					return one.run(t, drafter, func() Schedule { return schedule(one.texts[0]) }, true)
+					return one.run(t, drafter, func() Schedule { return schedule(one.texts[0]) }, warm)
 				}
 				for text := range texts {
 					bound := alone(text, func(s []int32) Schedule {
 						return OracleOf(OracleOptions{Sequence: s, Costs: exact, Step: step * c.one / 1e3})
-					})
-					least := alone(text, func([]int32) Schedule { return Auto(AutoOptions{Costs: c.costs()}) })
+					}, true)
+					least := alone(text, func([]int32) Schedule { return Auto(AutoOptions{Costs: c.costs()}) }, true)
 					for _, k := range sweepLengths {
-						least = min(least, alone(text, func([]int32) Schedule { return Constant(ConstantOptions{Length: k}) }))
+						least = min(least, alone(text, func([]int32) Schedule { return Constant(ConstantOptions{Length: k}) }, false))
 					}
 					if least < bound*(1-1e-6) {
 						t.Errorf("%s: %.4f s, the oracle %.4f s", name, least, bound)
 					}
-					if alone(text, Oracle) > least {
+					if alone(text, Oracle, true) > least {
 						greedyLoses++
 					}
 				}

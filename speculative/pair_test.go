@@ -63,11 +63,11 @@ var openPair = sync.OnceValues(func() (p [2]*engine.Model, err error) {
 
 // P2 on the embedded pair: real text, real acceptance, and sessions that go from text to text.
 func TestPairIdentity(t *testing.T) {
-	n, tokens, seeds := 3, 24, uint64(2)
+	n, tokens, seeds := 2, 24, uint64(2)
 	if testkit.IsLong(t) {
 		n, seeds = 12, 5
 	} else if testing.Short() {
-		n, tokens, seeds = 2, 16, 1
+		tokens, seeds = 16, 1
 	}
 	texts := prompts(t, "prompts-code.jsonl", n)
 	target, draft := pair(t)
@@ -103,11 +103,11 @@ func TestPairIdentity(t *testing.T) {
 					drafted, accepted = drafted+st.Drafted, accepted+st.Accepted
 				}
 			}
-			for k := 1; i == 0 && k <= 16; k++ { // every draft length, on the first text
+			for k := 1; i == 0 && k <= 16; k++ { // draft lengths, on the first text
 				if text != texts[0] {
 					break
 				}
-				if testing.Short() && k != 1 && k != 16 {
+				if !testkit.IsLong(t) && k&(k-1) > 0 && k != 3 || testing.Short() && k != 1 && k != 16 {
 					continue
 				}
 				d := New(one, Model(two), Options{Schedule: Constant(ConstantOptions{Length: k}), MaxTokens: tokens})
@@ -123,7 +123,7 @@ func TestPairIdentity(t *testing.T) {
 	}
 }
 
-// TestLongPairIdentity: with four times the texts, and five seeds.
+// TestLongPairIdentity: with six times the texts, five seeds, and every draft length.
 func TestLongPairIdentity(t *testing.T) {
 	testkit.Long(t)
 	TestPairIdentity(t)

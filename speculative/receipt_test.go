@@ -190,7 +190,7 @@ func TestReceiptsAcrossKernels(t *testing.T) {
 	for k, simd := range sets {
 		m := openTarget(t, simd, "")
 		for i, r := range written {
-			if (i+k)%2 > 0 && k < len(sets)-1 && !testkit.IsLong(t) { // the writer's kernels confirm all
+			if (i+k)%4 > 0 && k < len(sets)-1 && !testkit.IsLong(t) { // the writer's kernels confirm all
 				continue
 			}
 			c, err := Confirm(t.Context(), m, file, read(t, r))
@@ -274,29 +274,45 @@ func TestReceiptTampering(t *testing.T) {
 			}
 		}
 	}
-	for i, c := range receiptCases { // one token, anywhere
-		for k, at := range []int{0, 1, len(written[i].Tokens) / 2, len(written[i].Tokens) - 1} {
-			if (i+k)%2 > 0 && !testkit.IsLong(t) {
-				continue
+	for i, c := range receiptCases {
+		kinds := 0
+		turn := func() bool { // each receipt has a third of the kinds, each kind a third of the receipts
+			kinds++
+			return testkit.IsLong(t) || (i+kinds)%3 == 0
+		}
+		for _, at := range []int{0, 1, len(written[i].Tokens) / 2, len(written[i].Tokens) - 1} { // one token, anywhere
+			if turn() {
+				tamper(c.name, fmt.Sprint("token ", at), "token_ids", len(written[i].Prompt)+at,
+					func(r *Receipt) { r.Tokens[at] = (r.Tokens[at] + 1) % 4096 })
 			}
-			tamper(c.name, fmt.Sprint("token ", at), "token_ids", len(written[i].Prompt)+at,
-				func(r *Receipt) { r.Tokens[at] = (r.Tokens[at] + 1) % 4096 })
 		}
-		tamper(c.name, "a token outside the vocabulary", "token_ids", len(written[i].Prompt)+2,
-			func(r *Receipt) { r.Tokens[2] = 4096 * 4096 })
-		tamper(c.name, "prompt", "token_ids", -1, func(r *Receipt) { r.Prompt[len(r.Prompt)-2] = 40 })
-		tamper(c.name, "a token less", "end_reason", -1, func(r *Receipt) { r.Tokens = r.Tokens[:len(r.Tokens)-1] })
-		tamper(c.name, "text", "text", -1, func(r *Receipt) { r.Text += "x" })
-		forged := read(t, written[i])
-		forged.Text = "forged"
-		var d *Mismatch
-		if _, err := Confirm(t.Context(), m, file, forged); !errors.As(err, &d) || d.Written != cut80("forged") ||
-			d.Expected != cut80(written[i].Text) {
-			t.Errorf("%s: a forged text: %v", c.name, err)
+		if turn() {
+			tamper(c.name, "a token outside the vocabulary", "token_ids", len(written[i].Prompt)+2,
+				func(r *Receipt) { r.Tokens[2] = 4096 * 4096 })
 		}
-		tamper(c.name, "end", "end_reason", -1, func(r *Receipt) { r.End = EndCancel })
-		for k, end := range []End{EndLength, EndOfText, EndContext, EndStop, "never"} {
-			if end != c.end && (testkit.IsLong(t) || (i+k)%2 == 0) {
+		if turn() {
+			tamper(c.name, "prompt", "token_ids", -1, func(r *Receipt) { r.Prompt[len(r.Prompt)-2] = 40 })
+		}
+		if turn() {
+			tamper(c.name, "a token less", "end_reason", -1, func(r *Receipt) { r.Tokens = r.Tokens[:len(r.Tokens)-1] })
+		}
+		if turn() {
+			tamper(c.name, "text", "text", -1, func(r *Receipt) { r.Text += "x" })
+		}
+		if turn() {
+			forged := read(t, written[i])
+			forged.Text = "forged"
+			var d *Mismatch
+			if _, err := Confirm(t.Context(), m, file, forged); !errors.As(err, &d) || d.Written != cut80("forged") ||
+				d.Expected != cut80(written[i].Text) {
+				t.Errorf("%s: a forged text: %v", c.name, err)
+			}
+		}
+		if turn() {
+			tamper(c.name, "end", "end_reason", -1, func(r *Receipt) { r.End = EndCancel })
+		}
+		for _, end := range []End{EndLength, EndOfText, EndContext, EndStop, "never"} {
+			if turn() && end != c.end {
 				tamper(c.name, "end "+string(end), "end_reason", -1, func(r *Receipt) { r.End = end })
 			}
 		}

@@ -151,7 +151,7 @@ func (r *repeating) write(t *testing.T, prompt []int32, tokens int, seed uint64)
 // answers, cost what they cost without these, though the budget of what is kept has room for a part of these only.
 // A short prompt fills three quarters of a page: what fills less than half takes less memory.
 func TestRepeatsAfterOthers(t *testing.T) {
-	repeatsAfterOthers(t, []int{300, 900}, 8, 2, 8)
+	repeatsAfterOthers(t, []int{300, 600}, 8, 2, 8)
 }
 
 // TestLongRepeatsAfterOthers: prompts of 650 and 4,000 tokens, 50 short prompts and 10 requests for four answers.
@@ -208,7 +208,7 @@ func repeatsAfterOthers(t *testing.T, lengths []int, short, several int, spare i
 
 // TestTwoChatsInTurn: in a budget that holds two chats and a page, each turn of either computes its new tokens alone.
 func TestTwoChatsInTurn(t *testing.T) {
-	const turns, asks, answers = 6, 100, 12
+	const turns, asks, answers = 4, 100, 12
 	for name, r := range openRepeating(t, newRuntime(t, engine.RuntimeOptions{Threads: 1})) {
 		talk := func() (computed []int64) {
 			var chats [2][]int32

@@ -7,39 +7,43 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // With any bound of the rows of a pass every drafter writes what plain decoding writes, free and under a constraint,
 // greedy and sampled, and no pass of the target has more rows of logits.
 func TestRowsBoundPassesAndChangeNoText(t *testing.T) {
 	model := loops(8)
-	for _, s := range []engine.Sampling{{}, {Constraint: records(matrixVocab), ConstraintFrom: len(matrixPrompt)},
-		{Temperature: 0.8, Seed: 5, Constraint: records(matrixVocab), ConstraintFrom: len(matrixPrompt)}} {
-		want := plain(t, matrixVocab, model, matrixPrompt, matrixTokens, s)
-		for _, drafter := range matrixDrafters(t, model, want) {
-			for _, schedule := range matrixSchedules(8) {
-				if schedule.name == "constant/threshold" || schedule.name == "heuristic" { // bounded like the others
-					continue
-				}
-				widest := 0
-				for _, rows := range []int{1, 2, 4, 0} {
-					target := newFake(t, matrixVocab, matrixContext, model)
-					d := New(target, drafter.make(), Options{Schedule: schedule.make(), MaxTokens: matrixTokens, Rows: rows})
-					name := fmt.Sprintf("%s/%s, constraint %v, %d rows", drafter.name, schedule.name, s.Constraint != nil, rows)
-					for range 2 {
-						if got, _ := collect(t, d, matrixPrompt, s); !slices.Equal(got, want) {
-							t.Errorf("%s:\n got %v\nwant %v", name, got, want)
-						}
-					}
-					if rows > 0 && target.rows > rows {
-						t.Errorf("%s: a pass of %d", name, target.rows)
-					}
-					widest = target.rows
-				}
-				if widest <= 4 && schedule.name == "constant" && s.Constraint != nil {
-					t.Errorf("%s: %d rows without a bound, which proves nothing", drafter.name, widest)
+	samplings := []engine.Sampling{{}, {Constraint: records(matrixVocab), ConstraintFrom: len(matrixPrompt)},
+		{Temperature: 0.8, Seed: 5, Constraint: records(matrixVocab), ConstraintFrom: len(matrixPrompt)}}
+	var want [][]int32
+	var drafters [][]named[Drafter]
+	for _, s := range samplings {
+		text := plain(t, matrixVocab, model, matrixPrompt, matrixTokens, s)
+		want, drafters = append(want, text), append(drafters, matrixDrafters(t, model, text))
+	}
+	schedules := slices.DeleteFunc(matrixSchedules(8), func(s named[Schedule]) bool {
+		return s.name == "constant/threshold" || s.name == "heuristic" // bounded like the others
+	})
+	for _, c := range testkit.Combinations(t, len(samplings), len(drafters[0]), len(schedules)) {
+		s, want, drafter, schedule := samplings[c[0]], want[c[0]], drafters[c[0]][c[1]], schedules[c[2]]
+		widest := 0
+		for _, rows := range []int{1, 2, 4, 0} {
+			target := newFake(t, matrixVocab, matrixContext, model)
+			d := New(target, drafter.make(), Options{Schedule: schedule.make(), MaxTokens: matrixTokens, Rows: rows})
+			name := fmt.Sprintf("%s/%s, constraint %v, %d rows", drafter.name, schedule.name, s.Constraint != nil, rows)
+			for range 2 {
+				if got, _ := collect(t, d, matrixPrompt, s); !slices.Equal(got, want) {
+					t.Errorf("%s:\n got %v\nwant %v", name, got, want)
 				}
 			}
+			if rows > 0 && target.rows > rows {
+				t.Errorf("%s: a pass of %d", name, target.rows)
+			}
+			widest = target.rows
+		}
+		if widest <= 4 && schedule.name == "constant" && s.Constraint != nil {
+			t.Errorf("%s: %d rows without a bound, which proves nothing", drafter.name, widest)
 		}
 	}
 }
@@ -89,7 +93,7 @@ func TestDistributionsTakePlannedMemory(t *testing.T) {
 				v := make()
 				var d *Decoder
 				took, widest := int64(0), 0
-				o := Options{Verifier: v, Rows: rows, DraftMax: 60, MaxTokens: 300,
+				o := Options{Verifier: v, Rows: rows, DraftMax: 60, MaxTokens: 80,
 					Schedule: Constant(ConstantOptions{Length: 60}), Trace: func(*Round) {
 						widest = max(widest, target.rows)
 						took = int64(4 * vocab * widest)

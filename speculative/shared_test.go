@@ -34,13 +34,19 @@ func TestSharedPairIdentity(t *testing.T) {
 	}
 	jobs := make([]job, decoders)
 	one := session(t, target, 0)
-	for i := range jobs {
-		j := &jobs[i]
-		j.prompt = target.Tokenizer().Encode(texts[i%len(texts)], bpe.EncodeOptions{AddSpecial: true})
-		if i%3 == 2 {
-			j.sampling = engine.Sampling{Temperature: 0.8, TopP: 0.95, Seed: uint64(i)}
+	for k, text := range texts { // one after the other, so that its prompt is kept
+		for i := k; i < decoders; i += len(texts) {
+			j := &jobs[i]
+			j.prompt = target.Tokenizer().Encode(text, bpe.EncodeOptions{AddSpecial: true})
+			j.prompt = j.prompt[:[]int{120, 240, 120}[k]] // the texts of the second one go on in another page
+			if k == 2 {
+				j.sampling = engine.Sampling{Temperature: 0.8, TopP: 0.95, Seed: uint64(i)}
+			} else if i > k {
+				j.want = jobs[k].want
+				continue
+			}
+			j.want, _ = collect(t, New(one, nil, Options{MaxTokens: tokens}), j.prompt, j.sampling)
 		}
-		j.want, _ = collect(t, New(one, nil, Options{MaxTokens: tokens}), j.prompt, j.sampling)
 	}
 	drafters := []func(Sequence) Drafter{
 		Model,

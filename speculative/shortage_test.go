@@ -9,6 +9,7 @@ import (
 
 	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // meagre is a session for which memory is short at times.
@@ -50,19 +51,22 @@ func TestDraftsWithoutMemory(t *testing.T) {
 	target, near := randomModel(t, rt, 0), randomModel(t, rt, 0.05)
 	eagle := randomHead(t, rt, target)
 	const tokens = 60
-	always := func(int, int) bool { return true }
-	drafting := map[string]func(call, tokens int) bool{
-		"never":            nil,
-		"always":           always,
-		"at first":         func(call, _ int) bool { return call <= 3 },
-		"every third pass": func(call, _ int) bool { return call%3 == 0 },
-		"from some on":     func(call, _ int) bool { return call > 12 },
+	type refusals struct {
+		when   string
+		refuse func(call, tokens int) bool
 	}
-	verifying := map[string]func(call, tokens int) bool{
-		"never":           nil,
-		"more than one":   func(call, tokens int) bool { return call > 1 && tokens > 1 },
-		"more than three": func(call, tokens int) bool { return call > 1 && tokens > 3 },
-		"for a while":     func(call, tokens int) bool { return call > 1 && call < 8 && tokens > 1 },
+	drafting := []refusals{
+		{"never", nil},
+		{"always", func(int, int) bool { return true }},
+		{"at first", func(call, _ int) bool { return call <= 3 }},
+		{"every third pass", func(call, _ int) bool { return call%3 == 0 }},
+		{"from some on", func(call, _ int) bool { return call > 12 }},
+	}
+	verifying := []refusals{
+		{"never", nil},
+		{"more than one", func(call, tokens int) bool { return call > 1 && tokens > 1 }},
+		{"more than three", func(call, tokens int) bool { return call > 1 && tokens > 3 }},
+		{"for a while", func(call, tokens int) bool { return call > 1 && call < 8 && tokens > 1 }},
 	}
 	drafters := []struct {
 		name string
@@ -76,46 +80,51 @@ func TestDraftsWithoutMemory(t *testing.T) {
 		{"eagle", eagle, func(s Sequence) Drafter { return headed(s, headOptions{}) }},
 		{"eagle tree", eagle, func(s Sequence) Drafter { return headed(s, headOptions{Tree: true}) }},
 	}
-	for _, s := range []engine.Sampling{{}, {Temperature: 0.9, Seed: 5}} {
-		want, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: tokens}), matrixPrompt, s)
-		for _, drafter := range drafters {
-			for how, refuse := range drafting {
-				for when, refuseTarget := range verifying {
-					name := fmt.Sprintf("%s, drafts refused %s, verification %s, temperature %v", drafter.name, how, when,
-						s.Temperature)
-					draft := &meagre{Session: session(t, drafter.of, 0), refuse: refuse}
-					whole := &meagre{Session: session(t, target, 0), refuse: refuseTarget}
-					d := New(whole, drafter.make(draft),
-						Options{MaxTokens: tokens, Schedule: Constant(ConstantOptions{Length: 4})})
-					got, _ := collect(t, d, matrixPrompt, s)
-					stats := d.Stats()
-					if !slices.Equal(got, want) {
-						t.Fatalf("%s:\n got %v\nwant %v", name, got, want)
-					}
-					if stats.Drafted+stats.Rounds != stats.TargetTokens || len(stats.DraftedAt) > stats.Drafted {
-						t.Errorf("%s: %d tokens drafted, %d evaluated in %d rounds", name, stats.Drafted, stats.TargetTokens,
-							stats.Rounds)
-					}
-					if stats.Generated != len(want) || stats.TargetPasses != stats.Rounds {
-						t.Errorf("%s: %d tokens in %d passes and %d rounds", name, stats.Generated, stats.TargetPasses, stats.Rounds)
-					}
-					if how == "always" && draft.refused > 8 { // pauses grow: 4, 8, 16 and 32 rounds
-						t.Errorf("%s: asked in vain for %d passes in %d rounds", name, draft.refused, stats.Rounds)
-					}
-					if when == "more than one" && how == "never" && whole.refused > 8 {
-						t.Errorf("%s: asked in vain for %d passes in %d rounds", name, whole.refused, stats.Rounds)
-					}
-					if refuseTarget == nil && (how == "at first" || how == "never") && drafter.name != "merge" &&
-						stats.DraftPasses == 0 {
-						t.Errorf("%s: never drafted again: %+v", name, stats)
-					}
-					if how == "never" && when == "for a while" && stats.Drafted < 20 {
-						t.Errorf("%s: drafted %d tokens", name, stats.Drafted)
-					}
-				}
-			}
+	samplings := []engine.Sampling{{}, {Temperature: 0.9, Seed: 5}}
+	var texts [][]int32
+	for _, s := range samplings {
+		text, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: tokens}), matrixPrompt, s)
+		texts = append(texts, text)
+	}
+	for _, c := range testkit.Combinations(t, len(drafting), len(verifying), len(drafters), len(samplings)) {
+		drafts, verifies, drafter, s, want := drafting[c[0]], verifying[c[1]], drafters[c[2]], samplings[c[3]], texts[c[3]]
+		how, when := drafts.when, verifies.when
+		name := fmt.Sprintf("%s, drafts refused %s, verification %s, temperature %v", drafter.name, how, when, s.Temperature)
+		draft := &meagre{Session: session(t, drafter.of, 0), refuse: drafts.refuse}
+		whole := &meagre{Session: session(t, target, 0), refuse: verifies.refuse}
+		d := New(whole, drafter.make(draft), Options{MaxTokens: tokens, Schedule: Constant(ConstantOptions{Length: 4})})
+		got, _ := collect(t, d, matrixPrompt, s)
+		stats := d.Stats()
+		if !slices.Equal(got, want) {
+			t.Fatalf("%s:\n got %v\nwant %v", name, got, want)
+		}
+		if stats.Drafted+stats.Rounds != stats.TargetTokens || len(stats.DraftedAt) > stats.Drafted {
+			t.Errorf("%s: %d tokens drafted, %d evaluated in %d rounds", name, stats.Drafted, stats.TargetTokens,
+				stats.Rounds)
+		}
+		if stats.Generated != len(want) || stats.TargetPasses != stats.Rounds {
+			t.Errorf("%s: %d tokens in %d passes and %d rounds", name, stats.Generated, stats.TargetPasses, stats.Rounds)
+		}
+		if how == "always" && draft.refused > 8 { // pauses grow: 4, 8, 16 and 32 rounds
+			t.Errorf("%s: asked in vain for %d passes in %d rounds", name, draft.refused, stats.Rounds)
+		}
+		if when == "more than one" && how == "never" && whole.refused > 8 {
+			t.Errorf("%s: asked in vain for %d passes in %d rounds", name, whole.refused, stats.Rounds)
+		}
+		if verifies.refuse == nil && (how == "at first" || how == "never") && drafter.name != "merge" &&
+			stats.DraftPasses == 0 {
+			t.Errorf("%s: never drafted again: %+v", name, stats)
+		}
+		if how == "never" && when == "for a while" && stats.Drafted < 20 {
+			t.Errorf("%s: drafted %d tokens", name, stats.Drafted)
 		}
 	}
+}
+
+// TestLongDraftsWithoutMemory: every two ways to refuse with every drafter, greedily and sampled.
+func TestLongDraftsWithoutMemory(t *testing.T) {
+	testkit.Long(t)
+	TestDraftsWithoutMemory(t)
 }
 
 // stepwise is a verifier that evaluates a draft token by token.
@@ -180,7 +189,7 @@ func TestNoMemoryWithoutDraftsEither(t *testing.T) {
 func TestCrossVocabularyWithoutMemory(t *testing.T) {
 	target, draft := pair(t)
 	texts := prompts(t, "prompts-code.jsonl", 1)
-	prompt := target.Tokenizer().Encode(texts[0], bpe.EncodeOptions{AddSpecial: true})
+	prompt := target.Tokenizer().Encode(texts[0], bpe.EncodeOptions{AddSpecial: true})[:60]
 	want, _ := collect(t, New(session(t, target, 0), nil, Options{MaxTokens: 24}), prompt, engine.Sampling{})
 	for name, make := range map[string]func(Sequence, Tokenizers) Drafter{"reencode": Reencode, "intersect": Intersect} {
 		for _, from := range []int{1, 2, 5} {

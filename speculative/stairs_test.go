@@ -18,7 +18,7 @@ func TestStairsAsOneBatch(t *testing.T) {
 		type round struct{ position, drafted, accepted int }
 		write := func(o StairsOptions) (ids []int32, rounds []round, st Stats) {
 			d := New(session(t, big, 0), Model(session(t, small, 0)), Options{
-				Schedule: Constant(ConstantOptions{Length: 4}), Verifier: Stairs(o), MaxTokens: 30,
+				Schedule: Constant(ConstantOptions{Length: 4}), Verifier: Stairs(o), MaxTokens: 16,
 				Trace: func(r *Round) { rounds = append(rounds, round{r.Position, r.Drafted(), r.Accepted()}) },
 			})
 			ids, _ = collect(t, d, prompt, s)

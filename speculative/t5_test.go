@@ -76,7 +76,7 @@ func TestT5Identity(t *testing.T) {
 	defer other.Close()
 	const tokens = 30
 	start := []int32{target.DecoderStart()}
-	for _, s := range []engine.Sampling{{}, {Temperature: 0.8, TopP: 0.95, Seed: 1, RepeatPenalty: 1.1}} {
+	for turn, s := range []engine.Sampling{{}, {Temperature: 0.8, TopP: 0.95, Seed: 1, RepeatPenalty: 1.1}} {
 		var want [][]int32
 		for _, input := range t5Inputs() {
 			d := New(session(t, target, 0), nil, Options{MaxTokens: tokens})
@@ -110,13 +110,16 @@ func TestT5Identity(t *testing.T) {
 					continue
 				}
 				for l, schedule := range []Schedule{Constant(ConstantOptions{Length: 5}), Auto(AutoOptions{})} {
+					inputs := []int{0, 2, 1, 0, 0}
+					if i+j > 0 && !testkit.IsLong(t) {
+						if (i+j+l+turn)%2 > 0 {
+							continue // each drafter and verifier with one schedule greedily, with the other one sampled
+						}
+						inputs = inputs[1:4]
+					}
 					d := New(session(t, target, 0), drafter.make(), Options{MaxTokens: tokens, Schedule: schedule,
 						Verifier: verifier.make()})
 					accepted := 0
-					inputs := []int{0, 2, 1, 0, 0}
-					if i > 0 && !testkit.IsLong(t) {
-						inputs = inputs[1:4]
-					}
 					for _, k := range inputs {
 						d.Encode(t5Inputs()[k])
 						got, _ := collect(t, d, start, s)
@@ -126,7 +129,7 @@ func TestT5Identity(t *testing.T) {
 						}
 						accepted += d.Stats().Accepted
 					}
-					if l == 0 && drafter.name == "near" && accepted < 60 {
+					if l == 0 && drafter.name == "near" && accepted < 12*len(inputs) {
 						t.Errorf("%s, %s: %d tokens accepted only: the draft model reads another input", drafter.name,
 							verifier.name, accepted)
 					}
@@ -136,7 +139,7 @@ func TestT5Identity(t *testing.T) {
 	}
 }
 
-// TestLongT5Identity: each drafter with every input, and twice with the same one.
+// TestLongT5Identity: each drafter and verifier with both schedules and every input, and twice with the same one.
 func TestLongT5Identity(t *testing.T) {
 	testkit.Long(t)
 	TestT5Identity(t)

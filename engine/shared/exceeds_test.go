@@ -3,6 +3,7 @@ package shared
 import (
 	"context"
 	"errors"
+	"sort"
 	"testing"
 
 	"github.com/specgo/spec/engine"
@@ -42,17 +43,19 @@ func TestDraftsLeaveRoomForTheText(t *testing.T) {
 		}
 		return refused, nil
 	}
-	const step = 4 << 10
-	least := int64(step)
-	for ; ; least += step {
-		if _, err := text(least, 0); err == nil {
-			break
-		} else if !errors.Is(err, engine.ErrKVBudget) || least > 4<<20 {
+	const step, most = 4 << 10, 4 << 20
+	least := int64(step + step*sort.Search(most/step, func(i int) bool {
+		_, err := text(step+step*int64(i), 0)
+		if err != nil && !errors.Is(err, engine.ErrKVBudget) {
 			t.Fatal(err)
 		}
+		return err == nil
+	}))
+	if least > most {
+		t.Fatalf("%d bytes are not enough", most)
 	}
-	for _, draft := range []int{5, 17, 40} {
-		for _, budget := range []int64{least, least + 8<<10, least + 40<<10} {
+	for i, draft := range []int{5, 17, 40} {
+		for _, budget := range []int64{least, least + []int64{8 << 10, 40 << 10, 8 << 10}[i]} {
 			if refused, err := text(budget, draft); err != nil {
 				t.Errorf("drafts of %d tokens, %d bytes more than %d: %v (%d drafts refused)", draft, budget-least, least, err,
 					refused)

@@ -18,10 +18,11 @@ func (c *Scheduler) waitStored() {
 	c.stored.end(c)
 }
 
-// SmallModel is a model with random weights of next to no size: so many layers of 74 KB.
+// SmallModel is a model with random weights of next to no size: so many layers of 90 KB, each of one small head.
 func SmallModel(tb testing.TB, rt *engine.Runtime, layers int) *engine.Model {
 	shape := randommodel.Llama()
 	shape.Context, shape.Layers = 8192, layers
+	shape.Heads, shape.KV, shape.HeadDim = 1, 1, 16
 	return openFile(tb, rt, shape.File(tb), engine.Options{})
 }
 

@@ -40,7 +40,7 @@ func TestSchedulerIdentityOfHybrids(t *testing.T) {
 		names = names[:2]
 	}
 	var hits, preempted int64 // how often depends on how goroutines run
-	for _, name := range names {
+	for i, name := range names {
 		m := openRecipe(t, rt, name)
 		var want [walks][]float32
 		var one int64 // bytes of a session with a long text
@@ -53,7 +53,7 @@ func TestSchedulerIdentityOfHybrids(t *testing.T) {
 			want[i] = out
 			one = max(one, s.Bytes())
 		}
-		for _, c := range []struct {
+		for k, c := range []struct {
 			name   string
 			o      Options
 			panics int64
@@ -63,6 +63,9 @@ func TestSchedulerIdentityOfHybrids(t *testing.T) {
 			{"budget", Options{KVBytes: 5 * one / 2, Wait: -1}, 0},
 			{"panics", Options{KVBytes: 4 * one, Sessions: 6}, 37},
 		} {
+			if (i+i/2+k)%2 > 0 && !testing.Short() && !testkit.IsLong(t) {
+				continue // each with two of the four models
+			}
 			sched := New(m, c.o)
 			var most int64
 			sched.prepare = func(engine.Batch) time.Duration {
@@ -104,7 +107,7 @@ func TestSchedulerIdentityOfHybrids(t *testing.T) {
 	}
 }
 
-// TestLongSchedulerIdentityOfHybrids: longer walks.
+// TestLongSchedulerIdentityOfHybrids: longer walks, with all options for each model.
 func TestLongSchedulerIdentityOfHybrids(t *testing.T) {
 	testkit.Long(t)
 	TestSchedulerIdentityOfHybrids(t)

@@ -63,10 +63,10 @@ func TestAutoUnderLoad(t *testing.T) {
 	}
 	rounds, loads := 400, []int{1, 2, 4, 8}
 	if !testkit.IsLong(t) {
-		rounds, loads = 250, []int{1, 8}
+		rounds = 160
 	}
 	cheap := passTimes{{1, 0.4}, {8, 0.5}, {256, 5}}
-	for _, c := range []struct {
+	for i, c := range []struct {
 		name          string
 		target, draft passTimes
 		gain          float64 // at least, alone
@@ -147,6 +147,9 @@ func TestAutoUnderLoad(t *testing.T) {
 			return rate, rows
 		}
 		var line strings.Builder
+		if !testkit.IsLong(t) {
+			loads = [][]int{{1, 8}, {1, 2}, {1, 4}, {1, 2}}[i]
+		}
 		for _, n := range loads {
 			plain, _ := run(n, false)
 			auto, rows := run(n, true)
@@ -160,7 +163,7 @@ func TestAutoUnderLoad(t *testing.T) {
 	}
 }
 
-// TestLongAutoUnderLoad: for longer, at four loads.
+// TestLongAutoUnderLoad: for longer, each machine at four loads.
 func TestLongAutoUnderLoad(t *testing.T) {
 	testkit.Long(t)
 	TestAutoUnderLoad(t)

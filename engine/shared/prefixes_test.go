@@ -9,6 +9,7 @@ import (
 
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/internal/randommodel"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // answerTokens is how many tokens say generates: the last one is not fed.
@@ -145,9 +146,9 @@ func TestPrefixesAreFoundWhereTheyAre(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := New(m, Options{CacheBytes: 3 * one.Bytes() / 2})
-		steps := 60
-		if testing.Short() {
-			steps = 25
+		steps := 30
+		if testkit.IsLong(t) {
+			steps = 200
 		}
 		hits := 0
 		for range steps {
@@ -182,6 +183,12 @@ func TestPrefixesAreFoundWhereTheyAre(t *testing.T) {
 			t.Errorf("%s: %d bytes are left", name, n)
 		}
 	}
+}
+
+// TestLongPrefixesAreFoundWhereTheyAre: after many more texts.
+func TestLongPrefixesAreFoundWhereTheyAre(t *testing.T) {
+	testkit.Long(t)
+	TestPrefixesAreFoundWhereTheyAre(t)
 }
 
 func lineageOf(t *testing.T, c *Scheduler) lineage {

@@ -121,9 +121,9 @@ func TestSchedulerIdentity(t *testing.T) {
 	rt := newRuntime(t, engine.RuntimeOptions{Threads: 2})
 	m := smallLlama(t, rt, 1024)
 	const walks = 12
-	steps := 25
-	if testing.Short() {
-		steps = 12
+	steps := 12
+	if testkit.IsLong(t) {
+		steps = 25
 	}
 	var want [walks][]float32
 	var page int64
@@ -227,6 +227,12 @@ func TestSchedulerIdentity(t *testing.T) {
 	if preempted == 0 || hits == 0 || left == 0 {
 		t.Errorf("%d sequences gave up their memory, %d went on from others', %d callers left", preempted, hits, left)
 	}
+}
+
+// TestLongSchedulerIdentity: longer walks.
+func TestLongSchedulerIdentity(t *testing.T) {
+	testkit.Long(t)
+	TestSchedulerIdentity(t)
 }
 
 // What a private session refuses, a shared one does too, and it stays as it is.

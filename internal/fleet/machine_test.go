@@ -126,13 +126,15 @@ func singly(m *Machine, all []Request) []Times {
 
 // The fewest machines: one less breaks a bound. Bounds that a request alone breaks are refused, and what cannot be.
 func TestPlanIsTheFewestMachines(t *testing.T) {
-	q := Question{Costs: costs, Load: Load{40, Lengths{200, 0.5, 4096}, Lengths{60, 1, 4096}},
+	own := costs
+	own.Rows = []Point{{1, 0.010}, {16, 0.040}}
+	q := Question{Costs: own, Load: Load{40, Lengths{200, 0.5, 4096}, Lengths{60, 1, 4096}},
 		Bounds: Bounds{First: 1, Answer: 6}, Cores: 4, Price: 0.05, Seed: 5}
 	p, err := Plan(t.Context(), q)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := simulation{Machine{Costs: costs, Places: p.Places}, q.Load, q.Seed, requests(200)}
+	s := simulation{Machine{Costs: own, Places: p.Places}, q.Load, q.Seed, requests(200)}
 	for n, want := range map[int]bool{p.Machines: true, p.Machines - 1: false} {
 		u, err := s.use(t.Context(), 40/float64(n), p.Capacity)
 		if err != nil {

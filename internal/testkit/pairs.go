@@ -1,5 +1,30 @@
 package testkit
 
+import "testing"
+
+// Combinations are the combinations of values that a test tries: the full product in tests that take long, else Pairs.
+func Combinations(t testing.TB, sizes ...int) [][]int {
+	if !IsLong(t) {
+		return Pairs(sizes...)
+	}
+	return product(sizes...)
+}
+
+// product is every combination of values of several factors, each a number below its size.
+func product(sizes ...int) [][]int {
+	rows := [][]int{{}}
+	for _, size := range sizes {
+		var longer [][]int
+		for _, row := range rows {
+			for v := range size {
+				longer = append(longer, append(row[:len(row):len(row)], v))
+			}
+		}
+		rows = longer
+	}
+	return rows
+}
+
 // Pairs are combinations of values of several factors, each a number below its size, in which every two values of two
 // factors meet at least once: a covering array instead of the full product, whose rows are many more. The same sizes
 // give the same rows.

@@ -1,6 +1,9 @@
 package testkit
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // Every two values of two factors meet, in far fewer rows than the product has.
 func TestPairsMeet(t *testing.T) {
@@ -32,5 +35,13 @@ func TestPairsMeet(t *testing.T) {
 		if len(met) != want {
 			t.Errorf("%v: %d pairs of %d", c.sizes, len(met), want)
 		}
+	}
+}
+
+// A product has every combination once.
+func TestProductIsWhole(t *testing.T) {
+	want := [][]int{{0, 0, 0}, {0, 0, 1}, {0, 0, 2}, {1, 0, 0}, {1, 0, 1}, {1, 0, 2}}
+	if got := product(2, 1, 3); !slices.EqualFunc(got, want, slices.Equal[[]int]) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
