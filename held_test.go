@@ -49,16 +49,12 @@ func TestHeldEndsWithTheAnswer(t *testing.T) {
 	}
 	plain, _ := answer(Request{Speculation: speculative.Choice{Drafter: "none"}}, 0)
 	text := m.Tokenizer().Decode(plain)
-	for _, drafter := range []string{"none", "ngram", "model", "tree"} {
+	for i, drafter := range []string{"none", "ngram", "model", "tree"} {
 		how := speculative.Choice{Drafter: drafter, Schedule: "constant", Max: 8}
-		step := 1
-		if testing.Short() {
-			step = 3
-		}
-		for at := 3; at+2 <= len(text); at += 9 * step {
+		for at := 3 + 7*i; at+2 <= len(text); at += 28 {
 			answer(Request{Speculation: how, Stop: []string{text[at : at+2]}}, 0)
 		}
-		for n := 1; n < len(plain); n += 5 * step {
+		for n := 1 + 4*i; n < len(plain); n += 13 {
 			answer(Request{Speculation: how}, n)
 		}
 	}

@@ -129,7 +129,7 @@ func compareLogits(t *testing.T, file []byte, golden string) {
 	if err := json.Unmarshal(data, &g); err != nil {
 		t.Fatal(err)
 	}
-	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

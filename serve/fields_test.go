@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math/bits"
 	"slices"
 	"strings"
 	"testing"
@@ -37,14 +38,21 @@ var base = map[forms]map[string]string{
 
 // bodyWith is a form's body with a field set to a value.
 func bodyWith(form forms, name, v string) string {
+	return bodyWithAll(form, map[string]string{name: v})
+}
+
+// bodyWithAll is a form's body with fields set to values.
+func bodyWithAll(form forms, values map[string]string) string {
 	members := maps.Clone(base[form])
-	switch name { // two names of one thing
-	case "max_completion_tokens", "n_predict", "max_new_tokens":
-		delete(members, "max_tokens")
-	}
-	members[name] = v
-	if name == "top_logprobs" && form != formResponses {
-		members["logprobs"] = "true"
+	for name, v := range values {
+		switch name { // two names of one thing
+		case "max_completion_tokens", "n_predict", "max_new_tokens":
+			delete(members, "max_tokens")
+		}
+		members[name] = v
+		if name == "top_logprobs" && form != formResponses {
+			members["logprobs"] = "true"
+		}
 	}
 	var list []string
 	for _, k := range slices.Sorted(maps.Keys(members)) {
@@ -222,7 +230,7 @@ var samples = map[string]sample{
 	"lora": {good: []string{`[]`}, bad: []string{`1`, `[{"id":0,"scale":1}]`, `[{"id":0}]`, `[{"id":-1,"scale":1}]`,
 		`[{"id":0,"scale":1,"x":1}]`}, same: true},
 	"json_any_order":    {good: []string{`true`, `false`}, bad: []string{`1`}, same: true},
-	"cache_salt":        {good: []string{`""`, `"x"`}, bad: []string{`1`, `["x"]`}, same: true},
+	"cache_salt":        {good: []string{`"x"`, `""`}, bad: []string{`1`, `["x"]`}, same: true},
 	"timings_per_token": {good: []string{`true`}, bad: []string{`1`}, same: true},
 	"system":            {good: []string{`"x"`}, bad: []string{`1`}},
 	"raw":               {good: []string{`true`}, bad: []string{`1`}},
@@ -277,48 +285,46 @@ var samples = map[string]sample{
 	"penalize_nl":       {good: []string{`true`, `false`}, bad: []string{`1`}, same: true},
 }
 
-// Every field of every form: what it takes, what it refuses by its name, and that null is absence.
+// answeredForms are those whose fields TestFields tries. The pair is no reranker, which TestRerank has; there are no
+// store and no files, which TestManageFields and TestSlotFilesAreRefused have; of formRoute the model is required,
+// which TestRouter has.
+const answeredForms = formOllamaOptions | formAll&^(formRerank|formManage|formOllamaCopy|formRoute|formSlots)
+
+// Every field of every form: what it takes, what it refuses by its name, and that null is absence. Good values of a
+// field that several forms have are divided among them.
 func TestFields(t *testing.T) {
 	s := newTester(t, func(o *Options) { o.MaxTokens = 8 }) // also of -1, which asks for all that there is room for
 	withInfill(t, s)
 	for i := range formNames {
 		form := forms(1) << i
-		if form == formRerank {
-			continue // the pair is no reranker: TestRerank has its fields
-		}
-		if form&(formManage|formOllamaCopy) != 0 {
-			continue // there is no store: TestManageFields has theirs
-		}
-		if form == formRoute {
-			continue // the model is required: TestRouter has that
-		}
-		if form == formSlots {
-			continue // there are no files: TestSlotFilesAreRefused has theirs
+		if form&answeredForms == 0 {
+			continue
 		}
 		plain := ""
 		for k, v := range base[form] {
 			plain = stable(s.post(pathOf(i), bodyWith(form, k, v), 200))
 		}
+		// fields with values that change nothing, the second and further values of a field apart
+		without, read := map[string]string{}, [2]map[string]string{{}, {}}
 		for name, f := range s.tables[form] {
 			required := base[form][name] != "" && name != "options" && name != "stream" && !strings.HasPrefix(name, "max_") &&
 				name != "num_predict" && name != "model" || name == "max_tokens" && form == formMessages
-			if !required {
-				if got := stable(s.post(pathOf(i), bodyWith(form, name, "null"), 200)); name != "stream" && name != "options" &&
-					!strings.HasPrefix(name, "max_") && name != "num_predict" && name != "n_predict" &&
-					name != "top_logprobs" && got != plain {
-					t.Errorf("%s: %s null changes the answer", formNames[i], name)
-				}
+			switch {
+			case required:
+			case name == "stream" || name == "options" || strings.HasPrefix(name, "max_") || name == "num_predict" ||
+				name == "n_predict" || name == "top_logprobs":
+				s.post(pathOf(i), bodyWith(form, name, "null"), 200)
+			default:
+				without[name] = "null"
 			}
 			if f.kind == accepted {
 				values := []string{`1`, `"x"`, `{"a":[1]}`}
-				if !testkit.IsLong(t) { // by turns
-					values = values[len(name)%3:][:1]
-				}
-				for _, v := range values {
-					if got := stable(s.post(pathOf(i), bodyWith(form, name, v), 200)); got != plain {
-						t.Errorf("%s: %s %s is accepted and changes the answer", formNames[i], name, v)
+				if testkit.IsLong(t) {
+					for _, v := range values {
+						changesNothing(s, i, plain, map[string]string{name: v})
 					}
 				}
+				read[0][name] = values[len(name)%3] // by turns
 				continue
 			}
 			sample, ok := samples[name]
@@ -329,6 +335,7 @@ func TestFields(t *testing.T) {
 				t.Errorf("no sample of %s", name)
 				continue
 			}
+			common := sample.good
 			if name == "tools" && form == formResponses {
 				sample = samples["tools"]
 				sample.good = []string{`[{"type":"function","name":"f","parameters":{"type":"object","properties":{}}}]`,
@@ -349,7 +356,21 @@ func TestFields(t *testing.T) {
 				sample.good = map[forms][]string{formChat: {`true`}, formOllamaChat: {`true`}, formOllamaGenerate: {`true`},
 					formCompletion: {`0`, `2`}}[form]
 			}
-			for _, v := range sample.good {
+			turn, turns := 0, 1 // of the forms that divide the values
+			if !testkit.IsLong(t) && slices.Equal(common, sample.good) {
+				in := f.in & answeredForms
+				turn, turns = bits.OnesCount(uint(in&(form-1))), bits.OnesCount(uint(in))
+			}
+			nth := -1
+			for k, v := range sample.good {
+				if k%turns != turn%len(sample.good) {
+					continue
+				}
+				// a prediction needs drafts, which values of other fields turn off
+				if nth++; sample.same && nth < len(read) && name != "prediction" && !testkit.IsLong(t) {
+					read[nth][name] = v
+					continue
+				}
 				if got := stable(s.post(pathOf(i), bodyWith(form, name, v), 200)); sample.same && got != plain {
 					t.Errorf("%s: %s %s changes the answer:\n%s\n%s", formNames[i], name, v, got, plain)
 				}
@@ -372,6 +393,9 @@ func TestFields(t *testing.T) {
 				}
 			}
 		}
+		changesNothing(s, i, plain, without)
+		changesNothing(s, i, plain, read[0])
+		changesNothing(s, i, plain, read[1])
 		// A field of no kind is refused by name, also where another form has it.
 		for _, name := range []string{"nonsense", "previous_response_id", "functions", "Temperature", "audio"} {
 			text := s.post(pathOf(i), bodyWith(form, name, `"x"`), 400)
@@ -387,7 +411,23 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// TestLongFields: each field that is accepted with each kind of value.
+// changesNothing demands a form's plain answer also with fields set to values, all at once. Where it is another one,
+// they are tried one by one, so that the error says which.
+func changesNothing(s *tester, form int, plain string, values map[string]string) {
+	s.t.Helper()
+	status, text, _ := s.do("POST", pathOf(form), bodyWithAll(1<<form, values))
+	if status == 200 && stable(text) == plain {
+		return
+	}
+	s.t.Errorf("%s: fields that are to change nothing, together: %d %s", formNames[form], status, text)
+	for name, v := range values {
+		if status, text, _ := s.do("POST", pathOf(form), bodyWith(1<<form, name, v)); status != 200 || stable(text) != plain {
+			s.t.Errorf("%s: %s %s changes the answer: %d %s", formNames[form], name, v, status, text)
+		}
+	}
+}
+
+// TestLongFields: each field that is accepted with each kind of value, and of the others each good value in each form.
 func TestLongFields(t *testing.T) {
 	testkit.Long(t)
 	TestFields(t)

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // asked is a request of the concurrent tests. All of them have one right answer.
@@ -129,7 +130,11 @@ func alone(t testing.TB, list []asked) []string {
 
 // Every answer is that of the same request alone, whatever else is computed and however it is drafted.
 func TestTogetherAsAlone(t *testing.T) {
-	list := mixed(54)
+	n := 30
+	if testkit.IsLong(t) {
+		n = 132
+	}
+	list := mixed(n)
 	want := alone(t, list)
 	s := newTester(t, func(o *Options) { o.Parallel = 6 })
 	var wait sync.WaitGroup
@@ -144,7 +149,13 @@ func TestTogetherAsAlone(t *testing.T) {
 	wait.Wait()
 }
 
-// soakTime is how long the soak lasts: SPEC_SOAK, a duration, or a moment.
+// TestLongTogetherAsAlone: every drafter with every kind of request.
+func TestLongTogetherAsAlone(t *testing.T) {
+	testkit.Long(t)
+	TestTogetherAsAlone(t)
+}
+
+// soakTime is how long the soak lasts at most: SPEC_SOAK, a duration, or a moment.
 func soakTime(t *testing.T) time.Duration {
 	text := os.Getenv("SPEC_SOAK")
 	if text == "" {
@@ -162,7 +173,7 @@ func soakTime(t *testing.T) time.Duration {
 func TestSoak(t *testing.T) {
 	last := soakTime(t)
 	const clients, enemies = 40, 16
-	list := mixed(60)
+	list := mixed(30)
 	want := alone(t, list)
 	largestPass(t)
 	before, memory := runtime.NumGoroutine(), heap()
@@ -178,6 +189,11 @@ func TestSoak(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), last)
 	defer cancel()
 	var right, left, busy atomic.Int64
+	attacks := make([]atomic.Int64, len(hostile))
+	enough := func() bool { // of everything, where no time is given
+		return os.Getenv("SPEC_SOAK") == "" && right.Load() >= 20 && left.Load() >= 20 && busy.Load() >= 20 &&
+			least(attacks) > 0
+	}
 	var wait sync.WaitGroup
 	for c := range clients {
 		wait.Go(func() {
@@ -196,10 +212,12 @@ func TestSoak(t *testing.T) {
 				if _, waiting := s.queue.load(); waiting > 16 {
 					t.Errorf("%d wait", waiting)
 				}
+				if enough() {
+					cancel()
+				}
 			}
 		})
 	}
-	attacks := make([]atomic.Int64, len(hostile))
 	for c := range enemies {
 		wait.Go(func() {
 			random := rand.New(rand.NewPCG(2, uint64(c)))
@@ -241,6 +259,15 @@ func TestSoak(t *testing.T) {
 	if n := s.metrics.panics.Load(); n > 0 {
 		t.Errorf("%d panics", n)
 	}
+}
+
+// least is the least of the counts.
+func least(counts []atomic.Int64) int64 {
+	n := counts[0].Load()
+	for i := range counts {
+		n = min(n, counts[i].Load())
+	}
+	return n
 }
 
 // largestPass makes the models of the tests allocate what they keep for their largest pass, which they have beyond a

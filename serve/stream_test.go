@@ -11,21 +11,28 @@ import (
 	"github.com/specgo/spec/speculative"
 )
 
-// stable replaces what differs from run to run, times, ids and what was cached and drafted, and what repeats a request.
+// unstable are what differs from run to run, times, ids and what was cached and drafted, and what repeats a request,
+// each with what it is replaced by.
+var unstable = []struct {
+	from *regexp.Regexp
+	to   string
+}{
+	{regexp.MustCompile(`"timings":\{[^}]*\}`), `"timings":{}`},
+	{regexp.MustCompile(`"seconds":[0-9.e+-]+`), `"seconds":0`},
+	{regexp.MustCompile(`"(created|created_at)":[0-9]+`), `"$1":0`},
+	{regexp.MustCompile(`"created_at":"[^"]*"`), `"created_at":""`},
+	{regexp.MustCompile(`"truncation":"(auto|disabled)"`), `"truncation":""`},
+	{regexp.MustCompile(`(chatcmpl-|cmpl-|resp_|msg_|call_|fc_|rs_)[0-9]+`), `${1}N`},
+	{regexp.MustCompile(`"generation_settings":\{[^}]*\}`), `"generation_settings":{}`},
+	{regexp.MustCompile(`"(cached_tokens|accepted_prediction_tokens|rejected_prediction_tokens)":[0-9]+`), `"$1":0`},
+	{regexp.MustCompile(`"id_slot":-?[0-9]+`), `"id_slot":-1`},
+	{regexp.MustCompile(`"(total_duration|prompt_eval_duration|eval_duration)":[0-9]+`), `"$1":0`},
+}
+
+// stable replaces what is unstable.
 func stable(text string) string {
-	for _, r := range []struct{ from, to string }{
-		{`"timings":\{[^}]*\}`, `"timings":{}`},
-		{`"seconds":[0-9.e+-]+`, `"seconds":0`},
-		{`"(created|created_at)":[0-9]+`, `"$1":0`},
-		{`"created_at":"[^"]*"`, `"created_at":""`},
-		{`"truncation":"(auto|disabled)"`, `"truncation":""`},
-		{`(chatcmpl-|cmpl-|resp_|msg_|call_|fc_|rs_)[0-9]+`, `${1}N`},
-		{`"generation_settings":\{[^}]*\}`, `"generation_settings":{}`},
-		{`"(cached_tokens|accepted_prediction_tokens|rejected_prediction_tokens)":[0-9]+`, `"$1":0`},
-		{`"id_slot":-?[0-9]+`, `"id_slot":-1`},
-		{`"(total_duration|prompt_eval_duration|eval_duration)":[0-9]+`, `"$1":0`},
-	} {
-		text = regexp.MustCompile(r.from).ReplaceAllString(text, r.to)
+	for _, r := range unstable {
+		text = r.from.ReplaceAllString(text, r.to)
 	}
 	return text
 }

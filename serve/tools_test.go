@@ -25,6 +25,9 @@ func TestRequiredCall(t *testing.T) {
 		`"parallel_tool_calls":false,"tools":` + weather
 	names := map[string]bool{}
 	for _, seed := range []string{"1", "2", "3", "4", "5", "6"} {
+		if len(names) == 2 && seed > "2" {
+			break
+		}
 		body := strings.Replace(head, "%", seed, 1)
 		o := decode(t, s.post("/v1/chat/completions", body+`,"tool_choice":"required"}`, 200))
 		if o.get(t, "choices", 0, "finish_reason") != "tool_calls" {
@@ -70,12 +73,10 @@ func TestRequiredCall(t *testing.T) {
 		t.Errorf("of two functions only %v are called", names)
 	}
 	body := strings.Replace(head, "%", "1", 1)
-	for range 3 {
-		o := decode(t, s.post("/v1/chat/completions",
-			body+`,"tool_choice":{"type":"function","function":{"name":"weather"}}}`, 200))
-		if o.get(t, "choices", 0, "message", "tool_calls", 0, "function", "name") != "weather" {
-			t.Errorf("%v", o)
-		}
+	if o := decode(t, s.post("/v1/chat/completions",
+		body+`,"tool_choice":{"type":"function","function":{"name":"weather"}}}`, 200)); o.get(
+		t, "choices", 0, "message", "tool_calls", 0, "function", "name") != "weather" {
+		t.Errorf("%v", o)
 	}
 	// The other forms.
 	flat := `{"input":"func","max_output_tokens":120,"parallel_tool_calls":false,"tools":[{"type":"function",` +
@@ -234,7 +235,7 @@ func TestStructured(t *testing.T) {
 	s := newTester(t, nil)
 	const schema = `{"type":"object","properties":{"a_long_name_of_a_field":{"enum":["x","y"]},` +
 		`"another_long_name":{"type":"boolean"}},"required":["a_long_name_of_a_field","another_long_name"]}`
-	for _, c := range []struct{ path, body string }{
+	for i, c := range []struct{ path, body string }{
 		{"/v1/chat/completions", `{"messages":[{"role":"user","content":"func"}],"max_tokens":100,` +
 			`"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":` + schema + `}}`},
 		{"/v1/completions", `{"prompt":"func","max_tokens":100,"json_schema":` + schema},
@@ -242,7 +243,10 @@ func TestStructured(t *testing.T) {
 			`"text":{"format":{"type":"json_schema","name":"n","schema":` + schema + `}}`},
 		{"/api/generate", `{"prompt":"func","stream":false,"options":{"num_predict":100},"format":` + schema},
 	} {
-		for _, spec := range []string{`"off":true`, `"drafter":"tree"`, `"drafter":"model"`, `"drafter":"suffix"`} {
+		for j, spec := range []string{`"off":true`, `"drafter":"tree"`, `"drafter":"model"`, `"drafter":"suffix"`} {
+			if (i+j)%2 > 0 { // each at two paths
+				continue
+			}
 			text := s.post(c.path, c.body+`,"speculation":{`+spec+`}}`, 200)
 			o := decode(t, text)
 			at := map[string][]any{"/v1/chat/completions": {"choices", 0, "message", "content"},
@@ -279,6 +283,9 @@ func TestCallsBesideText(t *testing.T) {
 		`"properties":{"answer":{"type":"boolean"}},"required":["answer"]}}}`
 	kinds := map[string]int{}
 	for _, seed := range []string{"1", "2", "3", "4", "5", "6", "7", "8"} {
+		if len(kinds) == 2 && seed > "2" {
+			break
+		}
 		o := decode(t, s.post("/v1/chat/completions", head+format+`,"seed":`+seed+`}`, 200))
 		c := object(o.get(t, "choices", 0).(map[string]any))
 		kinds[c["finish_reason"].(string)]++

@@ -163,7 +163,7 @@ func TestPerplexity(t *testing.T) {
 // What Q8_0 can hold, it holds again after a detour over F32: block by block the greatest weight is
 // 127 times the scale.
 func TestQuantizeThereAndBack(t *testing.T) {
-	dir, source := t.TempDir(), embedded(t)
+	dir, source := t.TempDir(), draftFile
 	wide, back := filepath.Join(dir, "f32.gguf"), filepath.Join(dir, "q8_0.gguf")
 	done(t, "", "quantize", "-m", source, "-o", wide, "--type", "f32")
 	done(t, "", "quantize", "-m", wide, "-o", back, "--type", "q8_0")
@@ -192,19 +192,14 @@ func TestQuantizeThereAndBack(t *testing.T) {
 		}
 		done(t, "", "generate", "-m", out, "-p", ring, "-n", "2")
 	}
-	// The draft's rows are 128 long, but for those of ffn_down.
-	draft, out := filepath.Join(dir, "draft.gguf"), filepath.Join(dir, "draft.k.gguf")
-	data, _ := io.ReadAll(testdata.Draft())
-	if err := os.WriteFile(draft, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	_, stderr, code := spec(t, "", "quantize", "-m", draft, "-o", out, "--type", "q6_k")
+	// The rows are 128 long, but for those of ffn_down.
+	_, stderr, code := spec(t, "", "quantize", "-m", source, "-o", filepath.Join(dir, "k.gguf"), "--type", "q6_k")
 	if code != 0 || !strings.Contains(stderr, "7 in q8_0, 2 in q6_k") {
 		t.Errorf("exit %d: %s", code, stderr)
 	}
-	_, stderr, code = spec(t, "", "generate", "-m", draft, "--weights", "q4_k", "-p", ring, "-n", "2")
+	_, stderr, code = spec(t, "", "generate", "-m", source, "--weights", "q4_k", "-p", ring, "-n", "2")
 	if code != 0 || !strings.Contains(stderr,
-		draft+": not all rows are whole blocks of q4_k; the weights are in q5_0, q4_k") {
+		source+": not all rows are whole blocks of q4_k; the weights are in q5_0, q4_k") {
 		t.Errorf("exit %d: %s", code, stderr)
 	}
 	left, _ := filepath.Glob(filepath.Join(dir, "*.part"))

@@ -27,7 +27,8 @@ func TestHeadUnderMemory(t *testing.T) {
 		t.Errorf("%q, expected %q; %d files: %s", got, want, len(list), stderr)
 	}
 	for _, args := range [][]string{
-		command("compare", limit, "-n", "4", "-r", "1", "--max-prompts", "1", "--schedule", "constant"),
+		command("compare", limit, "--drafter", "eagle,tree", "-n", "4", "-r", "1", "--max-prompts", "1", "--schedule",
+			"constant"),
 		command("plan", limit, "--seconds", "0.1", "-p", "x"),
 	} {
 		if code, out, stderr := runWith(t, cache, args...); code != 0 || strings.Contains(out, " NO") {

@@ -15,6 +15,7 @@ import (
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/internal/modeldir"
+	"github.com/specgo/spec/internal/synth"
 	"github.com/specgo/spec/internal/testkit"
 	"github.com/specgo/spec/tensor"
 	"github.com/specgo/spec/testdata"
@@ -271,6 +272,10 @@ func TestSessionMemory(t *testing.T) {
 			t.Errorf("%s: no %q in %q", name, says, words)
 		}
 		session.Close()
+		if s.StateBytes == 0 && s.StateLeast == s.StateMost { // nothing depends on the memory for states
+			m.Close()
+			continue
+		}
 		if session, err = m.NewSession(engine.SessionOptions{StateBytes: 1}); err != nil {
 			t.Fatal(err)
 		}
@@ -322,8 +327,17 @@ func TestMemoryOfWeights(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer rt.Close()
-	file := filepath.Join(t.TempDir(), "draft")
-	data, _ := io.ReadAll(testdata.Draft())
+	file := filepath.Join(t.TempDir(), "small")
+	// rows of whole blocks of every type and others, and matrices whose last panel is not full
+	random, err := synth.Random(synth.Shape{Name: "small", Architecture: "llama", Context: 64, Vocab: 100, HiddenSize: 256,
+		Layers: 1, Heads: 4, KVHeads: 2, HeadDim: 12, FeedForward: 96, RopeBase: 10000}, "f16")
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := make([]byte, random.Size())
+	if _, err := random.ReadAt(data, 0); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(file, data, 0o600); err != nil {
 		t.Fatal(err)
 	}

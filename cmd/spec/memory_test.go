@@ -45,8 +45,11 @@ func runWith(t *testing.T, cache string, args ...string) (code int, stdout, stde
 	t.Helper()
 	var out, errs strings.Builder
 	p := &program{stdin: strings.NewReader(""), stdout: &out, stderr: &errs, env: func(key string) string {
-		if key == "SPEC_CACHE" {
+		switch key {
+		case "SPEC_CACHE":
 			return cache
+		case "LLAMA_ARG_THREADS":
+			return "1"
 		}
 		return ""
 	}}

@@ -70,15 +70,18 @@ func TestMTPBlocks(t *testing.T) {
 	file, alone := filepath.Join(dir, "blocks.gguf"), filepath.Join(dir, "mtp-blocks.gguf")
 	writeMTPBlocks(t, from, file, blocks, false)
 	writeMTPBlocks(t, from, alone, blocks, true)
-	for _, temperature := range []string{"0", "0.8"} {
+	for i, temperature := range []string{"0", "0.8"} {
 		base := []string{"generate", "-m", file, "-p", "func main", "-n", "30", "--seed", "4", "--temp", temperature}
 		plain := done(t, "", append(base, "--drafter", "none")...)
 		if one := done(t, "", append([]string{"generate", "-m", from},
 			append(base[3:], "--drafter", "none")...)...); one != plain {
 			t.Fatalf("the model itself writes %q with more blocks, %q without", plain, one)
 		}
-		for _, args := range [][]string{nil, {"--drafter", "mtp"}, {"--drafter", "mtp", "--schedule", "constant"},
+		for j, args := range [][]string{nil, {"--drafter", "mtp"}, {"--drafter", "mtp", "--schedule", "constant"},
 			{"--drafter", "tree"}, {"--drafter", "splice"}, {"-md", alone}, {"-md", alone, "--drafter", "mtp"}} {
+			if (i+j)%2 > 0 { // each with one way to sample
+				continue
+			}
 			if got := done(t, "", append(base, args...)...); got != plain {
 				t.Errorf("--temp %s %s: %q, plain %q", temperature, args, got, plain)
 			}
@@ -105,7 +108,7 @@ func TestMTPBlocks(t *testing.T) {
 			t.Errorf("%s: no %q in\n%s", c.args, c.says, out)
 		}
 	}
-	p := decode[plan.Prediction](t, done(t, "", "plan", "-m", file, "--seconds", "0.2", "-n", "24", "-p",
+	p := decode[plan.Prediction](t, done(t, "", "plan", "-m", file, "--seconds", "0.1", "-n", "24", "-p",
 		"func main", "--json"))
 	if len(p.Lengths) != blocks || !p.Head || p.Best > blocks || p.Step <= 0 {
 		t.Errorf("%+v", p)

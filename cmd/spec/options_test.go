@@ -439,12 +439,12 @@ func TestFullDisk(t *testing.T) {
 		{"generate", "-p", ring, "-n", "20"},
 		{"generate", "-p", ring, "-n", "4", "--json"},
 		{"tokenize", "-p", ring}, {"inspect"}, {"version"}, {"help"}, {"help", "generate"},
-		{"bench", "--quick", "-n", "2", "-p", "0", "--verify", "0", "--batch", "0", "-t", "1"},
+		{"bench", "--quick", "-n", "2", "-p", "0", "--verify", "0", "--batch", "0", "-d", "0"},
 	} {
 		for _, after := range []int{0, 5} {
 			var errs strings.Builder
 			p := &program{stdin: strings.NewReader(""), stdout: &fullDisk{after}, stderr: &errs, measured: 4 << 20,
-				env: func(string) string { return "" }}
+				env: environment("LLAMA_ARG_THREADS=1")}
 			if code := p.main(context.Background(), args); code != exitFailed || strings.Count(errs.String(), "\n") != 1 ||
 				!strings.Contains(errs.String(), "no space left") {
 				t.Errorf("%v, %d bytes: exit %d, %q", args, after, code, errs.String())
@@ -479,7 +479,7 @@ func TestEndlessText(t *testing.T) {
 	} {
 		var errs strings.Builder
 		in := new(yes)
-		p := &program{stdin: in, stdout: io.Discard, stderr: &errs, env: func(string) string { return "" }}
+		p := &program{stdin: in, stdout: io.Discard, stderr: &errs, env: environment("LLAMA_ARG_THREADS=1")}
 		code := p.main(context.Background(), args)
 		if code != exitFailed || !strings.Contains(errs.String(), "longer than a context of 1024") &&
 			!strings.Contains(errs.String(), "more than 64 MiB") {

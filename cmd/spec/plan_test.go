@@ -14,14 +14,14 @@ import (
 )
 
 func TestPlan(t *testing.T) {
-	out := done(t, "", "plan", "--seconds", "0.2", "-p", ring, "--temp", "0")
+	out := done(t, "", "plan", "--seconds", "0.1", "-p", ring, "--temp", "0")
 	for _, want := range []string{"acceptance", "formula", "measured", "auto",
 		"Warning: the draft model is only", "Advice: "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
-	r := decode[plan.Prediction](t, done(t, "", "plan", "--seconds", "0.2", "--json"))
+	r := decode[plan.Prediction](t, done(t, "", "plan", "--seconds", "0.1", "--json"))
 	if r.Schema != 1 || len(r.Lengths) < plan.Longest || r.Acceptance <= 0 || r.Advice == "" {
 		t.Errorf("%+v", r)
 	}
@@ -30,12 +30,12 @@ func TestPlan(t *testing.T) {
 // A model without a draft model is tried with itself in fewer bits, unless it has as few already.
 func TestPlanOfAModelByItself(t *testing.T) {
 	file := filepath.Join("..", "..", "testdata", "go-target.q8_0.gguf")
-	out := done(t, "", "plan", "-m", file, "--seconds", "0.2", "-p", ring, "--temp", "0")
+	out := done(t, "", "plan", "-m", file, "--seconds", "0.1", "-p", ring, "--temp", "0")
 	if !strings.Contains(out, "draft form") || !strings.Contains(out, "more memory") || strings.Contains(out, "Warning") {
 		t.Error(out)
 	}
 	r := decode[plan.Prediction](t,
-		done(t, "", "plan", "-m", file, "--seconds", "0.2", "-p", ring, "--temp", "0", "--json"))
+		done(t, "", "plan", "-m", file, "--seconds", "0.1", "-p", ring, "--temp", "0", "--json"))
 	if !r.Self || r.SizeRatio < 1.8 || r.SizeRatio > 1.95 || r.Acceptance < 0.8 {
 		t.Errorf("%+v", r)
 	}

@@ -80,7 +80,7 @@ func TestQuantizeMixture(t *testing.T) {
 
 func openModel(t *testing.T, path string) *engine.Model {
 	t.Helper()
-	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func openModel(t *testing.T, path string) *engine.Model {
 // where a few matrices have a type already and rows are no whole blocks.
 func TestPureIsWeights(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
-	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,26 +1,32 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/specgo/spec/cmd/spec/internal/selftest"
 	"github.com/specgo/spec/internal/results"
 )
 
 func TestSelftest(t *testing.T) {
-	out := done(t, "", "selftest", "--quick", "-n", "3", "--draws", "100")
+	out := done(t, "", "selftest", "--quick", "-n", "3", "--draws", "100", "-p", "func main() {")
 	for _, want := range []string{"one answer", "confirmation", "same text", "distribution", "p 0.", ": 0 failed\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
-	r := decode[selfTestReport](t, done(t, "", "selftest", "--quick", "-n", "2", "--draws", "100", "--json",
-		"-p", `func\t`))
+	// a draft head alone, as -md gives it
+	r := decode[selfTestReport](t, done(t, "", "selftest", "-m", servedTarget, "-md", servedHead, "--quick", "-n", "2",
+		"--draws", "100", "--json", "-p", `func\t`))
 	if r.Schema != 1 || r.Failed != 0 || len(r.Checks) < 30 || r.Result.Threads < 1 || len(r.Kernels) < 1 {
 		t.Errorf("%+v", r)
 	}
-	if why := lacks(r.Origin, 3); why != "" || r.Prompts[0] != results.TextFile("-p", []byte("func\t")) {
+	if !slices.ContainsFunc(r.Checks, func(c selftest.Check) bool { return c.What == "greedy, eagle-tree" }) {
+		t.Errorf("the head does not draft: %+v", r.Checks)
+	}
+	if why := lacks(r.Origin, 2); why != "" || r.Prompts[0] != results.TextFile("-p", []byte("func\t")) {
 		t.Errorf("%s: %+v", why, r.Origin)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/specgo/spec/internal/filelock"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 func put(t *testing.T, name, text string) string {
@@ -104,7 +105,7 @@ func TestEmbedDocuments(t *testing.T) {
 func TestEmbedResume(t *testing.T) {
 	folder, _ := corpus(t)
 	dir := t.TempDir()
-	for _, format := range vectorFormats {
+	for i, format := range vectorFormats {
 		_, want, _ := embeds(t, "-f", folder, "--dimensions", "5", "--embd-output-format", format)
 		name := filepath.Join(dir, format)
 		args := []string{"-f", folder, "--dimensions", "5", "--embd-output-format", format, "-o", name}
@@ -113,7 +114,10 @@ func TestEmbedResume(t *testing.T) {
 			t.Fatalf("%s: %d %s %s", format, code, out, errs)
 		}
 		end := len(want)
-		for _, at := range []int{1, end / 2, end - 1, end} {
+		for j, at := range []int{1, end / 2, end - 1, end} {
+			if (i+j)%2 > 0 && !testkit.IsLong(t) { // each place with every second form
+				continue
+			}
 			put(t, name, want[:at])
 			code, out, errs := embeds(t, append(args, "--resume")...)
 			if got, _ := os.ReadFile(name); code != exitDone || string(got) != want {
@@ -128,6 +132,12 @@ func TestEmbedResume(t *testing.T) {
 	if code, _, errs := embeds(t, "-p", "a", "-o", name, "--resume"); code != exitDone {
 		t.Errorf("a file that is not there: %s", errs)
 	}
+}
+
+// TestLongEmbedResume: every form cut at every place.
+func TestLongEmbedResume(t *testing.T) {
+	testkit.Long(t)
+	TestEmbedResume(t)
 }
 
 // A file that is not of these texts, this model and these options is refused and stays as it is.

@@ -13,8 +13,8 @@ import (
 func TestVerify(t *testing.T) {
 	dir := t.TempDir()
 	for name, flags := range map[string]string{
-		"greedy":    "--temp 0 --repeat-penalty 1.2 -n 24",
-		"match":     "-s 7 --drafter tree -l 15-inf --ignore-eos -n 24 --stop never --presence-penalty 0.5 --repeat-last-n 9",
+		"greedy":    "--temp 0 --repeat-penalty 1.2 -n 16",
+		"match":     "-s 7 --drafter tree -l 15-inf --ignore-eos -n 16 --stop never --presence-penalty 0.5 --repeat-last-n 9",
 		"converted": "-s 8 --weights q4_0 --kv q8_0 -c 100 -n -1",
 		"stopped":   "-s 9 --stop } --drafter none --json",
 	} {
@@ -69,7 +69,7 @@ func TestVerify(t *testing.T) {
 		t.Errorf("another model: exit %d: %s", code, errs)
 	}
 	if out := done(t, "", "verify", "-m", "../../testdata/go-target.q8_0.gguf",
-		filepath.Join(dir, "greedy")); !strings.Contains(out, "go-target.q8_0.gguf wrote these 24 tokens") {
+		filepath.Join(dir, "greedy")); !strings.Contains(out, "go-target.q8_0.gguf wrote these 16 tokens") {
 		t.Error(out)
 	}
 }

@@ -39,7 +39,7 @@ func TestGenerateNeedsItsOutput(t *testing.T) {
 		"| head -c 0":                            {exitDone, ""}, // the status is head's
 	} {
 		cmd := exec.Command("sh", "-c", shellQuote(self)+" generate -n 3 --temp 0 -p 'func main' "+redirect)
-		cmd.Env = append(os.Environ(), asCommand+"=1")
+		cmd.Env = append(os.Environ(), asCommand+"=1", "LLAMA_ARG_THREADS=1")
 		var stdout, stderr bytes.Buffer
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(""), &stdout, &stderr
 		launch(t, cmd)

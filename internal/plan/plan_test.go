@@ -52,7 +52,7 @@ func TestReplay(t *testing.T) {
 
 // The rounds that are predicted of a text with a draft head are those that decoding it takes.
 func TestHead(t *testing.T) {
-	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func TestFlat(t *testing.T) {
 
 // TestFarther: the passes that are measured, and where measuring ends.
 func TestFarther(t *testing.T) {
-	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +197,7 @@ func open(t *testing.T, rt *engine.Runtime, target bool) *engine.Model {
 }
 
 func TestRun(t *testing.T) {
-	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ func section(r *strings.Reader) *io.SectionReader { return io.NewSectionReader(r
 // run demonstrates on a pair that is enlarged by little.
 func run(t *testing.T, change func(*Options)) (string, Result) {
 	t.Helper()
-	rt, err := engine.NewRuntime(engine.RuntimeOptions{})
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
