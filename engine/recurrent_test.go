@@ -34,7 +34,7 @@ func TestRecurrentOneAnswer(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	for i, name := range hybrids {
 		m := openRecipe(t, rt, name)
-		n, every := 300, 3
+		n, every := 300, 4
 		if testing.Short() {
 			n, every = 120, 6
 		}
@@ -108,7 +108,7 @@ func TestRecurrentTruncate(t *testing.T) {
 		for i := 390; i < n; i++ { // as in decoding
 			eval(t, s, ids[i:i+1], nil, None)
 		}
-		step := 17
+		step := 25
 		if testkit.IsLong(t) {
 			step = 1
 		}
@@ -205,7 +205,7 @@ func TestLongRecurrentTruncate(t *testing.T) {
 // TestRecurrentWalk does what decoders do, in random order, and compares every logit with that of a fresh session.
 func TestRecurrentWalk(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 1})
-	steps := 20
+	steps := 16
 	if testkit.IsLong(t) {
 		steps = 400
 	}

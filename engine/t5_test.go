@@ -222,7 +222,7 @@ func TestT5OneAnswer(t *testing.T) {
 			testInputs.Store(m, input)
 			defer testInputs.Delete(m)
 			for i, way := range ways {
-				if !testkit.IsLong(t) && kv != "f16" && i%3 != 0 {
+				if !testkit.IsLong(t) && i%3 != 0 && (kv != "f16" || name == "flan" && i%3 == 1) {
 					continue
 				}
 				sameBits(t, fmt.Sprintf("%s, KV %s, %s", name, kv, way.name), way.feed(t, m, o, ids), want)
