@@ -115,9 +115,9 @@ func TestBook(t *testing.T) {
 	}
 }
 
-// TestRoundTrips takes a quarter of the lines of prose and code there and back by every rule, another by each; every
+// TestRoundTrips takes an eighth of the lines of prose and code there and back by every rule, another by each; every
 // seventh with GPT-2's vocabulary, the others with a small one.
-func TestRoundTrips(t *testing.T) { testRoundTrips(t, 4) }
+func TestRoundTrips(t *testing.T) { testRoundTrips(t, 8) }
 
 // TestLongRoundTrips takes all of them by every rule, with GPT-2's vocabulary.
 func TestLongRoundTrips(t *testing.T) {
