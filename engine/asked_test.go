@@ -549,7 +549,7 @@ func TestAskedModelsOneAnswer(t *testing.T) {
 			whole := openModel(t, rt, file, o)
 			ids := randomTokens(290, whole.config.Vocab, 4)
 			if whole.config.Layers > manyLayers || !testkit.IsLong(t) && i%10 != 0 { // every tenth has more than one page
-				ids = ids[:80]
+				ids = ids[:70]
 			}
 			want := eval(t, newSession(t, whole, SessionOptions{}), ids, nil, All)
 			sameBits(t, "scalar kernels", eval(t, newSession(t, openModel(t, scalar, file, o), SessionOptions{}),

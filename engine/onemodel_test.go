@@ -157,7 +157,7 @@ func TestOneModelOneAnswer(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 2})
 	for name, v := range variants() {
 		m := openDrawn(t, rt, v, Options{})
-		ids := randomTokens(300, m.config.Vocab, 4)
+		ids := randomTokens(270, m.config.Vocab, 4)
 		for _, kv := range []string{"f16", "f32", "q8_0", "q4_0"} {
 			want := eval(t, newSession(t, m, SessionOptions{KV: kv}), ids, nil, All)
 			for i, way := range ways {

@@ -26,7 +26,7 @@ func smallWindows(window int) randommodel.Shape {
 // TestWindowOneAnswer: promise P1 with a text many times as long as the windowed layers' caches, and with trees and
 // cuts in it.
 func TestWindowOneAnswer(t *testing.T) {
-	rt := newRuntime(t, RuntimeOptions{Threads: 2})
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	m := openDrawn(t, rt, smallWindows(40), Options{})
 	n := 1100
 	if testkit.IsLong(t) {
@@ -63,7 +63,7 @@ func TestWindowTruncate(t *testing.T) {
 	want := eval(t, newSession(t, m, SessionOptions{}), ids, nil, All)
 	s := newSession(t, m, SessionOptions{})
 	eval(t, s, ids[:n], nil, None)
-	step := 19
+	step := 29
 	switch {
 	case testkit.IsLong(t):
 		step = 7

@@ -133,9 +133,8 @@ func Bytes(tb testing.TB, kvs []gguf.KV, tensors []gguf.TensorSource) []byte {
 			most += int(size) + 64
 		}
 	}
-	var b bytes.Buffer
-	b.Grow(most)
-	if err := gguf.Write(&b, kvs, tensors); err != nil {
+	b := bytes.NewBuffer(make([]byte, 0, most))
+	if err := gguf.Write(b, kvs, tensors); err != nil {
 		tb.Fatal(err)
 	}
 	return b.Bytes()
