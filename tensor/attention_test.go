@@ -667,31 +667,32 @@ func TestSharedPages(t *testing.T) {
 		rows += segs[i].Tokens
 	}
 	q := queries(54, rows)
-	size := len(q) / rows
+	size, one := len(q)/rows, runtimeOf(t, 1)
 	for _, o := range testOptions {
 		if o.Window < 0 {
 			segs[len(segs)-1].Keys = 0 // not with chunks
 		}
 		o.Layer, o.Heads, o.Scale = 1, testHeads*testGroup, testScale
+		want := make([]float32, len(q))
+		for _, s := range segs {
+			at, n := s.Row*size, s.Tokens*size
+			s.Row = 0
+			ok(t, one.Attention(want[at:][:n], q[at:][:n], o, []AttentionSegment{s}))
+		}
 		for _, threads := range []int{1, 3} {
-			rt := runtimeOf(t, threads)
 			got := make([]float32, len(q))
-			ok(t, rt.Attention(got, q, o, segs))
+			ok(t, runtimeOf(t, threads).Attention(got, q, o, segs))
 			for i, s := range segs {
 				at, n := s.Row*size, s.Tokens*size
-				s.Row = 0
-				want := make([]float32, n)
-				ok(t, rt.Attention(want, q[at:][:n], o, []AttentionSegment{s}))
-				sameBits(t, fmt.Sprintf("%+v, segment %d of %d threads", o, i, threads), got[at:][:n], want)
+				sameBits(t, fmt.Sprintf("%+v, segment %d of %d threads", o, i, threads), got[at:][:n], want[at:][:n])
 			}
 		}
 		segs[len(segs)-1].Keys = 1030
 	}
 
 	// Of text's pages 4 are read for segments 0, 1, 2, 5 and 11 at once, 2 of these also for 4; 2 for 6, 9 and 10.
-	rt := runtimeOf(t, 1)
-	j := &rt.attend
-	j.k, j.o, j.heads, j.group, j.dim, j.values = &rt.k, AttentionOptions{}, testHeads, testGroup, testDim, testDim
+	j := &one.attend
+	j.k, j.o, j.heads, j.group, j.dim, j.values = &one.k, AttentionOptions{}, testHeads, testGroup, testDim, testDim
 	alone := 0
 	for _, s := range segs {
 		alone += j.plan([]AttentionSegment{s})
