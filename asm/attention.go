@@ -61,26 +61,26 @@ func scores(t KV, out, q []float32, k []byte, dim, rows, keys int, scale float32
 }
 
 func valuesF16(o, p []float32, v []byte, dim, rows, from, to int, _ []byte) {
-	values(KVF16, o, p, v, dim, rows, from, to)
+	values(KVF16, o, p, v, 0, dim, rows, from, to)
 }
 
 func valuesF32(o, p []float32, v []byte, dim, rows, from, to int, _ []byte) {
-	values(KVF32, o, p, v, dim, rows, from, to)
+	values(KVF32, o, p, v, 0, dim, rows, from, to)
 }
 
 func valuesQ8_0(o, p []float32, v []byte, dim, rows, from, to int, _ []byte) {
-	values(KVQ8_0, o, p, v, dim, rows, from, to)
+	values(KVQ8_0, o, p, v, 0, dim, rows, from, to)
 }
 
 func valuesQ4_0(o, p []float32, v []byte, dim, rows, from, to int, _ []byte) {
-	values(KVQ4_0, o, p, v, dim, rows, from, to)
+	values(KVQ4_0, o, p, v, 0, dim, rows, from, to)
 }
 
-// values is [AttentionKernels].Values. It goes position by position, 256 dimensions at a time, so that values are
-// decoded once for all rows.
-func values(t KV, o, p []float32, v []byte, dim, rows, from, to int) {
+// values is [AttentionKernels].Values for dimensions d … dim-1. It goes position by position, 256 dimensions at a time,
+// so that values are decoded once for all rows.
+func values(t KV, o, p []float32, v []byte, d, dim, rows, from, to int) {
 	var buf [256]float32
-	for d := 0; d < dim; d += len(buf) {
+	for ; d < dim; d += len(buf) {
 		val := buf[:min(len(buf), dim-d)]
 		for j := from; j < to; j++ {
 			switch t {
@@ -89,10 +89,9 @@ func values(t KV, o, p []float32, v []byte, dim, rows, from, to int) {
 			case KVF16:
 				readF16(val, v[(j*dim+d)*2:])
 			case KVQ8_0:
-				quants := v[j*dim+d:][:len(val)]
-				scales := v[dim*Page+(j*kvGroups(dim)+d/BlockSize)*2:]
-				for i, q := range quants {
-					val[i] = float32(int8(q)) * FromF16(le.Uint16(scales[i/BlockSize*2:]))
+				scales := v[dim*Page+j*kvGroups(dim)*2:]
+				for i, q := range v[j*dim+d:][:len(val)] {
+					val[i] = float32(int8(q)) * FromF16(le.Uint16(scales[(d+i)/BlockSize*2:]))
 				}
 			case KVQ4_0:
 				for i := range val {

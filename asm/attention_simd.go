@@ -3,7 +3,6 @@
 package asm
 
 import (
-	"math"
 	"sync"
 	"unsafe"
 )
@@ -130,15 +129,15 @@ func valuesKeeping(kernel valuesKernel, t KV, most int, keep valuesKeep, kept va
 		}
 		_, _, _ = o[rows*dim-1], p[(rows-1)*Page+to-1], v[VPageBytes(t, dim)-1]
 		if dim < 16 {
-			values(t, o, p, v, dim, rows, from, to)
+			values(t, o, p, v, 0, dim, rows, from, to)
 			return
 		}
 		steps, block := (to-from)*(dim/16), vBytes(t, 16)
 		if t == KVQ4_0 {
 			block = 8 // vBytes has 16 for up to 32 numbers
 		}
-		for d := dim &^ 15; d < dim; d++ {
-			valuesColumn(t, o, p, v, dim, rows, from, to, d)
+		if dim%16 > 0 {
+			values(t, o, p, v, dim&^15, dim, rows, from, to)
 		}
 		bytes, scales, apart := vBytes(t, dim), 0, 0
 		if t.scaled() {
@@ -166,26 +165,6 @@ func valuesKeeping(kernel valuesKernel, t KV, most int, keep valuesKeep, kept va
 			n = part(rows-r, most)
 			next, step := readAhead(&ahead, v, steps, (rows-r+most-1)/most, t, block)
 			kernel(&o[r*dim], &p[r*Page+from], &v[from*bytes], &v[scales], next, dim, n, to-from, dim/16, step)
-		}
-	}
-}
-
-// valuesColumn is values for one dimension d.
-func valuesColumn(t KV, o, p []float32, v []byte, dim, rows, from, to, d int) {
-	for j := from; j < to; j++ {
-		var e float32
-		switch t {
-		case KVF16:
-			e = FromF16(le.Uint16(v[(j*dim+d)*2:]))
-		case KVF32:
-			e = math.Float32frombits(le.Uint32(v[(j*dim+d)*4:]))
-		case KVQ8_0:
-			e = float32(int8(v[j*dim+d])) * FromF16(le.Uint16(v[dim*Page+(j*kvGroups(dim)+d/BlockSize)*2:]))
-		case KVQ4_0:
-			e = valueQ4_0(v, dim, j, d)
-		}
-		for r := range rows {
-			o[r*dim+d] = FMA(p[r*Page+j], e, o[r*dim+d])
 		}
 	}
 }

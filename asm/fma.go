@@ -7,33 +7,29 @@ import "math"
 // The product of two binary32 numbers is exact in binary64, so only the sum is rounded there. Rounding it once more, to
 // binary32, is right unless the first rounding moved the sum onto a midpoint of two binary32 numbers; see [hard].
 func FMA(x, y, z float32) float32 {
-	p := float64(x) * float64(y)
-	s := float64(p) + float64(z)
+	p, c := float64(x)*float64(y), float64(z)
+	s := float64(p) + c
 	if hard(s) {
-		return fmaOdd(p, z)
+		return fmaOdd(p, c)
 	}
 	return float32(s)
 }
 
-// hard reports whether rounding s to binary32 may differ from rounding the exact sum: whether s is a midpoint of two
-// neighboring binary32 numbers. The low 29 bits of a midpoint are 1 0000…, except among subnormal results, which
-// are all reported as hard.
-func hard(s float64) bool {
-	b := math.Float64bits(s)
-	return b&(1<<29-1) == 1<<28 || b<<1 < 2*(1023-126)<<52
-}
+// hard reports whether rounding s to binary32 may differ from rounding the exact sum: whether s may be a midpoint of
+// two neighboring binary32 numbers. The low 29 bits of a midpoint are 1 0000…, and more of them are 0 among subnormal
+// results. Other numbers that end in 28 zeros are few, and [fmaOdd] is right for them too.
+func hard(s float64) bool { return math.Float64bits(s)&(1<<28-1) == 0 }
 
-// fmaOdd is p+z rounded to binary32 once: it rounds to odd in binary64, which preserves on which side of a midpoint
+// fmaOdd is p+c rounded to binary32 once: it rounds to odd in binary64, which preserves on which side of a midpoint
 // the sum is, and then to binary32.
 //
 //go:noinline
-func fmaOdd(p float64, z float32) float32 {
-	c := float64(z)
+func fmaOdd(p, c float64) float32 {
 	s := p + c
 	v := s - p // s + e is the sum exactly (TwoSum)
 	e := (p - (s - v)) + (c - v)
 	b := math.Float64bits(s)
-	if e != 0 && b&1 == 0 {
+	if (e < 0 || e > 0) && b&1 == 0 { // of an infinite sum e is NaN
 		if (e > 0) == (s > 0) {
 			b++ // the sum lies between s and the next number away from zero
 		} else {
@@ -48,10 +44,10 @@ func axpy(acc []float32, x float32, w []float32) {
 	w = w[:len(acc)]
 	xd := float64(x)
 	for i, a := range acc {
-		p := float64(w[i]) * xd
-		s := float64(p) + float64(a)
+		p, c := float64(w[i])*xd, float64(a)
+		s := float64(p) + c
 		if hard(s) {
-			acc[i] = fmaOdd(p, a)
+			acc[i] = fmaOdd(p, c)
 		} else {
 			acc[i] = float32(s)
 		}
@@ -60,9 +56,9 @@ func axpy(acc []float32, x float32, w []float32) {
 
 // fmaRows is for r: acc[r] = fma(a[r], b[r], acc[r]).
 func fmaRows(acc, a, b *[PanelRows]float32) {
-	for r, c := range acc {
-		p := float64(a[r]) * float64(b[r])
-		s := float64(p) + float64(c)
+	for r, z := range acc {
+		p, c := float64(a[r])*float64(b[r]), float64(z)
+		s := float64(p) + c
 		if hard(s) {
 			acc[r] = fmaOdd(p, c)
 		} else {

@@ -72,7 +72,7 @@ func TestSums(t *testing.T) {
 
 // TestNotFinite: a block is refused exactly if the panel that is made of it has a weight that is not finite.
 func TestNotFinite(t *testing.T) {
-	r, tries := newRand(31), 800
+	r, tries := newRand(31), 500
 	if testkit.IsLong(t) {
 		tries = 8000
 	}

@@ -124,6 +124,9 @@ func TestMatMulSets(t *testing.T) {
 			t.Run(f.String(), func(t *testing.T) {
 				r := newRand(10)
 				for tokens := 1; tokens <= TileTokens; tokens++ {
+					if k.Name == scalar.Name && tokens%3 != 1 { // beside itself: what it reads and writes
+						continue
+					}
 					sizes := []int{1, 2, 3, 5, 9, 16, 17}
 					if f.BlockWeights() > 32 {
 						sizes = sizes[:4]

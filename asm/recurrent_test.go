@@ -22,6 +22,9 @@ func scanNumbers(t *testing.T, round, n int) []float32 {
 func TestScans(t *testing.T) {
 	eachSet(t, func(t *testing.T, k, scalar *Kernels) {
 		for values := 1; values <= 150; values++ {
+			if k.Name == scalar.Name && values%5 > 0 { // against itself: several tokens at once
+				continue
+			}
 			keys, tokens := 1+values*7%37, 1+values%7
 			if values%32 == 0 {
 				keys = 128

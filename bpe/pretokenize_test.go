@@ -316,7 +316,7 @@ func checkLinear(t testing.TB, name string, split splitter, text string) {
 
 // TestLinear: no text makes a splitter look at a character again and again.
 func TestLinear(t *testing.T) {
-	n := 1500
+	n := 700
 	if testkit.IsLong(t) {
 		n = 20000
 	}

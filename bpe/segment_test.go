@@ -112,7 +112,7 @@ func TestSuperBPE(t *testing.T) {
 	for _, name := range []string{"text/war-and-peace.txt", "text/go-heldout.txt"} {
 		text := read(t, testkit.Shared(t, name))
 		if !testkit.IsLong(t) {
-			text = text[:len(text)/3]
+			text = text[:len(text)/5]
 		}
 		tok := superBPE(t, text)
 		b := tok.encoder.(*byteLevel)

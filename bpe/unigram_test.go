@@ -334,7 +334,7 @@ func TestUnigramLong(t *testing.T) {
 		}
 		return n
 	}
-	const n = 1 << 20
+	const n = 1 << 18
 	if got := count(tok.Encode(strings.Repeat("z", n), EncodeOptions{})); got["zzzz"] < n/4-3 || len(got) > 4 {
 		t.Errorf("%v", got)
 	}
@@ -353,7 +353,7 @@ func TestUnigramLong(t *testing.T) {
 		append(c.Scores, -1)
 	tok = must(t, c)
 	var s scratch
-	const short = 1 << 16
+	const short = 1 << 15
 	tok.encoder.encode(&s, strings.Repeat("z", short))
 	if s.read < short || s.read > (maxPiece+1)*short {
 		t.Errorf("%d steps for %d bytes", s.read, short)

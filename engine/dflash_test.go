@@ -15,6 +15,7 @@ import (
 	"github.com/specgo/spec/asm"
 	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/internal/randommodel"
+	"github.com/specgo/spec/internal/testkit"
 )
 
 // blockSegment is the segment of a block: a token, and masks up to n tokens.
@@ -318,15 +319,24 @@ func TestDFlashOneAnswer(t *testing.T) {
 	}
 }
 
+// TestLongDFlashOneAnswer: both sizes of chunks with every kernel set.
+func TestLongDFlashOneAnswer(t *testing.T) {
+	testkit.Long(t)
+	TestDFlashOneAnswer(t)
+}
+
 func testDFlashOneAnswer(t *testing.T, x randommodel.DFlash) {
 	for _, weights := range []string{"f32", "q8_0"} {
-		var want []float32
-		for i, simd := range asm.Available() {
+		var states, want []float32
+		for i, simd := range slices.Backward(asm.Available()) { // the best kernels first
 			rt := newRuntime(t, RuntimeOptions{Threads: 1 + i%2, SIMD: simd})
 			target, head := openDFlash(t, rt, x, Options{Weights: weights})
 			const n = 290
 			ids := randomTokens(n+1, 70, 3)
-			states, size := statesFor(t, target, head, ids[:n]), head.Head().TargetStates()
+			if states == nil {
+				states = statesFor(t, target, head, ids[:n])
+			}
+			size := head.Head().TargetStates()
 			fed := func(s *Session, from, to int) Segment {
 				return Segment{Session: s, Tokens: ids[from:to], States: states[from*size : to*size], FromTarget: true}
 			}
@@ -337,6 +347,9 @@ func testDFlashOneAnswer(t *testing.T, x randommodel.DFlash) {
 			}
 			got := func(r Result) []float32 { return append(slices.Clone(r.Logits.Data), r.Hidden.Data...) }
 			for _, size := range []int{n, 37} {
+				if size == n && i < len(asm.Available())-1 && !testkit.IsLong(t) { // both with the best kernels
+					continue
+				}
 				s, other := newSession(t, head, SessionOptions{}), newSession(t, head, SessionOptions{})
 				for from := 0; from < n; from += size {
 					to := min(n, from+size)

@@ -165,18 +165,15 @@ func TestEncodersOneAnswer(t *testing.T) {
 	for i, name := range encoderNames(t) {
 		t.Run(name, func(t *testing.T) {
 			weights := Options{Weights: []string{"", "q8_0"}[i%2]}
-			m, n := openEncoder(t, rt, name, weights), 8
-			switch {
-			case testkit.IsLong(t):
+			m, n := openEncoder(t, rt, name, weights), 6
+			if testkit.IsLong(t) {
 				n = 12
-			case testing.Short():
-				n = 6
 			}
 			var texts [][]int32
 			for j := range n {
 				texts = append(texts, randomTokens(1+(7*j)%m.Config().Context, m.Config().Vocab, uint64(j)))
 			}
-			if !testing.Short() || i%4 == 0 {
+			if testkit.IsLong(t) || i%4 == 0 {
 				texts = append(texts, randomTokens(m.Config().Context, m.Config().Vocab, 99))
 			}
 			o := EmbedOptions{Pooling: PoolNone}

@@ -208,14 +208,18 @@ func TestAssistantOneAnswer(t *testing.T) {
 	ids := randomTokens(n+40, randommodel.Vocab, 4)
 	for _, weights := range []string{"f32", "q8_0"} {
 		var want, wantStates []float32
-		for i, simd := range asm.Available() {
+		for i, simd := range slices.Backward(asm.Available()) { // the best kernels first
+			slow := simd == "scalar" && len(asm.Available()) > 1
+			if slow && weights == "f32" && !testkit.IsLong(t) {
+				continue
+			}
 			rt := newRuntime(t, RuntimeOptions{Threads: 1 + i%2, SIMD: simd})
 			target, head := openPair(t, rt, file, randommodel.Assistant{}, weights)
 			fed := func(chunk int) (*Session, []float32) {
 				s := newSession(t, target, SessionOptions{})
 				var h []float32
-				for from := 0; from < n; from += chunk {
-					r := forward(t, target, Batch{{Session: s, Tokens: ids[from:min(n, from+chunk)], Hidden: Last,
+				for from, to := 0, min(n, max(chunk, n-250)); from < n; from, to = to, min(n, to+chunk) {
+					r := forward(t, target, Batch{{Session: s, Tokens: ids[from:to], Hidden: Last,
 						Layers: head.TargetLayers()}})
 					h = slices.Clone(r[0].Hidden.Row(0))
 				}
@@ -236,11 +240,11 @@ func TestAssistantOneAnswer(t *testing.T) {
 			if kv := s.kv[gemma4Keys(target.lends().blocks[0].mixer).cache]; kv.First() == 0 {
 				t.Fatal("the cache of layers with a window keeps everything")
 			}
-			if simd == "scalar" && len(asm.Available()) > 1 { // its passes are slow, and the others have the rest
+			if slow { // its passes are, and the others have the rest
 				continue
 			}
 			for _, chunk := range []int{1, 77} {
-				if chunk == 1 && i < len(asm.Available())-1 { // the best kernels alone: 800 passes
+				if chunk == 1 && i < len(asm.Available())-1 { // the best kernels alone: 250 passes
 					continue
 				}
 				other, state := fed(chunk)
@@ -292,6 +296,12 @@ func TestAssistantOneAnswer(t *testing.T) {
 			sameBits(t, "the last state", out[2].Hidden.Data, wantStates[4*randommodel.Width:])
 		}
 	}
+}
+
+// TestLongAssistantOneAnswer: every kernel set with both types of weights.
+func TestLongAssistantOneAnswer(t *testing.T) {
+	testkit.Long(t)
+	TestAssistantOneAnswer(t)
 }
 
 // TestAssistantSessions: sessions of a draft head keep nothing, and what cannot be computed is refused.

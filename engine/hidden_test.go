@@ -117,7 +117,7 @@ func TestHiddenOneAnswer(t *testing.T) {
 	layers := []int{0, 1, 2, FinalNorm}
 	for name, v := range variants() {
 		var want []float32
-		for i, simd := range asm.Available() {
+		for i, simd := range slices.Backward(asm.Available()) { // the best kernels first
 			rt := newRuntime(t, RuntimeOptions{Threads: 1 + i%2, SIMD: simd})
 			m := openDrawn(t, rt, v, Options{})
 			ids := randomTokens(300, m.config.Vocab, 4)
@@ -151,8 +151,13 @@ func TestHiddenOneAnswer(t *testing.T) {
 					continue
 				}
 				s, from := newSession(t, m, SessionOptions{NoCache: noCache}), 0
-				if noCache {
+				switch {
+				case noCache:
 					from = 270
+				case i < len(asm.Available())-1 && !testkit.IsLong(t): // over the end of a page
+					from = 240
+				}
+				if from > 0 {
 					eval(t, s, ids[:from], nil, None)
 				}
 				for at := from; at < 300; at += 30 {

@@ -45,7 +45,7 @@ func TestHostileKeys(t *testing.T) {
 	}
 	names := slices.Sorted(maps.Keys(all))
 	var opened, refused int
-	every := 47 // combination of a recipe, a key and a value: each key has a value of each kind somewhere
+	every := 61 // combination of a recipe, a key and a value: each key has a value of each kind somewhere
 	if testkit.IsLong(t) {
 		every = 1
 	}

@@ -34,7 +34,7 @@ func TestPublishedFilesHaveMore(t *testing.T) {
 		}
 		return eval(t, newSession(t, m, SessionOptions{}), ids, nil, All)
 	}
-	gemma4 := askedFor{arch: "gemma4", layers: 6, keys: randommodel.Recipes()["gemma4"].Keys}
+	gemma4 := askedFor{arch: "gemma4", layers: 6, keys: randommodel.Recipes()["gemma4"].Keys, uneven: true}
 	latent := all["mistral4"].and(modelKeys{"rope.scaling.yarn_log_multiplier": float32(0.1)})
 	for name, c := range map[string][2]askedFor{
 		// Gemma 4 E2B and E4B

@@ -34,7 +34,7 @@ func TestRecurrentOneAnswer(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	for i, name := range hybrids {
 		m := openRecipe(t, rt, name)
-		n, every := 300, 3
+		n, every := 270, 4
 		if testing.Short() {
 			n, every = 120, 6
 		}
@@ -53,7 +53,7 @@ func TestRecurrentOneAnswer(t *testing.T) {
 		var want []float32
 		for j, simd := range asm.Available() {
 			for _, threads := range []int{1, 5} {
-				few := 60
+				few := 40
 				if testkit.IsLong(t) {
 					few = 120
 				} else if threads > 1 && j != i%len(asm.Available()) { // by turns
@@ -108,7 +108,7 @@ func TestRecurrentTruncate(t *testing.T) {
 		for i := 390; i < n; i++ { // as in decoding
 			eval(t, s, ids[i:i+1], nil, None)
 		}
-		step := 17
+		step := 31
 		if testkit.IsLong(t) {
 			step = 1
 		}
@@ -205,7 +205,7 @@ func TestLongRecurrentTruncate(t *testing.T) {
 // TestRecurrentWalk does what decoders do, in random order, and compares every logit with that of a fresh session.
 func TestRecurrentWalk(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 1})
-	steps := 20
+	steps := 16
 	if testkit.IsLong(t) {
 		steps = 400
 	}

@@ -17,7 +17,7 @@ import (
 // must be here.
 func TestReferenceFamilies(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 1})
-	ids := randomTokens(30, randommodel.Vocab, 5)
+	ids := randomTokens(24, randommodel.Vocab, 5)
 	tested := map[string]bool{"gpt2": true, "t5": true, "t5encoder": true} // by TestReference, TestT5Reference and TestT5
 	for name, r := range randommodel.Recipes() {
 		tested[r.Arch] = true

@@ -61,12 +61,12 @@ func openModel(tb testing.TB, rt *Runtime, file string, o Options) *Model {
 func TestStreamed(t *testing.T) {
 	for _, threads := range []int{1, 3} {
 		rt := newRuntime(t, RuntimeOptions{Threads: threads})
-		for _, file := range []string{targetFile, moeFile, gemma2File} {
+		for k, file := range []string{targetFile, moeFile, gemma2File} {
 			if threads == 1 && file == targetFile && !testkit.IsLong(t) {
 				continue
 			}
 			whole := openModel(t, rt, file, Options{})
-			ids := randomTokens(90, whole.config.Vocab, 1)
+			ids := randomTokens(70, whole.config.Vocab, 1)
 			want := eval(t, newSession(t, whole, SessionOptions{}), ids, nil, All)
 			cache := t.TempDir()
 			for j, limit := range limits(t, file, Options{}) {
@@ -77,8 +77,8 @@ func TestStreamed(t *testing.T) {
 					t.Fatalf("%s: %d bytes under a limit of %d", file, m.Bytes(), limit)
 				}
 				for i, w := range ways {
-					if !testkit.IsLong(t) && (i+j)%3 > 0 { // each way with one limit
-						continue
+					if !testkit.IsLong(t) && ((i+j)%3 > 0 || threads == 1 && (i+k)%2 > 0) {
+						continue // each way with one limit, on one thread with one file
 					}
 					sameBits(t, fmt.Sprintf("%s, %d threads, %d bytes, %s", filepath.Base(file), threads, limit, w.name),
 						w.feed(t, m, SessionOptions{}, ids), want)
@@ -121,7 +121,7 @@ func TestStreamedVariants(t *testing.T) {
 func TestStreamedFamilies(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	for i, name := range familyModels(t) {
-		if !testkit.IsLong(t) && i%3 != 0 {
+		if !testkit.IsLong(t) && i%4 != 0 {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
@@ -211,6 +211,12 @@ func (f *failing) ReadAt(b []byte, off int64) (int, error) {
 	return n, err
 }
 
+// TestLongStreamFailures: after every number of reads of both files.
+func TestLongStreamFailures(t *testing.T) {
+	testkit.Long(t)
+	TestStreamFailures(t)
+}
+
 // TestStreamFailures: a read that fails or brings other bytes fails the pass and names the file; no session moves;
 // what follows is right again if the disk is.
 func TestStreamFailures(t *testing.T) {
@@ -229,6 +235,9 @@ func TestStreamFailures(t *testing.T) {
 			"changed": {func(b []byte, n int) (int, error) { b[0]++; return n, nil }, ErrDamaged},
 		} {
 			for good := range 12 {
+				if file == targetFile && good%4 > 0 && !testkit.IsLong(t) {
+					continue
+				}
 				ids := randomTokens(3, whole.config.Vocab, uint64(good))
 				sameBits(t, name, eval(t, b, ids, nil, All), eval(t, a, ids, nil, All))
 				f := &failing{good: good, how: x.how}

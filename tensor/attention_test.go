@@ -225,10 +225,7 @@ func (s *sequence) ruledAt(q []float32, pos, n int, opt AttentionOptions) []floa
 func TestAttentionRule(t *testing.T) {
 	rt := runtimeOf(t, 2)
 	s := newSequence(t, KVF32, 10, 700)
-	cuts := [][2]int{{0, 30}, {250, 20}, {530, 3}, {560, 12}, {699, 1}}
-	if testing.Short() {
-		cuts = [][2]int{{0, 9}, {250, 10}, {530, 3}, {699, 1}}
-	}
+	cuts := [][2]int{{0, 9}, {250, 10}, {530, 3}, {560, 12}, {699, 1}}
 	for _, o := range testOptions {
 		for _, c := range cuts {
 			start, n := c[0], c[1]
@@ -253,13 +250,13 @@ func TestAttentionKeys(t *testing.T) {
 	for _, name := range asm.Available() {
 		sets[name] = runtimeWith(t, Options{Threads: 2, SIMD: name})
 	}
-	for _, o := range []AttentionOptions{{}, {Bias: bias}, {Window: 1}, {Window: 4, Bias: bias}, {Window: 5}, {Window: 90},
+	for i, o := range []AttentionOptions{{}, {Bias: bias}, {Window: 1}, {Window: 4, Bias: bias}, {Window: 5}, {Window: 90},
 		{Window: 257}, {Window: 300, Bias: bias}, {Window: 2000}} {
 		o.Layer, o.Heads, o.Scale = 1, testHeads*testGroup, testScale
-		for _, c := range [][3]int{{0, 30, 30}, {0, 3, 1}, {10, 5, 12}, {250, 20, 700}, {690, 4, 300},
+		for k, c := range [][3]int{{0, 30, 30}, {0, 3, 1}, {10, 5, 12}, {250, 20, 700}, {690, 4, 300},
 			{5000, 9, 257}, {3, 2, 512}, {255, 7, 262}, {254, 7, 520}, {600, 16, 616}, {693, 7, 700}} {
 			start, n, keys := c[0], c[1], c[2]
-			if o.Window > 0 && keys < start+n {
+			if o.Window > 0 && keys < start+n || n*keys > 4000 && (i+k)%2 > 0 && !testkit.IsLong(t) {
 				continue
 			}
 			q := queries(20, n+2)
@@ -282,10 +279,16 @@ func TestAttentionKeys(t *testing.T) {
 	}
 }
 
+// TestLongAttentionKeys: many tokens over many keys with all biases and windows.
+func TestLongAttentionKeys(t *testing.T) {
+	testkit.Long(t)
+	TestAttentionKeys(t)
+}
+
 // TestAttentionOneAnswer: the same bits however the tokens of a text are cut, batched and threaded.
 func TestAttentionOneAnswer(t *testing.T) {
 	const tokens = 600
-	rows := 50
+	rows := 30
 	if testing.Short() {
 		rows = 12
 	}
@@ -338,7 +341,7 @@ func TestAttentionTree(t *testing.T) {
 	}
 	for _, typ := range []KVType{KVF16, KVF32, KVQ8_0, KVQ4_0} {
 		for i, start := range starts {
-			if typ != KVF16 && i%2 > 0 && !testkit.IsLong(t) {
+			if typ != KVF16 && i%3 > 0 && !testkit.IsLong(t) {
 				continue
 			}
 			for _, o := range append([]AttentionOptions{{Window: 4}, {Window: 254}}, testOptions...) {
@@ -664,31 +667,32 @@ func TestSharedPages(t *testing.T) {
 		rows += segs[i].Tokens
 	}
 	q := queries(54, rows)
-	size := len(q) / rows
+	size, one := len(q)/rows, runtimeOf(t, 1)
 	for _, o := range testOptions {
 		if o.Window < 0 {
 			segs[len(segs)-1].Keys = 0 // not with chunks
 		}
 		o.Layer, o.Heads, o.Scale = 1, testHeads*testGroup, testScale
+		want := make([]float32, len(q))
+		for _, s := range segs {
+			at, n := s.Row*size, s.Tokens*size
+			s.Row = 0
+			ok(t, one.Attention(want[at:][:n], q[at:][:n], o, []AttentionSegment{s}))
+		}
 		for _, threads := range []int{1, 3} {
-			rt := runtimeOf(t, threads)
 			got := make([]float32, len(q))
-			ok(t, rt.Attention(got, q, o, segs))
+			ok(t, runtimeOf(t, threads).Attention(got, q, o, segs))
 			for i, s := range segs {
 				at, n := s.Row*size, s.Tokens*size
-				s.Row = 0
-				want := make([]float32, n)
-				ok(t, rt.Attention(want, q[at:][:n], o, []AttentionSegment{s}))
-				sameBits(t, fmt.Sprintf("%+v, segment %d of %d threads", o, i, threads), got[at:][:n], want)
+				sameBits(t, fmt.Sprintf("%+v, segment %d of %d threads", o, i, threads), got[at:][:n], want[at:][:n])
 			}
 		}
 		segs[len(segs)-1].Keys = 1030
 	}
 
 	// Of text's pages 4 are read for segments 0, 1, 2, 5 and 11 at once, 2 of these also for 4; 2 for 6, 9 and 10.
-	rt := runtimeOf(t, 1)
-	j := &rt.attend
-	j.k, j.o, j.heads, j.group, j.dim, j.values = &rt.k, AttentionOptions{}, testHeads, testGroup, testDim, testDim
+	j := &one.attend
+	j.k, j.o, j.heads, j.group, j.dim, j.values = &one.k, AttentionOptions{}, testHeads, testGroup, testDim, testDim
 	alone := 0
 	for _, s := range segs {
 		alone += j.plan([]AttentionSegment{s})

@@ -156,7 +156,7 @@ func TestRead(t *testing.T) {
 			continue
 		}
 		const cols, off = 1024, 77
-		rows := min(900, 2*loadBytes/from.RowBytes(cols)+21) // more than is read at a time
+		rows := min(900, loadBytes/from.RowBytes(cols)+21) // more than is read at a time
 		raw := rawRows(t, from, 6, rows, cols)
 		file := bytes.NewReader(append(make([]byte, off), raw...))
 		floats := make([]float32, rows*cols)

@@ -68,38 +68,40 @@ func TestMatMulOneAnswer(t *testing.T) {
 	x := normal(1, tokens*cols)
 	for _, f := range asm.Formats() {
 		raw := rawRows(t, f, 2, rows, cols)
-		product := func(rt *Runtime, from, to int, others ...Product) []float32 {
+		packed := func(rt *Runtime) *Matrix {
 			w, err := Pack(rt, f, rows, cols, raw)
 			ok(t, err)
+			return w
+		}
+		product := func(rt *Runtime, w *Matrix, from, to int, others ...Product) []float32 {
 			var in Input
 			out := make([]float32, (to-from)*rows)
 			ok(t, in.Set(rt, x[from*cols:to*cols], to-from, cols))
 			ok(t, rt.MatMul(&in, append(others, Product{W: w, Out: out})...))
 			return out
 		}
-		want := product(one, 0, tokens)
+		want := product(one, packed(one), 0, tokens)
 		for _, name := range asm.Available() {
 			rt := runtimeWith(t, Options{Threads: 2, SIMD: name})
-			sameBits(t, fmt.Sprint(f, name), product(rt, 0, tokens), want)
+			sameBits(t, fmt.Sprint(f, name), product(rt, packed(rt), 0, tokens), want)
 		}
 		for _, threads := range []int{1, 2, 5} {
 			rt := runtimeOf(t, threads)
-			sameBits(t, fmt.Sprint(f, threads, " threads"), product(rt, 0, tokens), want)
+			w := packed(rt)
+			sameBits(t, fmt.Sprint(f, threads, " threads"), product(rt, w, 0, tokens), want)
 			for _, size := range []int{1, 3, 7, 8} {
 				var got []float32
 				for from := 0; from < tokens; from += size {
-					got = append(got, product(rt, from, min(from+size, tokens))...)
+					got = append(got, product(rt, w, from, min(from+size, tokens))...)
 				}
 				sameBits(t, fmt.Sprint(f, " in chunks of ", size), got, want)
 			}
 			other, err := FromFloats(rt, F16, 33, cols, normal(3, 33*cols))
 			ok(t, err)
-			got := product(rt, 0, 4, Product{W: other, Out: make([]float32, 4*33)})
+			got := product(rt, w, 0, 4, Product{W: other, Out: make([]float32, 4*33)})
 			sameBits(t, fmt.Sprint(f, " beside another product"), got, want[:4*rows])
 
-			w, err := Pack(rt, f, rows, cols, raw) // several inputs in one phase, one of them of two products
-			ok(t, err)
-			var ins [3]Input
+			var ins [3]Input // several inputs in one phase, one of them of two products
 			outs, products, from := [4][]float32{}, []Product(nil), 0
 			for i, n := range []int{1, 11, 7, 7} {
 				outs[i] = make([]float32, n*rows)

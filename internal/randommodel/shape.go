@@ -72,9 +72,9 @@ func (s Shape) File(tb testing.TB) []byte {
 			typ = gguf.F32
 		}
 		n, dims := elements(all)
-		rng, x := drawn(s.Seed, name), make([]float32, n)
-		for i := range x {
-			x[i] = mean + float32(spread*float32(rng.NormFloat64()))
+		x := make([]float32, n)
+		for i, v := range normals(s.Seed, name, n) {
+			x[i] = mean + float32(spread*v)
 			if f := s.Scale[name]; f != 0 {
 				x[i] *= f
 			}

@@ -64,9 +64,9 @@ func (s T5) File(tb testing.TB) []byte {
 		if typ.BlockWeights() > 1 && dims[0]%typ.BlockWeights() != 0 {
 			typ = gguf.F32
 		}
-		rng, x := drawn(s.Seed, name), make([]float32, n)
-		for i := range x {
-			x[i] = mean + float32(spread*float32(rng.NormFloat64()))
+		x := make([]float32, n)
+		for i, v := range normals(s.Seed, name, n) {
+			x[i] = mean + float32(spread*v)
 		}
 		if s.Edit != nil {
 			s.Edit(name, x)

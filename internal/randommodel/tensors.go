@@ -39,22 +39,38 @@ func drawn(seed uint64, name string) *rand.Rand {
 }
 
 // Tensor is a tensor of F32 with normally distributed numbers, by the seed and the name; dims has the columns first.
-// Most models have tensors of others, so what was drawn is kept.
 func Tensor(seed uint64, name string, mean, spread float64, dims ...int) gguf.TensorSource {
-	key := normal{seed, name, mean, spread, fmt.Sprint(dims)}
-	if known, ok := kept.Load(key); ok {
-		return known.(gguf.TensorSource)
-	}
-	rng := drawn(seed, name)
-	t := Drawn(name, func() float32 { return float32(mean + float64(spread*rng.NormFloat64())) }, dims...)
 	n, _ := elements(dims)
+	return once(normal{seed, name, mean, spread, fmt.Sprint(dims)}, n, func() gguf.TensorSource {
+		rng := drawn(seed, name)
+		return Drawn(name, func() float32 { return float32(mean + float64(spread*rng.NormFloat64())) }, dims...)
+	})
+}
+
+// normals are n normally distributed numbers, by the seed and a tensor's name. They are not to be changed.
+func normals(seed uint64, name string, n int) []float32 {
+	return once(normal{seed: seed, name: name, dims: fmt.Sprint(n)}, n, func() []float32 {
+		rng, x := drawn(seed, name), make([]float32, n)
+		for i := range x {
+			x[i] = float32(rng.NormFloat64())
+		}
+		return x
+	})
+}
+
+// once is what draw returns, n numbers. Most models have tensors of others, so what was drawn is kept.
+func once[T any](key normal, n int, draw func() T) T {
+	if known, ok := kept.Load(key); ok {
+		return known.(T)
+	}
+	t := draw()
 	if bytesKept.Add(int64(4*n)) <= mostKept {
 		kept.Store(key, t)
 	}
 	return t
 }
 
-// normal is what determines a Tensor.
+// normal is what determines numbers that are drawn: those of a Tensor, whose dims are in brackets, or of normals.
 type normal struct {
 	seed         uint64
 	name         string
@@ -66,7 +82,7 @@ type normal struct {
 const mostKept = 32 << 20
 
 var (
-	kept      sync.Map // normal: gguf.TensorSource
+	kept      sync.Map // normal: what was drawn
 	bytesKept atomic.Int64
 )
 
@@ -117,9 +133,8 @@ func Bytes(tb testing.TB, kvs []gguf.KV, tensors []gguf.TensorSource) []byte {
 			most += int(size) + 64
 		}
 	}
-	var b bytes.Buffer
-	b.Grow(most)
-	if err := gguf.Write(&b, kvs, tensors); err != nil {
+	b := bytes.NewBuffer(make([]byte, 0, most))
+	if err := gguf.Write(b, kvs, tensors); err != nil {
 		tb.Fatal(err)
 	}
 	return b.Bytes()

@@ -57,7 +57,7 @@ func TestEnlargeHead(t *testing.T) {
 		for _, text := range []string{"// Copy returns a copy of the slice.\nfunc Copy(",
 			"func (b *Buffer) Write(p []byte) (n int, err error) {\n"} {
 			d := speculative.New(one, speculative.Model(two), speculative.Options{
-				Schedule: speculative.Constant(speculative.ConstantOptions{Length: 4}), MaxTokens: 40,
+				Schedule: speculative.Constant(speculative.ConstantOptions{Length: 4}), MaxTokens: 28,
 			})
 			var ids []int32
 			for token, err := range d.Generate(ctx,

@@ -169,15 +169,21 @@ func Random(s Shape, typ string) (*File, error) {
 		{Key: s.Architecture + ".vocab_size", Value: uint32(s.Vocab)},
 	}
 	kvs = append(kvs, s.sizes()...)
-	matrix := func(name string, rows, cols int) source {
-		typ := mixture.Type(name, []uint64{uint64(cols), uint64(rows)}, facts)
-		return patternOf(typ).tensor(name, typ, cols, rows)
+	known := map[gguf.Type]*pattern{}
+	weights := func(name string, dims ...int) source {
+		size := make([]uint64, len(dims))
+		for i, d := range dims {
+			size[i] = uint64(d)
+		}
+		typ := mixture.Type(name, size, facts)
+		if known[typ] == nil {
+			known[typ] = patternOf(typ)
+		}
+		return known[typ].tensor(name, typ, dims...)
 	}
+	matrix := func(name string, rows, cols int) source { return weights(name, cols, rows) }
 	norm := func(name string) source { return ones.tensor(name, gguf.F32, s.HiddenSize) }
-	stack := func(name string, n, rows, cols int) source {
-		typ := mixture.Type(name, []uint64{uint64(cols), uint64(rows), uint64(n)}, facts)
-		return patternOf(typ).tensor(name, typ, cols, rows, n)
-	}
+	stack := func(name string, n, rows, cols int) source { return weights(name, cols, rows, n) }
 	experts := func(name string, rows, cols int) source { return stack(name, s.Experts, rows, cols) }
 	bias := func(name string, n int) source { return zeros.tensor(name, gguf.F32, n) }
 

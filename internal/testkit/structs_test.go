@@ -1,10 +1,12 @@
 package testkit
 
 import (
+	"bytes"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -24,7 +26,14 @@ var largeStructs = map[string]string{
 func TestStructsAreSmall(t *testing.T) {
 	root, files, found := checkout(t), token.NewFileSet(), map[string]bool{}
 	eachGoFile(t, root, func(name string) {
-		file, err := parser.ParseFile(files, filepath.Join(root, name), nil, parser.SkipObjectResolution)
+		source, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Contains(source, []byte("struct {")) {
+			return
+		}
+		file, err := parser.ParseFile(files, name, source, parser.SkipObjectResolution)
 		if err != nil {
 			t.Fatal(err)
 		}
