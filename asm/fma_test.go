@@ -59,6 +59,11 @@ func TestFMA(t *testing.T) {
 		check(x, y, z)
 		check(x, float32(math.Ldexp(float64(sign()), -130-r.IntN(20))), z)
 	}
+	for range 1000 { // a sum so close to half way between two subnormal numbers that binary64 has it there
+		e := r.IntN(100) - 50
+		x, y := float32(math.Ldexp(1+0x1p-23, e-75)), float32(math.Ldexp(1-0x1p-23, -e-75))
+		check(x, y*sign(), math.Float32frombits(r.Uint32()>>9)*sign())
+	}
 	inf := float32(math.Inf(1))
 	nan := float32(math.NaN())
 	for _, c := range [][4]float32{

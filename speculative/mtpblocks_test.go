@@ -171,11 +171,12 @@ func TestMTPBlocksIdentity(t *testing.T) {
 					continue // each drafter has each schedule, greedily or sampled
 				}
 				name, deepest := drafter.name, 0
-				d := New(session(t, target, 0), drafter.make(), Options{Schedule: schedule.make(), MaxTokens: 40, Trace: func(r *Round) {
+				o := Options{Schedule: schedule.make(), MaxTokens: 40, Trace: func(r *Round) {
 					for i := range r.Draft.Len() {
 						deepest = max(deepest, r.Draft.Depth(i))
 					}
-				}})
+				}}
+				d := New(session(t, target, 0), drafter.make(), o)
 				for range 2 {
 					if got, _ := collect(t, d, prompt, s); !slices.Equal(got, want) {
 						t.Errorf("%+v, %s, %s:\n got %v\nwant %v", s, name, schedule.name, got, want)
