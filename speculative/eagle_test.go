@@ -248,8 +248,8 @@ func testHeadStates(t *testing.T, target, head *engine.Model, samplings ...engin
 }
 
 // testTexts decodes eight texts (four sampled ones) of so many tokens on one session, with a drafter alone and beside
-// a record, or two in tests that take long; each is plain decoding's text. Most prompts begin as the text before; two go
-// on otherwise, with the token other and the next one.
+// a record, or two in tests that take long; each is plain decoding's text. Most prompts begin as the text before; two
+// go on otherwise, with the token other and the next one.
 func testTexts(t *testing.T, target *engine.Model, one *engine.Session, w Drafter, s engine.Sampling, length,
 	tokens int, other int32) {
 	t.Helper()

@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// The published tables and charts are what the results say, and no commit but a machine's of the results is named beside
-// them.
+// The published tables and charts are what the results say, and no commit but one of the results is named beside them.
 func TestDocumentsAreOfTheirCommits(t *testing.T) {
 	files, err := readAll("../results", ofModes)
 	if err != nil {

@@ -6,11 +6,11 @@
 // It enlarges the embedded pair in memory, runs each experiment with its settings in turn with plain decoding, each
 // cell on all kernel sets and numbers of threads before the next one (a pair is open on all of them at once), and
 // appends every result to results/results-MACHINE.jsonl, -sweep to results/sweep-MACHINE.jsonl, as soon as it is there;
-// called again it continues. Then it renders all results files beside that one, each machine's of the commit
-// that the tables name: charts to DIR/figures, tables between the marks in documents of DIR and in README.md beside DIR.
-// -render only renders; -plan prints what the modes would measure and how long that takes. A cell during which other processes took more than 5 % of the CPUs is measured again, up to three
-// times; then it is kept, marked, and left out of the tables. -budget 100s measures what fits 100 seconds. Neither git
-// nor Go is needed where the binary was built with
+// called again it continues. Then it renders all results files beside that one, each machine's of the commit that the
+// tables name: charts to DIR/figures, tables between the marks in documents of DIR and in README.md beside DIR. -render
+// only renders; -plan prints what the modes would measure and how long that takes. A cell during which other processes
+// took more than 5 % of the CPUs is measured again, up to three times; then it is kept, marked, and left out of the
+// tables. -budget 100s measures what fits 100 seconds. Neither git nor Go is needed where the binary was built with
 //
 //	commit=$(git log -1 --format=%h -- asm tensor engine speculative ':!*_test.go')
 //	go build -ldflags "-X main.commit=$commit" ./figures
