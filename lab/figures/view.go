@@ -47,7 +47,7 @@ func kernelName(simd string) string {
 }
 
 // readAll reads the results files of a kind in a folder; there may be none. A machine's files are of one commit, and
-// another machine's may be of another: machines come by on different days, and rows of one are compared with each other.
+// another machine's may be of another: machines come by on different days, and only rows of one are compared.
 func readAll(folder, kind string) (list []*results, err error) {
 	names, err := fs.Glob(os.DirFS(folder), kind+"-*.jsonl") // the folder's own name is no pattern
 	if err != nil {
