@@ -82,8 +82,8 @@ type matrixText struct {
 	sampling engine.Sampling
 }
 
-// testMatrix writes texts with every drafter and schedule, each with every draft length; in the quick tests every two of
-// drafters, schedules, lengths and texts meet.
+// testMatrix writes texts with every drafter and schedule, each with every draft length; in the quick tests every two
+// of drafters, schedules, lengths and texts meet.
 func testMatrix(t *testing.T, texts []matrixText, lengths []int) {
 	t.Helper()
 	var want [][]int32
