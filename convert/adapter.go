@@ -134,7 +134,7 @@ func adapterTargets(w *weights, base []target, rank int) (list []target, err err
 				two.shape, t.rows, t.cols, t.from, rank)
 		}
 		found[nameA], found[nameB] = true, true
-		list = append(list, target{name: t.name + loraA, from: nameA, rows: rank, cols: cols},
+		list = append(list, target{name: t.name + loraA, from: nameA, rows: rank, cols: cols, columns: t.columns},
 			target{name: t.name + loraB, from: nameB, rows: rows, cols: rank, order: t.order})
 	}
 	for _, name := range w.names {

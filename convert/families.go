@@ -110,7 +110,7 @@ func (b *builder) llamaLike(o options) {
 	if o.windows {
 		b.windows(s.layers)
 	} else {
-		b.window(o)
+		b.window()
 	}
 	b.rotation(s.head)
 	prefix := "model."
@@ -253,10 +253,10 @@ func interleaved(d int) rowOrder {
 }
 
 // window handles a sliding window that GGUF's architecture has no key for.
-func (b *builder) window(o options) {
+func (b *builder) window() {
 	c := b.config
-	if o.sandwich || b.arch == "cohere2" {
-		return // of their own
+	if wholeEvery[b.arch] > 0 {
+		return // see layerKinds
 	}
 	c.must("use_sliding_window", "windows in this architecture are not", false)
 	for _, key := range []string{"max_window_layers", "layer_types"} {
@@ -521,9 +521,12 @@ func (c *config) textPart(absent map[string]any) *config {
 	return text
 }
 
+// wholeEvery says of which architectures all layers but every n-th have a window.
+var wholeEvery = map[string]int{"gemma2": 2, "gemma3": 6, "gemma-embedding": 6, "cohere2": 4}
+
 // layerKinds checks that the windowed layers are all but every pattern-th, as the architecture's default says.
 func (b *builder) layerKinds(pattern int) {
-	standard := map[string]int{"gemma2": 2, "gemma3": 6, "gemma-embedding": 6, "cohere2": 4}[b.arch]
+	standard := wholeEvery[b.arch]
 	if pattern != standard {
 		b.config.fail("sliding_window_pattern", "%d is not supported: GGUF's %s has %d", pattern, b.arch, standard)
 	}

@@ -201,7 +201,7 @@ func eagle3(b *builder) {
 		b.config.fail("num_hidden_layers", "%d blocks, an EAGLE-3 head has one", s.layers)
 		return
 	}
-	b.window(o)
+	b.window()
 	b.rotation(s.head)
 	if b.holds("embed_tokens.weight") {
 		b.matrix("token_embd.weight", "embed_tokens.weight", b.vocab, s.width)

@@ -16,9 +16,10 @@ func lfm2(b *builder) {
 	}
 	width, heads, layers := c.integer("hidden_size"), c.integer("num_attention_heads"), c.layers("num_hidden_layers")
 	kvHeads, taps := c.integer("num_key_value_heads"), c.integer("conv_L_cache")
-	for key, n := range map[string]int{"block_dim": width, "conv_dim": width, "num_heads": heads} {
-		c.must(key, fmt.Sprintf("hidden_size is %d, num_attention_heads %d", width, heads), float64(n))
+	for _, key := range []string{"block_dim", "conv_dim"} {
+		c.must(key, fmt.Sprintf("hidden_size is %d", width), float64(width))
 	}
+	c.must("num_heads", fmt.Sprintf("num_attention_heads is %d", heads), float64(heads))
 	c.must("block_use_swiglu", "GGUF's lfm2 has SwiGLU", true)
 	c.must("use_pos_enc", "GGUF's lfm2 rotates", true)
 	c.must("conv_bias", "GGUF's lfm2 has no biases", false)
@@ -74,9 +75,8 @@ func lfm2(b *builder) {
 				float: true})
 			b.matrix(to+"shortconv.out_proj.weight", from+"conv.out_proj.weight", width, width)
 		}
-		for name, w := range map[string]string{"ffn_gate": "w1", "ffn_up": "w3"} {
-			b.matrix(to+name+".weight", from+"feed_forward."+w+".weight", feedForward, width)
-		}
+		b.matrix(to+"ffn_gate.weight", from+"feed_forward.w1.weight", feedForward, width)
+		b.matrix(to+"ffn_up.weight", from+"feed_forward.w3.weight", feedForward, width)
 		b.matrix(to+"ffn_down.weight", from+"feed_forward.w2.weight", width, feedForward)
 	}
 	if !c.boolOr("tie_embedding", c.boolOr("tie_word_embeddings", true)) {

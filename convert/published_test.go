@@ -331,6 +331,41 @@ func TestTypesOfExperts(t *testing.T) {
 	}
 }
 
+// TestAdapterOfColumns: an adapter of a matrix whose columns move has its own moved alike.
+func TestAdapterOfColumns(t *testing.T) {
+	c := drawnCase{class: "Qwen3_5ForCausalLM", recipe: "qwen35", names: qwen35Names, config: qwen35Config}
+	base, f := c.publishedModel(t)
+	base.file("config.json", c.configOf(t, f))
+	const rank, inner = 2, randommodel.State * randommodel.DeltaHeads
+	want := make([]float32, rank*inner)
+	for i := range want {
+		want[i] = float32(i)
+	}
+	name := "base_model.model.model.layers.0.linear_attn.out_proj"
+	s := &source{t: t, dir: t.TempDir(), tensors: map[string][]int{name + ".lora_A.weight": {rank, inner},
+		name + ".lora_B.weight": {randommodel.Width, rank}},
+		values: map[string]func(int) float32{name + ".lora_A.weight": groupedDelta("ssm_out.", want, rank, inner)}}
+	s.file(AdapterConfig, map[string]any{"peft_type": "LORA", "r": rank, "lora_alpha": 4, "bias": "none"})
+	s.weights()
+	s.adapterWeights()
+	m, err := OpenAdapter(s.dir, base.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	var b bytes.Buffer
+	if err := m.Write(t.Context(), &b, Options{Type: "f32"}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := gguf.Open(bytes.NewReader(b.Bytes()), int64(b.Len()), "adapter")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x, ok := got.Tensor("blk.0.ssm_out.weight.lora_a"); !ok || !slices.Equal(floats(t, got, x), want) {
+		t.Errorf("%v: the columns are not those of the matrix", x)
+	}
+}
+
 func TestExpertsRefused(t *testing.T) {
 	for _, c := range drawnCases()[:4] {
 		s, f := c.publishedModel(t)
