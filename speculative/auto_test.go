@@ -295,6 +295,28 @@ func TestGroupsLearnOnlyFromWhatWasMeasured(t *testing.T) {
 	}
 }
 
+// Where drafts gain little, every 24th pass or so is without them, for all decoders of that pass.
+func TestGroupsMeasurePlainPassesAgain(t *testing.T) {
+	g := newGroup()
+	for _, c := range []struct {
+		run   int
+		pass  int64
+		gain  float64
+		plain bool
+	}{
+		{doubtedRun - 1, 1, 0, false},
+		{doubtedRun, 1, 0, false}, // the same pass
+		{doubtedRun, 2, 0.2, false},
+		{doubtedRun, 3, 0.1, true},
+		{0, 3, 0.2, true}, // another decoder of that pass
+		{0, 4, 0.1, false},
+	} {
+		if g.run = c.run; g.remeasures(c.pass, c.gain) != c.plain {
+			t.Errorf("%+v: %v", c, !c.plain)
+		}
+	}
+}
+
 // What a group may lose is claimed and given back under its lock.
 func TestClaimsOfAGroupAddUp(t *testing.T) {
 	g := newGroup()

@@ -23,7 +23,10 @@ const (
 	beyondPlan    = 4.0  // rows beyond those of a plan over which the time of further ones is taken
 	cheapRow      = 0.02 // of a pass that a row more takes at least, where passes of so many were not measured
 	gainKeep      = 0.9  // share of what it gained that is kept from one pass to the next
-	lagged        = 8    // tokens that a drafter lags behind from which the time to catch up is measured
+	// a gain, relative to plain passes, that may be none, as estimates err: a plain pass is measured again
+	doubtedGain = 0.15
+	doubtedRun  = 24 // passes with drafts after which that is done: it loses at most doubtedGain of one of them
+	lagged      = 8  // tokens that a drafter lags behind from which the time to catch up is measured
 	// of a new measurement in a draft step's mean time: shares of passes have no interruptions in them
 	stepShare    = 0.2
 	lagWeight    = 0.5 // of a new measurement in it
@@ -168,6 +171,8 @@ func (a *auto) groupLength(n int) int {
 		}
 	}
 	switch lane := a.rounds % a.lanes; {
+	case a.group.remeasures(a.last, a.rate*a.plain/margin-1):
+		a.requested = 0
 	case (alone < 0 || a.verifiedMost > 0) && a.draftTogether():
 	case alone >= 0:
 		if !a.claim(a.catchUp(alone, n), false) {
@@ -343,6 +348,17 @@ func (g *group) turn(pass int64, again float64) bool {
 	return g.drafts
 }
 
+// remeasures reports whether the pass after this one is to have no drafts, since they gain so little, relative to plain
+// passes. All decoders of the pass get the same answer.
+func (g *group) remeasures(pass int64, gain float64) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if pass != g.asked {
+		g.asked, g.plain = pass, gain < doubtedGain && g.run >= doubtedRun
+	}
+	return g.plain
+}
+
 // flush counts what drafts gained in the pass before this one, of which all decoders have told by now.
 func (g *group) flush(pass int64) {
 	if pass != g.pass {
@@ -461,11 +477,18 @@ func (a *auto) learned(tokens, drafting, verifying float64, drafted int) {
 	}
 	took, lost := drafting+verifying, drafting
 	l := a.target.Load()
-	if l.Rows > l.Among { // otherwise nobody drafted
-		lost = took - float64(tokens*plain)
-	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	switch {
+	case l.Rows <= l.Among: // nobody drafted
+		g.run = 0
+	case l.Pass != g.told:
+		g.run++
+		fallthrough
+	default:
+		lost = took - float64(tokens*plain)
+	}
+	g.told = l.Pass
 	g.longest, g.lanes = max(g.longest, drafted), max(g.lanes, a.lanes)
 	g.elapsed += took
 	g.lost = max(g.lost+lost, -float64(mostGains*plain*a.sessions))

@@ -300,6 +300,25 @@ func TestAutoUnderScriptedLoad(t *testing.T) {
 	}
 }
 
+// Where a pass with drafts of 8 decoders takes 1.57 times a plain one and brings 1.5 times its tokens, estimates of
+// noisy passes may err by more than that: what a plain pass takes is measured again, so that drafts end.
+func TestAutoDoubtsSmallGains(t *testing.T) {
+	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Close()
+	l := loaded{target: shared.SmallModel(t, rt, 100), draft: shared.SmallModel(t, rt, 2), decoders: 8, accepted: 0.5,
+		prompt: 60, noise: 0.1, step: passTimes{{1, 0.4}, {8, 0.5}, {256, 5}}, cost: passTimes{{1, 18}, {8, 20.2}, {9, 23.1},
+			{12, 26.2}, {16, 31.2}, {24, 46.3}, {32, 61.1}, {512, 900}}}
+	l.length = 256 * l.cost.of(l.decoders)
+	plain := l.run(t)
+	l.schedule = func() speculative.Schedule { return speculative.Auto(speculative.AutoOptions{}) }
+	if gain := l.run(t).all / plain.all; gain < 0.97 {
+		t.Errorf("%.3f of the tokens without drafts", gain)
+	}
+}
+
 // TestLongAutoUnderScriptedLoad: at six loads, five acceptances, against ten lengths, with two more pairs of costs.
 func TestLongAutoUnderScriptedLoad(t *testing.T) {
 	testkit.Long(t)
