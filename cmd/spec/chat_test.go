@@ -713,3 +713,23 @@ func TestChatSingleTurnAnswers(t *testing.T) {
 		t.Errorf("exit %d: %q, want %q: %s", code, got, want, errs)
 	}
 }
+
+// /set seed -1 is another seed each time, as -s -1 is; less is refused, and leaves the seed as it was.
+func TestChatSeedOfNoNumber(t *testing.T) {
+	d, _, _ := newDialog("")
+	withModel(t, d, "{{ messages[0].content }}", 0)
+	seen := map[uint64]bool{}
+	for range 3 {
+		if err := d.set(t.Context(), "seed -1"); err != nil {
+			t.Fatal(err)
+		}
+		seen[d.request.Sampling.Seed] = true
+	}
+	if len(seen) == 1 {
+		t.Errorf("the seed is %d three times", d.request.Sampling.Seed)
+	}
+	was := d.request.Sampling.Seed
+	if err := d.set(t.Context(), "seed -2"); err == nil || d.request.Sampling.Seed != was {
+		t.Errorf("-2: %v, seed %d", err, d.request.Sampling.Seed)
+	}
+}

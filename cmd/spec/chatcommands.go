@@ -365,11 +365,11 @@ func settings() []setting {
 		{name: "seed", show: func(d *dialog) string {
 			return strconv.FormatUint(d.request.Sampling.Seed, 10)
 		}, set: func(d *dialog, v string) error {
-			n, err := strconv.ParseInt(v, 10, 64)
-			if err != nil || n < 0 {
-				return fmt.Errorf("not between 0 and %d", int64(math.MaxInt64))
+			var n int64
+			if err := seedRow(&n, "").set(v); err != nil {
+				return err
 			}
-			d.request.Sampling.Seed = uint64(n)
+			d.request.Sampling.Seed = seedOf(n)
 			return nil
 		}},
 		showSetting("markdown", func(d *dialog) *bool { return &d.markdown }, "raw"),

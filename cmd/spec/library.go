@@ -133,12 +133,18 @@ func (g *generate) request() (r library.Request, err error) {
 	if r.Breakers = g.breakers; g.breakers == nil {
 		r.Breakers = library.DefaultBreakers()
 	}
-	if s.Seed = uint64(g.seed); g.seed < 0 {
-		s.Seed = uint64(rand.Uint32())
-	}
+	s.Seed = seedOf(g.seed)
 	s.SetLastN(s.PenaltyLastN)
 	r.Constraint, err = g.constraint()
 	return r, err
+}
+
+// seedOf is the seed that -s gives: of -1 another each time.
+func seedOf(n int64) uint64 {
+	if n < 0 {
+		return uint64(rand.Uint32())
+	}
+	return uint64(n)
 }
 
 // earlierAnswer reads the file of --draft-from.
