@@ -35,6 +35,7 @@ func newMergeTable(t *Tokenizer, merges []string) (*mergeTable, error) {
 	for i := range table.slots {
 		table.slots[i].rank = never
 	}
+	var joined []byte // of a line, so that none of the three texts is a string of its own
 	for rank, line := range merges {
 		// A token is never empty, so neither is what stands before the space.
 		sep := -1
@@ -44,13 +45,13 @@ func newMergeTable(t *Tokenizer, merges []string) (*mergeTable, error) {
 		if sep <= 0 {
 			return nil, fmt.Errorf("tokenizer.ggml.merges[%d]: %s is not two tokens with a space between", rank, quote(line))
 		}
-		left, right := line[:sep], line[sep+1:]
+		joined = append(append(joined[:0], line[:sep]...), line[sep+1:]...)
 		var id [3]int32
-		for k, s := range [3]string{left, right, left + right} {
+		for k, s := range [3][]byte{joined[:sep], joined[sep:], joined} {
 			var ok bool
-			if id[k], ok = t.ids[s]; !ok {
+			if id[k], ok = t.ids[string(s)]; !ok {
 				return nil, fmt.Errorf("tokenizer.ggml.merges[%d]: %s needs the token %s, which is not in the vocabulary", rank,
-					quote(line), quote(s))
+					quote(line), quote(string(s)))
 			}
 		}
 		key := pairKey(id[0], id[1])

@@ -29,14 +29,21 @@ func newSegmenter(t *Tokenizer, merges *mergeTable) segmenter {
 			g.ranks[x][y] = never
 		}
 	}
-	var left, right []byte
-	for m := range merges.all() {
-		left = appendUnspelled(left[:0], t.tokens[m.key>>32])
-		right = appendUnspelled(right[:0], t.tokens[uint32(m.key)])
-		x, y := left[len(left)-1], right[0]
+	var bytes []byte
+	for m := range merges.all() { // of each token only the character at the seam is spelled out
+		left, right := t.tokens[m.key>>32], t.tokens[uint32(m.key)]
+		_, last := utf8.DecodeLastRuneInString(left)
+		_, first := utf8.DecodeRuneInString(right)
+		bytes = appendUnspelled(bytes[:0], left[len(left)-last:])
+		x := bytes[len(bytes)-1]
+		bytes = appendUnspelled(bytes[:0], right[:first])
+		y := bytes[0]
 		g.ranks[x][y] = min(g.ranks[x][y], m.rank)
-		if r, _ := utf8.DecodeLastRune(left); y == ' ' && classOf(r)&letter != 0 {
-			g.limit = min(g.limit, m.rank)
+		if y == ' ' {
+			bytes = appendUnspelled(bytes[:0], left)
+			if r, _ := utf8.DecodeLastRune(bytes); classOf(r)&letter != 0 {
+				g.limit = min(g.limit, m.rank)
+			}
 		}
 	}
 	return g

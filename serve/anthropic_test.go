@@ -159,7 +159,7 @@ func TestMessagesStopSequence(t *testing.T) {
 
 // An answer goes on with what the assistant has begun to say: its prompt ends with it.
 func TestAnswerGoesOn(t *testing.T) {
-	s := newTester(t, nil)
+	s := newTester(t, smaller(t))
 	const talk = `"messages":[{"role":"user","content":"hello"},{"role":"assistant","content":"func Begin("}]`
 	prompt, _ := decode(t, s.post("/apply-template", `{`+talk+`}`, 200)).get(t, "prompt").(string)
 	if !strings.HasSuffix(prompt, "func Begin(") {

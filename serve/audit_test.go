@@ -312,7 +312,7 @@ func TestWriteDeadlineOfWholeAnswers(t *testing.T) {
 // Texts to embed share passes among themselves, within one request and half of the places, and count in the memory of
 // keys and values; nothing of them is kept.
 func TestEmbeddingsShare(t *testing.T) {
-	s := newTester(t, func(o *Options) { o.Parallel = 8 })
+	s := newTester(t, func(o *Options) { smaller(t)(o); o.Parallel = 8 })
 	var input []string
 	for i := range 40 {
 		input = append(input, strings.Repeat("func main() {", 1+i%7)+fmt.Sprint(i))
@@ -357,14 +357,14 @@ func TestEmbeddingsShare(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := int64(0)
-	for _, c := range p.target.Describe().Caches {
+	for _, c := range p.draft.Describe().Caches {
 		n, err := c.Bytes("f16")
 		if err != nil {
 			t.Fatal(err)
 		}
 		page += 256 * n
 	}
-	s = newTester(t, with(t, func(o *spec.Options) { o.Memory.KV = page * 3 / 2 }))
+	s = newTester(t, smaller(t, func(o *spec.Options) { o.Memory.KV = page * 3 / 2 }))
 	s.post("/v1/embeddings", `{"input":"func"}`, 200)
 	long := string(encode(map[string]any{"input": strings.Repeat("x = y + 1\n", 100)}))
 	for _, body := range []string{long, `{"input":["func","main"]}`} {

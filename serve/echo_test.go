@@ -56,7 +56,7 @@ func echoed(t *testing.T, s *tester, body string) (text, finish string, p scored
 // The log-probabilities of a prompt's tokens are those with which the same tokens were generated, to the bit: whole,
 // streamed, with a prompt that is known from before, of several passes, and without an answer. The first has none.
 func TestEchoLogprobs(t *testing.T) {
-	s := newTester(t, nil)
+	s := newTester(t, smaller(t))
 	var written struct {
 		Content string  `json:"content"`
 		Tokens  []int32 `json:"tokens"`

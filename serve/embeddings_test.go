@@ -203,7 +203,7 @@ func TestVectorsOfTokensAreBounded(t *testing.T) {
 
 // Vectors become text one by one, as the client takes them: all of it is several times as long as they are.
 func TestVectorsAreWrittenOneByOne(t *testing.T) {
-	s := newTester(t, nil)
+	s := newTester(t, smaller(t))
 	visit, _ := s.inside.enter(s.anyone, false)
 	defer visit.end()
 	log := &record{client: s.anyone, visit: visit}

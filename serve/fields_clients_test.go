@@ -66,7 +66,7 @@ var clientSamples = map[string]sample{
 // Another name means what its field does, and what SillyTavern sends to llama.cpp with everything off is answered like
 // a request without it.
 func TestNamesOfOtherServers(t *testing.T) {
-	s := newTester(t, nil)
+	s := newTester(t, smaller(t))
 	text := func(more string) string {
 		o := decode(t, s.post("/completion", `{"prompt":"func main() {\n","n_predict":24,"temperature":1,"seed":3`+more+`}`,
 			200))

@@ -244,7 +244,7 @@ var samples = map[string]sample{
 	"keep_alive": {good: []string{`0`, `"0s"`, `"5m"`, `-1`, `"-1"`, `300`}, bad: []string{`true`, `"x"`},
 		same: true},
 	"name":                {good: []string{`"go"`}, bad: []string{`1`}},
-	"dimensions":          {good: []string{`256`}, bad: []string{`0`, `257`}, same: true},
+	"dimensions":          {good: []string{`128`}, bad: []string{`0`, `129`}, same: true},
 	"content":             {good: []string{`"x"`}, bad: []string{`1`}},
 	"add_special":         {good: []string{`true`}, bad: []string{`1`}},
 	"parse_special":       {good: []string{`false`}, bad: []string{`1`}},
@@ -293,7 +293,10 @@ const answeredForms = formOllamaOptions | formAll&^(formRerank|formManage|formOl
 // Every field of every form: what it takes, what it refuses by its name, and that null is absence. Good values of a
 // field that several forms have are divided among them.
 func TestFields(t *testing.T) {
-	s := newTester(t, func(o *Options) { o.MaxTokens = 8 }) // also of -1, which asks for all that there is room for
+	s := newTester(t, func(o *Options) {
+		smaller(t)(o)
+		o.MaxTokens = 8 // also of -1, which asks for all that there is room for
+	})
 	withInfill(t, s)
 	for i := range formNames {
 		form := forms(1) << i
@@ -435,7 +438,7 @@ func TestLongFields(t *testing.T) {
 
 // What honored fields do to the answer.
 func TestFieldsMean(t *testing.T) {
-	s := newTester(t, nil)
+	s := newTester(t, smaller(t))
 	ask := func(more string) object {
 		return decode(t, s.post("/v1/completions", `{"prompt":"func (r *Ring) Push(","max_tokens":24`+more+`}`, 200))
 	}
@@ -463,7 +466,10 @@ func TestFieldsMean(t *testing.T) {
 		}
 	}
 	// A window of 0 of the server's holds for penalties of requests that say no other one.
-	off := newTester(t, func(o *Options) { o.Sampling.SetLastN(0) })
+	off := newTester(t, func(o *Options) {
+		smaller(t)(o)
+		o.Sampling.SetLastN(0)
+	})
 	for more, same := range map[string]bool{
 		`,"repeat_penalty":5`: true, `,"presence_penalty":9`: true, `,"repeat_penalty":5,"repeat_last_n":64`: false,
 	} {

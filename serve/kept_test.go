@@ -80,7 +80,7 @@ func TestMetricsAreReadWhileRequestsEnd(t *testing.T) {
 
 // A request that is refused after its model was found lets go of the model, whichever part refuses it.
 func TestRefusedRequestsLetGoOfTheirModel(t *testing.T) {
-	s := newTester(t, nil)
+	s := newTester(t, smaller(t))
 	s.post("/v1/completions", `{"prompt":"a","max_tokens":1}`, 200)
 	m := s.models.resident()[0]
 	for _, body := range []string{

@@ -347,7 +347,7 @@ func TestAliases(t *testing.T) {
 
 // A prompt that is too long is refused with both lengths, streamed or not; it is never cut.
 func TestContextExceeded(t *testing.T) {
-	s := newTester(t, nil)
+	s := newTester(t, smaller(t))
 	long := strings.Repeat("x y ", 2000)
 	for path, body := range map[string]string{
 		"/v1/completions": `"prompt":"` + long + `"`, "/completion": `"prompt":"` + long + `"`,

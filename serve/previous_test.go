@@ -8,7 +8,7 @@ import (
 
 // An earlier answer changes only the speed: usage counts its tokens alone, and what it cannot be is refused by name.
 func TestPrediction(t *testing.T) {
-	s := newTester(t, nil)
+	s := newTester(t, smaller(t))
 	type counts struct{ accepted, rejected float64 }
 	answer := func(more string) (string, counts) {
 		t.Helper()

@@ -81,7 +81,7 @@ func TestOtherToolsAreLeftOut(t *testing.T) {
 // A tool_choice that allows some tools offers those alone, in either mode, and the answer says what was asked. Items of
 // a stored answer cannot be named.
 func TestAllowedTools(t *testing.T) {
-	s := newTester(t, nil)
+	s := newTester(t, smaller(t))
 	tool := func(name string) string {
 		return `{"type":"function","name":"` + name + `","parameters":{"type":"object","properties":{}},"strict":` +
 			map[bool]string{true: "true", false: "false"}[name == "strict"] + `}`

@@ -42,7 +42,10 @@ func TestPrefixesAreTheKeysOwn(t *testing.T) {
 			},
 		},
 	} {
-		s := newTester(t, func(o *Options) { o.Keys, o.SharePrefixes, o.Parallel = c.keys, c.share, 12 })
+		s := newTester(t, func(o *Options) {
+			smaller(t)(o)
+			o.Keys, o.SharePrefixes, o.Parallel = c.keys, c.share, 12
+		})
 		text := ""
 		for i, step := range c.steps {
 			m := s.models.resident()

@@ -90,6 +90,23 @@ func with(t testing.TB, change func(*spec.Options)) func(*Options) {
 	return func(o *Options) { o.Models = []Entry{entry(t, "go", change)} }
 }
 
+// smaller offers the smaller model of the pair, which drafts for itself, with other options of the model: a quarter of
+// the pair's time, where a test asks how a request is read and answered, and not whether drafts change the text.
+func smaller(t testing.TB, change ...func(*spec.Options)) func(*Options) {
+	return func(o *Options) {
+		p, err := pair()
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Models = []Entry{entryOf("go", spec.Parts{Target: p.draft, Draft: p.draft}, func(o *spec.Options) {
+			o.Template, o.Speculation.Schedule = hermes, "heuristic"
+			for _, f := range change {
+				f(o)
+			}
+		})}
+	}
+}
+
 // hooks are those of the models of all tests.
 var hooks sync.Map // of *hook by *spec.Model
 
@@ -394,7 +411,8 @@ func TestEmbeddingsOfTokens(t *testing.T) {
 }
 
 func TestEmbeddings(t *testing.T) {
-	s := newTester(t, nil)
+	const width = 128 // of the model
+	s := newTester(t, smaller(t))
 	o := decode(t, s.post("/v1/embeddings", `{"model":"go","input":["func main","return nil"]}`, 200))
 	a := o.get(t, "data", 0, "embedding").([]any)
 	b := o.get(t, "data", 1, "embedding").([]any)
@@ -403,7 +421,7 @@ func TestEmbeddings(t *testing.T) {
 		sum += a[i].(float64) * a[i].(float64)
 		same = same && a[i] == b[i]
 	}
-	if len(a) != 256 || sum < 0.999 || sum > 1.001 || same {
+	if len(a) != width || sum < 0.999 || sum > 1.001 || same {
 		t.Fatalf("%d numbers, length² %v, same %v", len(a), sum, same)
 	}
 	if o.get(t, "usage", "prompt_tokens").(float64) < 4 {
@@ -417,7 +435,7 @@ func TestEmbeddings(t *testing.T) {
 		"older": decode(t, s.post("/api/embeddings", `{"model":"go","prompt":"func main"}`, 200)).get(t, "embedding"),
 		"pooling": decode(t, s.post("/v1/embeddings", `{"input":"func main","pooling":"mean"}`, 200)).get(
 			t, "data", 0, "embedding"),
-		"the size": decode(t, s.post("/v1/embeddings", `{"input":"func main","dimensions":256}`, 200)).get(
+		"the size": decode(t, s.post("/v1/embeddings", fmt.Sprintf(`{"input":"func main","dimensions":%d}`, width), 200)).get(
 			t, "data", 0, "embedding"),
 	} {
 		if fmt.Sprint(v) != fmt.Sprint(a) {
@@ -462,7 +480,7 @@ func TestEmbeddings(t *testing.T) {
 	}
 	o = decode(t, s.post("/v1/embeddings", string(
 		encode(map[string]any{"input": long, "pooling": "last", "encoding_format": "base64"})), 200))
-	if text := o.get(t, "data", 0, "embedding").(string); len(text) != (4*256+2)/3*4 {
+	if text := o.get(t, "data", 0, "embedding").(string); len(text) != (4*width+2)/3*4 {
 		t.Errorf("base64 of %d characters", len(text))
 	}
 }

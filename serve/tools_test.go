@@ -20,7 +20,7 @@ const weather = `[{"type":"function","function":{"name":"clock","parameters":{"t
 
 // A required call is one, by its schema, in every form, streamed and whole.
 func TestRequiredCall(t *testing.T) {
-	s := newTester(t, nil)
+	s := newTester(t, smaller(t))
 	const head = `{"messages":[{"role":"user","content":"func"}],"max_tokens":120,"temperature":1,"seed":%,` +
 		`"parallel_tool_calls":false,"tools":` + weather
 	names := map[string]bool{}
@@ -129,7 +129,7 @@ func (s *scripted) Eval(ctx context.Context, tokens, parents []int32, want engin
 
 // Half a call is no content, wherever the limit of tokens cuts it; every API says that it was the limit.
 func TestCutCallIsNoContent(t *testing.T) {
-	s := newTester(t, nil)
+	s := newTester(t, smaller(t))
 	for _, limit := range []int{1, 8, 11, 18} {
 		more := fmt.Sprintf(`"temperature":0,"max_tokens":%d,"tools":%s}`, limit, weather)
 		o := decode(t, s.post("/v1/chat/completions",
@@ -152,7 +152,7 @@ func TestCutCallIsNoContent(t *testing.T) {
 	}
 	ids := p.target.Tokenizer().Encode("Hm. <tool_call>\n{\"name\": \"clock\", \"arguments\": {\"zone\"",
 		bpe.EncodeOptions{})
-	s = newTester(t, with(t, func(o *spec.Options) {
+	s = newTester(t, smaller(t, func(o *spec.Options) {
 		o.Speculation.Drafter = "none"
 		o.Around = func(s spec.Sequence) spec.Sequence { return &scripted{Sequence: s, ids: ids} }
 	}))
@@ -232,7 +232,7 @@ func TestReasoning(t *testing.T) {
 
 // Structured output: the text is of the grammar, and forced text is accepted from drafts without a draft model.
 func TestStructured(t *testing.T) {
-	s := newTester(t, nil)
+	s := newTester(t, smaller(t))
 	const schema = `{"type":"object","properties":{"a_long_name_of_a_field":{"enum":["x","y"]},` +
 		`"another_long_name":{"type":"boolean"}},"required":["a_long_name_of_a_field","another_long_name"]}`
 	for i, c := range []struct{ path, body string }{
@@ -332,7 +332,7 @@ func TestCallsBesideText(t *testing.T) {
 
 // An argument that the tool's schema says is a string is one, also where the model's format writes arguments as text.
 func TestTextArgumentsHaveTheSchemasType(t *testing.T) {
-	s := newTester(t, with(t, func(o *spec.Options) {
+	s := newTester(t, smaller(t, func(o *spec.Options) {
 		o.Template = strings.ReplaceAll(hermes, `"arguments"`, "<function=f><parameter=a>")
 	}))
 	const tools = `[{"type":"function","function":{"name":"run","parameters":{"type":"object","properties":{` +

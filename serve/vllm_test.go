@@ -51,7 +51,7 @@ func TestStopIsShown(t *testing.T) {
 
 // A prompt is cut to its last tokens, behind the one that begins texts, and is the same as one that was that short.
 func TestPromptIsTruncated(t *testing.T) {
-	s := newTester(t, nil)
+	s := newTester(t, smaller(t))
 	long := strings.Repeat("func (r *Ring) Push(n int) { r.n = n }\n", 90)
 	ids := func(text string) (list []int32) {
 		var o struct{ Tokens []int32 }

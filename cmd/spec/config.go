@@ -119,9 +119,7 @@ func checkConfig(file *ini.File) error {
 // checkKey refuses a key that no flag has, and one that means different flags in different commands.
 func checkKey(known []*sharedFlag, key string) error {
 	var has *sharedFlag
-	var names []string
 	for _, f := range known {
-		names = append(names, f.keys()...)
 		if !f.hasKey(key) {
 			continue
 		}
@@ -131,10 +129,14 @@ func checkKey(known []*sharedFlag, key string) error {
 		}
 		has = f
 	}
-	if has == nil {
-		return fmt.Errorf("unknown key %s%s", shown(key), suggest(key, names))
+	if has != nil {
+		return nil
 	}
-	return nil
+	var names []string
+	for _, f := range known {
+		names = append(names, f.keys()...)
+	}
+	return fmt.Errorf("unknown key %s%s", shown(key), suggest(key, names))
 }
 
 // keys are the names of a flag in a file: those without dashes, unless another one has them too, and its variables.

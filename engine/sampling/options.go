@@ -225,6 +225,11 @@ func (o *Options) MaxTemperature() float32 { return o.Temperature + o.Dynatemp.R
 // Most is the most tokens that a distribution has, of a vocabulary of so many tokens.
 func (o Options) Most(vocab int) int {
 	o = o.Normalized()
+	return o.most(vocab)
+}
+
+// most is Most of what is normalized.
+func (o *Options) most(vocab int) int {
 	switch {
 	case o.MaxTemperature() == 0:
 		return min(1, vocab)

@@ -53,7 +53,7 @@ func New(vocab int, o Options) (*Sampler, error) {
 		return nil, err
 	}
 	o = o.Normalized()
-	return &Sampler{o: o, vocab: vocab, largest: o.Most(vocab), biases: o.biases(), plan: o.planned(),
+	return &Sampler{o: o, vocab: vocab, largest: o.most(vocab), biases: o.biases(), plan: o.planned(),
 		dry: newRepetitions(&o.DRY), ends: newEnds(&o)}, nil
 }
 

@@ -33,6 +33,8 @@ func DefaultOrder() []Step {
 // Steps are all steps: those of [DefaultOrder], and [StepInfill].
 func Steps() []Step { return append(DefaultOrder(), StepInfill) }
 
+var allSteps = Steps() // which nobody changes
+
 // letters are the steps of [Steps] in llama.cpp's short form (--sampling-seq).
 const letters = "edskypmxti"
 
@@ -78,8 +80,9 @@ func (o Options) Normalized() Options {
 			return step != StepPenalties && step != StepDRY
 		}), StepTemperature)
 	}
-	for _, step := range Steps() {
-		if !slices.Contains(o.order(), step) || step == StepPenalties && o.PenaltyLastN == NoTokens {
+	order := o.order()
+	for _, step := range allSteps {
+		if !slices.Contains(order, step) || step == StepPenalties && o.PenaltyLastN == NoTokens {
 			o.leaveOut(step)
 		}
 	}

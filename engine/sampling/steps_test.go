@@ -329,3 +329,22 @@ func TestStepsRefused(t *testing.T) {
 		t.Errorf("a breaker outside of the vocabulary: %v", err)
 	}
 }
+
+// Every step that an order lacks is off in normalized options, and those that it has stay on.
+func TestOrderTurnsStepsOff(t *testing.T) {
+	all := Options{
+		Temperature: 0.5, RepeatPenalty: 1.5, DRY: DRY{Multiplier: 1}, TopNSigma: 1, TopK: 9, TypicalP: 0.5, TopP: 0.5,
+		MinP: 0.1, XTC: XTC{Probability: 0.5}, Infill: Infill{Pieces: pieces{}},
+	}
+	for _, one := range Steps() {
+		o := all
+		o.Order = []Step{one}
+		o = o.Normalized()
+		for _, step := range Steps() {
+			on := step == one || step == StepTemperature // which is 1 then
+			if o.on(step) != on || step == StepTemperature && (o.Temperature == 1) != (step != one) {
+				t.Errorf("order %s: %s is %v, temperature %v", one, step, o.on(step), o.Temperature)
+			}
+		}
+	}
+}
