@@ -171,6 +171,18 @@ func TestLoans(t *testing.T) {
 	s[1].drop()
 	c.mu.Unlock()
 	refused("no memory any more", engine.ErrKVBudget)
+	part, err := target.NewSession(engine.SessionOptions{}) // as where computing it again was cancelled
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.mu.Lock()
+	_, err = part.Eval(ctx, s[1].tokens[:10], nil, engine.None)
+	s[1].session = part
+	c.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused("the memory of a part", engine.ErrKVBudget)
 	if _, err := s[1].Eval(ctx, []int32{3}, nil, engine.None); err != nil {
 		t.Fatal(err)
 	}
