@@ -64,12 +64,17 @@ func entryClosed(t testing.TB, name string, closed func(), change ...func(*spec.
 	if err != nil {
 		t.Fatal(err)
 	}
-	return entryOf(name, spec.Parts{Target: p.target, Draft: p.draft, Close: closed}, func(o *spec.Options) {
+	return entryOf(name, spec.Parts{Target: p.target, Draft: p.draft, Close: closed}, usual(change))
+}
+
+// usual are the options of the models of most tests, and changes of them.
+func usual(change []func(*spec.Options)) func(*spec.Options) {
+	return func(o *spec.Options) {
 		o.Template, o.Speculation.Schedule = hermes, "heuristic"
 		for _, f := range change {
 			f(o)
 		}
-	})
+	}
 }
 
 // entryOf offers a model under a name. A test may hook its passes.
@@ -98,12 +103,7 @@ func smaller(t testing.TB, change ...func(*spec.Options)) func(*Options) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.Models = []Entry{entryOf("go", spec.Parts{Target: p.draft, Draft: p.draft}, func(o *spec.Options) {
-			o.Template, o.Speculation.Schedule = hermes, "heuristic"
-			for _, f := range change {
-				f(o)
-			}
-		})}
+		o.Models = []Entry{entryOf("go", spec.Parts{Target: p.draft, Draft: p.draft}, usual(change))}
 	}
 }
 

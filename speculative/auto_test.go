@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/specgo/spec/engine"
+	"github.com/specgo/spec/engine/costs"
 	"github.com/specgo/spec/internal/testkit"
 )
 
@@ -295,11 +296,22 @@ func TestGroupsLearnOnlyFromWhatWasMeasured(t *testing.T) {
 	}
 }
 
-// Where drafts gain little, every 24th pass or so is without them, for all decoders of that pass.
+// withCosts is a target of which only the costs of passes are asked.
+type withCosts struct {
+	Shared
+	costs costs.Costs
+}
+
+func (w *withCosts) Costs() *costs.Costs { return &w.costs }
+
+// Where drafts gain little, and no pass was plain for long, the next one is, for all decoders of it.
 func TestGroupsMeasurePlainPassesAgain(t *testing.T) {
-	g := newGroup()
+	const sessions = 8
+	var target withCosts
+	a := Auto(AutoOptions{}).(*auto)
+	a.group, a.target, a.sessions, a.plain = newGroup(), &target, sessions, 1
 	for _, c := range []struct {
-		run   int
+		since int // passes after the last plain one
 		pass  int64
 		gain  float64
 		plain bool
@@ -311,7 +323,12 @@ func TestGroupsMeasurePlainPassesAgain(t *testing.T) {
 		{0, 3, 0.2, true}, // another decoder of that pass
 		{0, 4, 0.1, false},
 	} {
-		if g.run = c.run; g.remeasures(c.pass, c.gain) != c.plain {
+		target.costs.Set(nil, true)
+		target.costs.Learn(sessions, 0, 0.02)
+		for range c.since {
+			target.costs.Learn(2*sessions, 0, 0.03)
+		}
+		if a.last, a.rate = c.pass, margin*(1+c.gain); a.remeasures() != c.plain {
 			t.Errorf("%+v: %v", c, !c.plain)
 		}
 	}

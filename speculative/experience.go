@@ -169,8 +169,6 @@ type group struct {
 	pass     int64   // this one, in which they gained
 	fresh    float64 // so many: not all decoders may have told
 
-	run   int   // passes with drafts since the last one without
-	told  int64 // the pass that was counted last
 	asked int64 // the pass after which plain holds
 	plain bool  // the next one is to have no drafts
 }

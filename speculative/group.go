@@ -171,7 +171,7 @@ func (a *auto) groupLength(n int) int {
 		}
 	}
 	switch lane := a.rounds % a.lanes; {
-	case a.group.remeasures(a.last, a.rate*a.plain/margin-1):
+	case a.remeasures():
 		a.requested = 0
 	case (alone < 0 || a.verifiedMost > 0) && a.draftTogether():
 	case alone >= 0:
@@ -349,12 +349,15 @@ func (g *group) turn(pass int64, again float64) bool {
 }
 
 // remeasures reports whether the pass after this one is to have no drafts, since they gain so little, relative to plain
-// passes. All decoders of the pass get the same answer.
-func (g *group) remeasures(pass int64, gain float64) bool {
+// passes, and none was plain for long. All decoders of the pass get the same answer.
+func (a *auto) remeasures() bool {
+	doubted := float64(a.rate*a.plain) < float64(margin*(1+doubtedGain)) &&
+		a.target.Costs().Since(int(a.sessions)) >= doubtedRun
+	g := a.group
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if pass != g.asked {
-		g.asked, g.plain = pass, gain < doubtedGain && g.run >= doubtedRun
+	if a.last != g.asked {
+		g.asked, g.plain = a.last, doubted
 	}
 	return g.plain
 }
@@ -477,18 +480,11 @@ func (a *auto) learned(tokens, drafting, verifying float64, drafted int) {
 	}
 	took, lost := drafting+verifying, drafting
 	l := a.target.Load()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	switch {
-	case l.Rows <= l.Among: // nobody drafted
-		g.run = 0
-	case l.Pass != g.told:
-		g.run++
-		fallthrough
-	default:
+	if l.Rows > l.Among { // otherwise nobody drafted
 		lost = took - float64(tokens*plain)
 	}
-	g.told = l.Pass
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	g.longest, g.lanes = max(g.longest, drafted), max(g.lanes, a.lanes)
 	g.elapsed += took
 	g.lost = max(g.lost+lost, -float64(mostGains*plain*a.sessions))

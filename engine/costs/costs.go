@@ -153,6 +153,13 @@ func (c *Costs) Measured(rows int) bool {
 	return c.curve.measured(rows)
 }
 
+// Since is the number of passes after the last one of so many rows; of all that were learned where there was none.
+func (c *Costs) Since(rows int) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.curve.passes - c.curve.length[min(max(rows, 1), MaxRows)-1].seen
+}
+
 // Passes is how many passes of so many rows the estimate of their time stands on.
 func (c *Costs) Passes(rows int) int {
 	c.mu.Lock()

@@ -19,6 +19,7 @@ func TestCostsAreSafeForManyAtOnce(t *testing.T) {
 		"MeanTime": func() { c.MeanTime() }, "Measured": func() { c.Measured(2) }, "Passes": func() { c.Passes(2) },
 		"Prices": func() { c.Prices(1, 2, make([]float64, 4)) }, "Prompt": func() { c.Prompt() },
 		"PromptTokens": func() { c.PromptTokens(1, 0.5) }, "Set": func() { c.Set([]Time{{3, 0.02, 0, 1}}, true) },
+		"Since": func() { c.Since(2) },
 		"Split": func() { c.Split(2) }, "Times": func() { c.Times() }, "Trusted": func() { c.Trusted() },
 	}
 	var calls []func()
@@ -34,6 +35,19 @@ func TestCostsAreSafeForManyAtOnce(t *testing.T) {
 		})
 	}
 	testkit.AtOnce(30, calls...)
+}
+
+// Since counts the passes behind the last one of exactly so many rows.
+func TestPassesSinceARowCount(t *testing.T) {
+	var c Costs
+	for _, rows := range []int{8, 16, 9, 16} {
+		c.Learn(rows, 0, 0.01)
+	}
+	for rows, want := range map[int]int{8: 3, 9: 1, 16: 0, 7: 4, 0: 4, MaxRows + 1: 4} {
+		if got := c.Since(rows); got != want {
+			t.Errorf("%d passes since one of %d rows, want %d", got, rows, want)
+		}
+	}
 }
 
 // A time that cannot be is left out, alone; one at the border of what can be is kept.

@@ -26,7 +26,6 @@ func TestAutoFromColdStart(t *testing.T) {
 	defer rt.Close()
 	l := loaded{draft: shared.SmallModel(t, rt, 2)}
 	large, double := shared.SmallModel(t, rt, 100), shared.SmallModel(t, rt, 4)
-	avx512 := passTimes{{1, 18}, {8, 20.2}, {9, 23.1}, {12, 26.2}, {16, 31.2}, {24, 46.3}, {32, 61.1}, {512, 900}}
 	avx2 := passTimes{{1, 16}, {2, 16.5}, {3, 19.2}, {4, 24.1}, {6, 34.3}, {8, 44.4}, {12, 99}, {16, 125}, {24, 177},
 		{32, 220}, {512, 3200}}
 	loads, chances, rounds := []int{2, 4, 8, 16}, []float64{0.1, 0.5, 0.7, 0.8, 0.95}, []int{64, 256}
