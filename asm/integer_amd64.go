@@ -89,20 +89,24 @@ func integerAVX512(k *Kernels) {
 // integerTilesAVX2 sets the products of many tokens with integer weights.
 func integerTilesAVX2(k *Kernels) {
 	k.Weights[Q8_0].MatMulTiles = matMulTiles(Q8_0, q8ExpandAVX2, q8BufferAVX2, tileQCross)
-	k.Weights[Q8_0].TilesWide = true
+	k.Weights[Q8_0].TilesForm = TileWords
 	k.Weights[IQ4_NL].MatMulTiles = matMulTiles(IQ4_NL, iq4nlExpandAVX2, q8BufferAVX2, tileQCross)
-	k.Weights[IQ4_NL].TilesWide = true
+	k.Weights[IQ4_NL].TilesForm = TileWords
 	k.Weights[IQ4_XS].MatMulTiles = tableTiles(IQ4_XS, table8ExpandAVX2, q8BufferAVX2, tileQCross)
-	k.Weights[IQ4_XS].TilesWide = true
+	k.Weights[IQ4_XS].TilesForm = TileWords
 	k.Weights[Q4_0].MatMulTiles = matMulTiles(Q4_0, q4ExpandAVX2, q4BufferAVX2, tileQBias)
 	k.Weights[Q4_1].MatMulTiles = matMulTiles(Q4_1, q41ExpandAVX2, q4kBufferAVX2, tileQDSum)
-	k.Weights[Q5_0].MatMulTiles = matMulTiles(Q5_0, q50ExpandAVX2, q50BufferAVX2, tileQBias)
+	k.Weights[Q5_0].MatMulTiles = matMulTiles(Q5_0, q50ExpandAVX2, q50BufferAVX2, tileQLaneBias)
+	k.Weights[Q5_0].TilesForm = TileLanes
 	k.Weights[Q5_1].MatMulTiles = matMulTiles(Q5_1, q51ExpandAVX2, q5kBufferAVX2, tileQDSum)
-	k.Weights[MXFP4].MatMulTiles = matMulTiles(MXFP4, mxfp4ExpandAVX2, q50BufferAVX2, tileQBias)
-	k.Weights[IQ1_S].MatMulTiles = tableTiles(IQ1_S, table5ExpandAVX2, q50BufferAVX2, tileQBias)
+	k.Weights[MXFP4].MatMulTiles = matMulTiles(MXFP4, mxfp4ExpandAVX2, q50BufferAVX2, tileQLaneBias)
+	k.Weights[MXFP4].TilesForm = TileLanes
+	k.Weights[IQ1_S].MatMulTiles = tableTiles(IQ1_S, table5ExpandAVX2, q50BufferAVX2, tileQLaneBias)
+	k.Weights[IQ1_S].TilesForm = TileLanes
 	k.Weights[Q4_K].MatMulTiles = matMulTiles(Q4_K, q4kExpandAVX2, q4kBufferAVX2, tileQDSum)
 	k.Weights[Q5_K].MatMulTiles = matMulTiles(Q5_K, q5kExpandAVX2, q5kBufferAVX2, tileQDSum)
-	k.Weights[Q6_K].MatMulTiles = matMulTiles(Q6_K, q6kExpandAVX2, q6kBufferAVX2, tileQHalf)
+	k.Weights[Q6_K].MatMulTiles = matMulTiles(Q6_K, q6kExpandAVX2, q6kBufferAVX2, tileQLaneHalf)
+	k.Weights[Q6_K].TilesForm = TileLanes
 	k.Weights[Q3_K].MatMulTiles = matMulTiles(Q3_K, q3kExpandAVX2, q3kBufferAVX2, tileQHalf)
 	k.Weights[IQ1_M].MatMulTiles = tableTiles(IQ1_M, table5PairsExpandAVX2, q3kBufferAVX2, tileQHalf)
 	k.Weights[IQ2_S].MatMulTiles = tableTiles(IQ2_S, table7PairsExpandAVX2, table7PairsBufferAVX2, tileQHalf)

@@ -87,9 +87,8 @@ type MatrixKernels struct {
 	// MatMulTiles of float weights.
 	FloatTokens int
 
-	// Widen, where it is not nil, fills the Words and Cross of a quantized tile, which a MatMulTiles reads that TilesWide
-	// is true for.
-	Widen func(x *Tile)
+	// Forms[f], where it is not nil, fills form f of a quantized tile, which a MatMulTiles reads whose TilesForm it is.
+	Forms [TileForms]func(x *Tile)
 
 	// Quantize fills the quantized form of token t of a tile from x.Cols activations; see quantize.go. It returns false,
 	// leaving the token undefined, if one of them is NaN or infinite.
@@ -131,7 +130,7 @@ type WeightKernels struct {
 	// tokens on.
 	MatMulTiles MatMulTiles
 	TilesFrom   int
-	TilesWide   bool // it reads what Widen fills
+	TilesForm   TileForm
 }
 
 // NormKernels are sums of squares of a vector, and what divides by them.

@@ -615,6 +615,15 @@ func raised32AVX2(w *byte, q *int8, d *float32, bias *int32, supers, n, tokens i
 //go:noescape
 func widenAVX2(q *int8, words *int16, cross *int32, blocks int)
 
+// lanesAVX2 is
+//
+//	for b < blocks, in 16 bits each:
+//		half[b][c] = -32*(sum of q[b][16*c+k] for k < 16, k%4 < 2), -32*(sum of the others), c < 2
+//		bias[b] = -16*(sum of q[b][k] for k < 32, k%4 < 2), -16*(sum of the others)
+//
+//go:noescape
+func lanesAVX2(q *int8, half, bias *int32, blocks int)
+
 // q8ExpandAVX2 is
 //
 //	for b < blocks: buffer[b] = block b of w, 1152 bytes
@@ -683,10 +692,11 @@ func q50ExpandAVX2(w *byte, blocks int, buffer *byte, prefetch, step int)
 //	for t < n, r < 16:
 //		for b < blocks:                         // weights are bytes w+16
 //			isum := sum of w[b][k/4][r][k%4]*q[b][t][k] over k < 32
+//			        // its sums start at laneBias, modulo 2^16
 //			out[t*stride+r] = fma(float(isum), scales[b][r]*d[b][t], out[t*stride+r])
 //
 //go:noescape
-func q50BufferAVX2(w *byte, q *int8, d *float32, bias *int32, blocks, n, tokens int, out *float32, stride int)
+func q50BufferAVX2(w *byte, q *int8, d *float32, laneBias *int32, blocks, n, tokens int, out *float32, stride int)
 
 // q51ExpandAVX2 is
 //
@@ -757,10 +767,11 @@ func q6kExpandAVX2(w *byte, blocks int, buffer *byte, prefetch, step int)
 //	for t < n, r < 16:
 //		for b < blocks:                         // weights are bytes w+32
 //			isum := sc[b][0][r]*(sum of w*q over k < 16) + sc[b][1][r]*(sum of w*q over 16 <= k < 32)
+//			        // its sums start at laneHalf, modulo 2^16
 //			out[t*stride+r] = fma(float(isum), scales[b][r]*d[b][t], out[t*stride+r])
 //
 //go:noescape
-func q6kBufferAVX2(w *byte, q *int8, d *float32, half *int32, blocks, n, tokens int, out *float32, stride int)
+func q6kBufferAVX2(w *byte, q *int8, d *float32, laneHalf *int32, blocks, n, tokens int, out *float32, stride int)
 
 // q3kExpandAVX2 is
 //

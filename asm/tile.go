@@ -17,12 +17,26 @@ type Tile struct {
 	// [block][token][2] -32*sum of q 0..15 and of q 16..31, for types with a scale per 16 weights; >>3 gives -4*sum
 	Half []int32
 
-	// Where a kernel set has Widen:
-	Words []int16 // [block][token][8 groups] quants x0 x2 x1 x3 of every 4
+	Words []int16 // [block][token][8 groups] quants x0 x2 x1 x3 of every 4; form TileWords, as Cross
 	Cross []int32 // [block][token]     sum of -x0*x1 over all pairs of neighbors
+
+	// Form TileLanes: two numbers of 16 bits, of the quants k with k%4 < 2 and, in the upper bits, of the others.
+	LaneBias []int32 // [block][token]    -16*sum
+	LaneHalf []int32 // [block][token][2] -32*sum of q 0..15, and of q 16..31
 
 	F []float32 // [k][token] float32 activations
 }
+
+// TileForm is what a MatMulTiles reads of a quantized tile. [Kernels].Forms makes it of the quants.
+type TileForm int
+
+// The forms.
+const (
+	TileQuants TileForm = iota // what Quantize fills, and no more
+	TileWords                  // Words and Cross
+	TileLanes                  // LaneBias and LaneHalf
+	TileForms                  // how many there are
+)
 
 // ResizeQuantized makes room for the quantized form; MatrixKernels.Quantize fills it token by token. cols is a
 // multiple of 32. Memory is reused when it suffices.

@@ -73,7 +73,10 @@ func tileQDSum(x *Tile) ([]int8, []float32) { return x.Q, x.DSum }
 func tileQHalf(x *Tile) ([]int8, []int32)   { return x.Q, x.Half }
 func tileQCross(x *Tile) ([]int16, []int32) { return x.Words, x.Cross }
 
-// widen256 is Widen.
+func tileQLaneBias(x *Tile) ([]int8, []int32) { return x.Q, x.LaneBias }
+func tileQLaneHalf(x *Tile) ([]int8, []int32) { return x.Q, x.LaneHalf }
+
+// widen256 makes the form TileWords.
 func widen256(x *Tile) {
 	n := x.Cols / BlockSize * x.Tokens
 	x.Words, x.Cross = resize(x.Words, n*BlockSize), resize(x.Cross, n)
@@ -83,9 +86,19 @@ func widen256(x *Tile) {
 	}
 }
 
+// lanes256 makes the form TileLanes.
+func lanes256(x *Tile) {
+	n := x.Cols / BlockSize * x.Tokens
+	x.LaneBias, x.LaneHalf = resize(x.LaneBias, n), resize(x.LaneHalf, 2*n)
+	if n > 0 {
+		_ = x.Q[n*BlockSize-1]
+		lanesAVX2(&x.Q[0], &x.LaneHalf[0], &x.LaneBias[0], n)
+	}
+}
+
 // tilesAVX2 sets what multiplies several tiles with an expanded panel.
 func tilesAVX2(k *Kernels) {
-	k.Widen = widen256
+	k.Forms[TileWords], k.Forms[TileLanes] = widen256, lanes256
 	integerTilesAVX2(k)
 	for f := range k.Weights {
 		k.Weights[f].TilesFrom = 5
@@ -118,10 +131,10 @@ func floatTilesAVX2(k *Kernels) {
 
 // noTiles takes it away, and products with compact panels: VNNI multiplies from the panel.
 func noTiles(k *Kernels) {
-	k.Widen = nil
+	k.Forms = [TileForms]func(*Tile){}
 	for f := range k.Weights {
 		k.Weights[f].MatMulCompact = nil
-		k.Weights[f].MatMulTiles, k.Weights[f].TilesFrom, k.Weights[f].TilesWide = nil, 0, false
+		k.Weights[f].MatMulTiles, k.Weights[f].TilesFrom, k.Weights[f].TilesForm = nil, 0, TileQuants
 	}
 	k.TilesTokens, k.TilesBytes, k.FloatTokens = 0, 0, 0
 }

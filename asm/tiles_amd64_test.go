@@ -110,9 +110,10 @@ func (c tilesCase) compare(t *testing.T, k, scalar *Kernels, f Format, r *rand.R
 				x.D[i], x.DSum[i] = float32(math.NaN()), float32(math.Inf(1))
 			}
 		}
-		if k.Widen != nil {
+		if form := k.Forms[k.Weights[f].TilesForm]; form != nil {
 			x.Words, x.Cross = tail[int16](t, len(x.Q)), tail[int32](t, len(x.D))
-			k.Widen(x)
+			x.LaneBias, x.LaneHalf = tail[int32](t, len(x.D)), tail[int32](t, 2*len(x.D))
+			form(x)
 		}
 		tiles = append(tiles, *x)
 		for at := 0; at < n; at += TileTokens {

@@ -34,8 +34,8 @@ func BenchmarkTilesCycles(b *testing.B) {
 						tiles := make([]Tile, (tokens+size-1)/size)
 						for i := range tiles {
 							x, _ := newTile(b, &k, newRand(2), min(size, tokens-i*size), cols)
-							if k.Widen != nil {
-								k.Widen(x)
+							if form := k.Forms[k.Weights[f].TilesForm]; form != nil {
+								form(x)
 							}
 							tiles[i] = *x
 						}

@@ -20,14 +20,14 @@ type Input struct {
 	quantized    bool
 	enlarged     bool // large are made
 	floats       bool
-	wide         bool
-	bad          atomic.Int64 // the first token that is not finite
+	formed       [asm.TileForms]bool // of tiles
+	bad          atomic.Int64        // the first token that is not finite
 }
 
 // Set makes x [tokens][cols] the contents of in. x is not copied: it must not change before the last MatMul with it.
 func (in *Input) Set(rt *Runtime, x []float32, tokens, cols int) error {
 	in.x, in.tokens, in.cols = nil, 0, 0
-	in.quantized, in.enlarged, in.floats, in.wide = false, false, false, false
+	in.quantized, in.enlarged, in.floats, in.formed = false, false, false, [asm.TileForms]bool{}
 	if tokens < 1 || cols < 1 || len(x)/tokens != cols || len(x)%tokens != 0 {
 		return shapeError("%d activations for %d tokens of %d", len(x), tokens, cols)
 	}
@@ -86,7 +86,7 @@ func (in *Input) prepare(rt *Runtime, t Type) error {
 		made, unit = &in.quantized, rt.matmul.quantizeUnit
 	}
 	if *made {
-		in.widen(rt, t)
+		in.form(rt, t)
 		return nil
 	}
 	in.bad.Store(int64(in.tokens))
@@ -96,15 +96,17 @@ func (in *Input) prepare(rt *Runtime, t Type) error {
 		return fmt.Errorf("token %d: activation %d is %v: %w", i, k, in.x[i*in.cols+k], ErrNotFinite)
 	}
 	*made = true
-	in.widen(rt, t)
+	in.form(rt, t)
 	return nil
 }
 
-// widen fills the form of quantized tiles that [asm.WeightKernels].MatMulTiles of some types reads.
-func (in *Input) widen(rt *Runtime, t Type) {
-	if rt.k.Weights[t].TilesWide && rt.tiled(t, in.tokens) && !in.wide {
-		rt.pool.run(len(in.tiles), rt.matmul.widenUnit)
-		in.wide = true
+// form makes the form of quantized tiles that the [asm.WeightKernels].MatMulTiles of t reads.
+func (in *Input) form(rt *Runtime, t Type) {
+	f := rt.k.Weights[t].TilesForm
+	if f != asm.TileQuants && rt.tiled(t, in.tokens) && !in.formed[f] {
+		rt.matmul.form = f
+		rt.pool.run(len(in.tiles), rt.matmul.formUnit)
+		in.formed[f] = true
 	}
 }
 

@@ -49,7 +49,8 @@ type matmulJob struct {
 	quantizeUnit func(worker, unit int)
 	largeUnit    func(worker, unit int)
 	floatUnit    func(worker, unit int)
-	widenUnit    func(worker, unit int)
+	form         asm.TileForm // that formUnit makes
+	formUnit     func(worker, unit int)
 }
 
 // productItems is a product, with the input that it takes, and how it becomes items.
@@ -114,7 +115,7 @@ func (j *matmulJob) init(rt *Runtime) {
 	j.quantizeUnit = func(_, unit int) { j.in.quantizeTile(&rt.k, unit) }
 	j.largeUnit = func(_, unit int) { j.in.quantizeLarge(&rt.k, unit) }
 	j.floatUnit = func(_, unit int) { j.in.floatTile(&rt.k, unit) }
-	j.widenUnit = func(_, unit int) { rt.k.Widen(&j.in.tiles[unit]) }
+	j.formUnit = func(_, unit int) { rt.k.Forms[j.form](&j.in.tiles[unit]) }
 }
 
 // MatMul computes out[token][row] = sum over cols of w[row][col]*x[token][col], times the scale, plus the bias, for all

@@ -71,12 +71,15 @@ func (w *weights) inBuffer() *weights {
 		e.header, e.vec256.minimums = bufferNumbers+64, load(bufferNumbers)
 	case w.pairs:
 		e.header = bufferPairs + 128
-		if w.fold == 4 {
+		if w.fold == 4 && !w.wraps() {
 			e.shift = 1 // w+16
 		}
 	case w.signed:
 		e.header, e.quants, e.words = bufferNumbers+64, 1024, true
 		e.sums = "cross"
+	}
+	if w.wraps() {
+		e.sums, e.shift = map[string]string{"bias": "laneBias", "half": "laneHalf"}[w.sums], 0
 	}
 	e.doc, e.signedDoc = e.bufferDoc(), ""
 	return &e
@@ -96,6 +99,10 @@ func (w *weights) bufferDoc() string {
 	} else {
 		doc += `		isum := sum of w[b][k/4][r][k%4]*q[b][t][k] over k < 32
 `
+	}
+	if w.wraps() {
+		doc += fmt.Sprintf(`		        // its sums start at %s, modulo 2^16
+`, w.sums)
 	}
 	doc += `		out[t*stride+r] = fma(float(isum), scales[b][r]*d[b][t], out[t*stride+r])`
 	switch {
@@ -285,17 +292,17 @@ func (f *file) words256(u tile256) {
 	f.scale256(u, 0)
 }
 
-// fold256 multiplies one block and adds the products. Those of w.fold groups, 1, 2 or 4, fit into 16 bits, and VPMADDWD
+// fold256 multiplies one block and adds the products. Those of w.fold groups, 1, 4 or 8, fit into 16 bits, and VPMADDWD
 // makes 32 bits of their sums, with ones or with the scale of 16 weights.
 func (f *file) fold256(u tile256) {
 	w := u.w
-	if w.fold == 4 {
-		f.foldHalves256(u)
+	if w.fold == 1 {
+		f.foldEach256(u)
 	} else {
 		f.foldGroups256(u)
 	}
 	switch {
-	case w.zero:
+	case w.zero, w.wraps():
 	case w.pairs:
 		for h := range u.halves {
 			f.ins("VMOVDQU", blockScales(bufferPairs+32*h), y(8+h))
@@ -329,53 +336,59 @@ func (w *weights) toWide(g, h int) string {
 	return ones
 }
 
-// foldHalves256 sums the products of 4 groups in 16 bits. R15 is memory for the 32-bit sums of the first 4.
-func (f *file) foldHalves256(u tile256) {
+// foldGroups256 sums the products of 4 or 8 groups in 16 bits. R15 is memory for the 32-bit sums of the first 4.
+//
+// Sums that wrap are of weights plus the offset: of 4 groups of Q6_K, w+32, they are up to 8*63*127 = 64,008. Those of
+// w, -32 to 31, fit: 8*32*127 = 32,512. So they start at -32 times the sum of the quants, and are right at the end.
+func (f *file) foldGroups256(u tile256) {
+	w := u.w
 	for g := range 8 {
 		f.weights256(u, g, 8)
-		f.dots256(u, g, 4*g, g%4 == 0)
-		if g%4 < 3 {
+		switch first := g%w.fold == 0; {
+		case first && w.wraps():
+			u.each(func(t, h, sum int) {
+				if h == 0 {
+					f.ins("VPBROADCASTD", w.sumsAt(t, g/4), y(12))
+					f.ins("VPBROADCASTD", at("CX", 32*t+4*g), y(10))
+				}
+				f.ins("VPMADDUBSW", y(10), y(8+h), y(11))
+				f.ins("VPADDW", y(11), y(12), y(sum))
+			})
+		default:
+			f.dots256(u, g, 4*g, first)
+		}
+		if (g+1)%w.fold > 0 {
 			continue
 		}
 		u.each(func(_, h, sum int) {
-			f.ins("VPMADDWD", u.w.toWide(g, h), y(sum), y(sum))
-			if g == 3 {
+			f.ins("VPMADDWD", w.toWide(g, h), y(sum), y(sum))
+			switch {
+			case !w.foldsTwice():
+			case g == 3:
 				f.ins("VMOVDQA", y(sum), at("R15", 32*sum))
-			} else {
+			default:
 				f.ins("VPADDD", at("R15", 32*sum), y(sum), y(sum))
 			}
 		})
 	}
 }
 
-// foldGroups256 sums the products of one group or of two in 16 bits, of types with two sums of 16 weights.
-func (f *file) foldGroups256(u tile256) {
-	w := u.w
+// foldEach256 makes 32 bits of the products of each group, of types with two sums of 16 weights.
+func (f *file) foldEach256(u tile256) {
 	u.each(func(_, _, sum int) { f.zero(avx2, sum) })
-	for g := 0; g < 8; g += w.fold {
-		for i := range w.fold {
-			f.weights256(u, g+i, 8+6*i)
-		}
-		wide := func(h int) string { return w.toWide(g, h) }
-		if w.fold == 1 { // registers are left
-			wide = func(h int) string { return y(12 + h) }
+	for g := range 8 {
+		f.weights256(u, g, 8)
+		if g%4 == 0 {
 			for h := range u.halves {
-				if g%4 == 0 {
-					f.ins("VMOVDQU", w.toWide(g, h), wide(h))
-				}
+				f.ins("VMOVDQU", u.w.toWide(g, h), y(12+h))
 			}
 		}
 		u.each(func(t, h, sum int) {
-			for i := range w.fold {
-				if h == 0 {
-					f.ins("VPBROADCASTD", at("CX", 32*t+4*(g+i)), y(10+2*i))
-				}
-				f.ins("VPMADDUBSW", y(10+2*i), y(8+6*i+h), y(11+2*i))
+			if h == 0 {
+				f.ins("VPBROADCASTD", at("CX", 32*t+4*g), y(10))
 			}
-			if w.fold == 2 {
-				f.ins("VPADDW", y(13), y(11), y(11))
-			}
-			f.ins("VPMADDWD", wide(h), y(11), y(11))
+			f.ins("VPMADDUBSW", y(10), y(8+h), y(11))
+			f.ins("VPMADDWD", y(12+h), y(11), y(11))
 			f.ins("VPADDD", y(11), y(sum), y(sum))
 		})
 	}
@@ -425,11 +438,45 @@ func widen(f *file) {
 	f.ret()
 }
 
+// lanes writes the kernel that sums a tile's quants as foldGroups256 takes them.
+//
+//	AX quants  BX half  CX bias  DI blocks
+func lanes(f *file) {
+	f.constant("bytes", 0x01010101)
+	f.function("lanesAVX2", 0, "q *int8, half, bias *int32, blocks int", `for b < blocks, in 16 bits each:
+	half[b][c] = -32*(sum of q[b][16*c+k] for k < 16, k%4 < 2), -32*(sum of the others), c < 2
+	bias[b] = -16*(sum of q[b][k] for k < 32, k%4 < 2), -16*(sum of the others)`)
+	f.load("q", "AX", "half", "BX", "bias", "CX", "blocks", "DI")
+	f.ins("VMOVDQU", "bytes<>(SB)", y(7))
+	f.zero(avx2, 6)
+	f.label("loop")
+	f.ins("VPMADDUBSW", at("AX", 0), y(7), y(0)) // sums of two, 4 quants in 32 bits
+	f.ins("VPSRLDQ", "$8", y(0), y(1))
+	f.ins("VPADDW", y(1), y(0), y(0))
+	f.ins("VPSRLDQ", "$4", y(0), y(1))
+	f.ins("VPADDW", y(1), y(0), y(0))
+	f.ins("VPSUBW", y(0), y(6), y(0))
+	f.ins("VEXTRACTI128", "$1", y(0), x(1))
+	f.ins("VPADDW", x(1), x(0), x(2))
+	f.ins("VPSLLW", "$4", x(2), x(2))
+	f.ins("VMOVD", x(2), at("CX", 0))
+	f.ins("VPUNPCKLDQ", x(1), x(0), x(0))
+	f.ins("VPSLLW", "$5", x(0), x(0))
+	f.ins("VMOVQ", x(0), at("BX", 0))
+	f.ins("ADDQ", "$32", "AX")
+	f.ins("ADDQ", "$8", "BX")
+	f.ins("ADDQ", "$4", "CX")
+	f.ins("DECQ", "DI")
+	f.ins("JNZ", "loop")
+	f.ret()
+}
+
 // matmulExpanded writes the kernels of a file of their own.
 func matmulExpanded(f *file) {
 	f.constant("nibbles", 0x0f0f0f0f)
 	f.constant("ones", 0x00010001)
 	widen(f)
+	lanes(f)
 	for _, w := range expanded {
 		f.expand256(w)
 		if bufferLike[w] == nil {

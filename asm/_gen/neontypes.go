@@ -245,4 +245,7 @@ func neonSetters() []byte {
 	return b.Bytes()
 }
 
-var tileSums = map[string]string{"bias": "Bias", "half": "Half", "dsum": "DSum", "cross": "Cross"}
+// tileSums are the fields of package asm's Tile.
+var tileSums = map[string]string{
+	"bias": "Bias", "half": "Half", "dsum": "DSum", "cross": "Cross", "laneBias": "LaneBias", "laneHalf": "LaneHalf",
+}

@@ -1,6 +1,9 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // The loop nest of AVX2 and AVX-VNNI: units > parts of the tokens > halves of the rows > blocks > groups. A unit is a
 // block, or as many blocks of a super-block as the type writes out. There is one kernel's code for each of 1 to 4
@@ -65,6 +68,13 @@ func (w *weights) half() bool { return !w.folds() && (w.pairs || !w.signed && !w
 // folds reports whether kernels multiply from the buffer by fold256.
 func (w *weights) folds() bool { return w.buffer && w.fold > 0 }
 
+// foldsTwice reports whether a block has two sums of 16 bits, of which the first waits in local memory.
+func (w *weights) foldsTwice() bool { return w.folds() && w.fold == 4 }
+
+// wraps reports whether the products of w.fold groups fit into 16 bits only without what the offset adds to weights. In
+// the buffer it is taken away beforehand, modulo 2^16.
+func (w *weights) wraps() bool { return (2*w.offset()-1)*127*2*w.fold > math.MaxInt16 }
+
 // outAt is the address of token t's row, half h.
 func outAt(t, h int) string {
 	off := 32 * h
@@ -106,13 +116,13 @@ func (f *file) nest256(w *weights, vnni bool) {
 	frame := frame256
 	if w.buffer { // out is memory of its own
 		frame = 0
-		if w.folds() {
+		if w.foldsTwice() {
 			frame = frameFold
 		}
 	}
 	f.function(w.name+set, frame, w.params(), doc)
 	f.arguments(w)
-	if w.folds() {
+	if w.foldsTwice() {
 		f.ins("LEAQ", at("SP", 31), "R15")
 		f.ins("ANDQ", "$-32", "R15")
 	}
@@ -288,11 +298,7 @@ func (f *file) parts256(w *weights, halves int) {
 	f.label("part") // a part is done
 	f.ins("ADDQ", "R9", "DX")
 	f.moveQuants(w, "R9")
-	if w.sums == "half" {
-		f.ins("LEAQ", "(SI)(R9*2)", "SI")
-	} else {
-		f.ins("ADDQ", "R9", "SI")
-	}
+	f.moveSums(w, "R9")
 	f.ins("NEGQ", "R9")
 	f.backBy(units, "R9")
 	f.ins("XORQ", f.arg(slotOut), "R10")
@@ -367,11 +373,7 @@ func (f *file) unit256(u tile256) {
 	f.backBy(w.vec256.units(), "DI")
 	f.ins("ADDQ", "DI", "DX")
 	f.moveQuants(w, "DI")
-	if w.sums == "half" {
-		f.ins("LEAQ", "(SI)(DI*2)", "SI")
-	} else {
-		f.ins("ADDQ", "DI", "SI")
-	}
+	f.moveSums(w, "DI")
 	f.ins("JMP", half)
 	f.label(half + "done")
 	move(-2)
@@ -521,18 +523,24 @@ func (f *file) scale256(u tile256, phase int) {
 			w.vec256.minimums(f, phase, h, 8+h)
 		}
 	}
+	dsum := 10
+	if w.buffer { // which takes no constants
+		dsum = 14
+	}
 	u.each(func(t, h, sum int) {
 		if !u.floats {
 			f.ins("VCVTDQ2PS", y(sum), y(sum))
 		}
-		if h == 0 || w.min {
+		if h == 0 || w.min && dsum == 10 {
 			f.ins("VBROADCASTSS", at("DX", 4*t), y(10))
 		}
 		f.ins("VMULPS", y(10), y(12+h), y(11))
 		f.ins("VFMADD213PS", outAt(t, h), y(11), y(sum))
 		if w.min {
-			f.ins("VBROADCASTSS", w.sumsAt(t, 0), y(10))
-			f.ins(w.minOp256(), y(10), y(8+h), y(sum))
+			if h == 0 || dsum == 10 {
+				f.ins("VBROADCASTSS", w.sumsAt(t, 0), y(dsum))
+			}
+			f.ins(w.minOp256(), y(dsum), y(8+h), y(sum))
 		}
 		f.ins("VMOVUPS", y(sum), outAt(t, h))
 	})

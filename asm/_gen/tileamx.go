@@ -82,7 +82,7 @@ func (w *weights) formAMX() (form int) {
 
 // offset is what the unpacked bytes are greater by than the weights.
 func (w *weights) offset() int {
-	most := map[string]int{"bias": 128, "half": 32, "dsum": 0}[w.sums]
+	most := map[string]int{"bias": 128, "half": 32, "laneBias": 16, "laneHalf": 32, "dsum": 0}[w.sums]
 	switch {
 	case w.zero:
 		return 0

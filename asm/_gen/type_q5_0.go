@@ -9,7 +9,7 @@ var q50 = weights{
 		acc = fma(float(isum), d(b, r)*d[b][t], acc)`,
 	format: "Q5_0",
 	layout: layout{per: 2, header: 64, scaleBytes: 2, quants: 320},
-	sums:   "bias", shift: 3, fold: 4,
+	sums:   "bias", shift: 3, fold: 8,
 	vec512: parts512{
 		constants: fiveBits512,
 		before:    beforeFiveBits512,

@@ -14,7 +14,7 @@ var q6k = weights{
 	doc:    q6kDoc,
 	format: "Q6_K",
 	layout: layout{super: 3392, quants: 3072},
-	sums:   "half", pairs: true, fold: 2,
+	sums:   "half", pairs: true, fold: 4,
 	vec512: parts512{
 		constants: func(f *file) {
 			nibbleMask512(f)

@@ -41,7 +41,7 @@ type weights struct {
 	raised        bool // signed: with 64 added weights have 7 bits, and are multiplied so
 	apart         bool // pairs: products of one group alone fit into 16 bits
 	odd           bool // weights w are 2w-15
-	fold          int  // buffer: the products of so many groups fit into 16 bits; 0: of all, or signed
+	fold          int  // buffer: products of so many groups are summed in 16 bits; 0: of all, or signed
 	whole         bool // kernels of 5 to 8 tokens that unpack weights once
 
 	buffered
@@ -121,7 +121,10 @@ func (w *weights) params() string {
 }
 
 func (w *weights) productParams() string {
-	kind := map[string]string{"bias": "int32", "half": "int32", "cross": "int32", "dsum": "float32"}[w.sums]
+	kind := "int32"
+	if w.sums == "dsum" {
+		kind = "float32"
+	}
 	if w.buffer {
 		q := "*int8"
 		if w.words {
@@ -169,8 +172,11 @@ func setters() []byte {
 			}
 			fmt.Fprintf(&b, "\tk.Weights[%[1]s].MatMulTiles = %[2]s(%[1]s, %[3]sExpandAVX2, %[4]sAVX2, tileQ%[5]s)\n",
 				format, maker, w.name, e.name, tileSums[e.sums])
-			if e.words {
-				fmt.Fprintf(&b, "\tk.Weights[%s].TilesWide = true\n", format)
+			switch e.sums {
+			case "cross":
+				fmt.Fprintf(&b, "\tk.Weights[%s].TilesForm = TileWords\n", format)
+			case "laneBias", "laneHalf":
+				fmt.Fprintf(&b, "\tk.Weights[%s].TilesForm = TileLanes\n", format)
 			}
 		}
 	}
@@ -240,12 +246,20 @@ func (f *file) nextBlock(w *weights) {
 func (f *file) nextActivations(w *weights) {
 	f.moveQuants(w, "R13")
 	f.ins("ADDQ", "R13", "DX")
-	if w.sums == "half" {
-		f.ins("LEAQ", atx("SI", "R13", 2, 0), "SI")
+	f.moveSums(w, "R13")
+}
+
+// moveSums moves the pointer to sums by as many blocks and tokens as a register is bytes of d.
+func (f *file) moveSums(w *weights, reg string) {
+	if w.twoSums() {
+		f.ins("LEAQ", atx("SI", reg, 2, 0), "SI")
 	} else {
-		f.ins("ADDQ", "R13", "SI")
+		f.ins("ADDQ", reg, "SI")
 	}
 }
+
+// twoSums reports whether a token and block has two sums of quants.
+func (w *weights) twoSums() bool { return w.sums == "half" || w.sums == "laneHalf" }
 
 // moveQuants moves the pointer to activations by as many blocks and tokens as a register is bytes of d.
 func (f *file) moveQuants(w *weights, reg string) {
@@ -257,7 +271,7 @@ func (f *file) moveQuants(w *weights, reg string) {
 
 // sumsAt is the memory of a token's bias or dsum, or of its half c.
 func (w *weights) sumsAt(t, c int) string {
-	if w.sums == "half" {
+	if w.twoSums() {
 		return at("SI", 8*t+4*c)
 	}
 	return at("SI", 4*t)
