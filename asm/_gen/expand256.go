@@ -339,13 +339,12 @@ func (w *weights) toWide(g, h int) string {
 // foldGroups256 sums the products of 4 or 8 groups in 16 bits. R15 is memory for the 32-bit sums of the first 4.
 //
 // Sums that wrap are of weights plus the offset: of 4 groups of Q6_K, w+32, they are up to 8*63*127 = 64,008. Those of
-// w, -32 to 31, fit: 8*32*127 = 32,512. So they start at -32 times the sum of the quants, and are right at the end.
+// w, -32 to 31, fit: 8*32*127 = 32,512. So they start at -32 times the sum of the quants, and are exact at the end.
 func (f *file) foldGroups256(u tile256) {
 	w := u.w
 	for g := range 8 {
 		f.weights256(u, g, 8)
-		switch first := g%w.fold == 0; {
-		case first && w.wraps():
+		if g%w.fold == 0 && w.wraps() {
 			u.each(func(t, h, sum int) {
 				if h == 0 {
 					f.ins("VPBROADCASTD", w.sumsAt(t, g/4), y(12))
@@ -354,8 +353,8 @@ func (f *file) foldGroups256(u tile256) {
 				f.ins("VPMADDUBSW", y(10), y(8+h), y(11))
 				f.ins("VPADDW", y(11), y(12), y(sum))
 			})
-		default:
-			f.dots256(u, g, 4*g, first)
+		} else {
+			f.dots256(u, g, 4*g, g%w.fold == 0)
 		}
 		if (g+1)%w.fold > 0 {
 			continue
