@@ -162,15 +162,27 @@ type group struct {
 	claimed   float64 // seconds that drafters are about to take to catch up
 	exploring bool    // a decoder makes a draft that is longer than any before
 
-	decided  int64   // the pass after which drafts holds
-	drafts   bool    // drafts may be made together
-	together float64 // elapsed when that was last done
-	gained   float64 // seconds that drafts gained lately, before
-	pass     int64   // this one, in which they gained
-	fresh    float64 // so many: not all decoders may have told
+	drafts   passAnswer // drafts may be made together
+	together float64    // elapsed when that was last done
+	gained   float64    // seconds that drafts gained lately, before
+	pass     int64      // this one, in which they gained
+	fresh    float64    // so many: not all decoders may have told
 
-	asked int64 // the pass after which plain holds
-	plain bool  // the next one is to have no drafts
+	plain passAnswer // the next pass is to have no drafts
+}
+
+// passAnswer is an answer that all decoders of a pass share: that of the first one that asks after the pass.
+type passAnswer struct {
+	pass int64
+	yes  bool
+}
+
+// after gives the answer after a pass.
+func (a *passAnswer) after(pass int64, decide func() bool) bool {
+	if pass != a.pass {
+		a.pass, a.yes = pass, decide()
+	}
+	return a.yes
 }
 
 func newGroup() *group {

@@ -337,29 +337,27 @@ func (a *auto) takePart() bool {
 }
 
 // turn reports whether drafts may be made together after a pass: if drafts gained lately, or that has not been tried
-// for so many seconds. All decoders of the pass get the same answer.
+// for so many seconds.
 func (g *group) turn(pass int64, again float64) bool {
-	if g.flush(pass); pass != g.decided {
-		g.decided, g.drafts = pass, g.gained > 0
-		if !g.drafts && (g.together == 0 || g.elapsed-g.together >= again) { // what was lost before counts no more
-			g.drafts, g.gained = true, 0
+	g.flush(pass)
+	return g.drafts.after(pass, func() bool {
+		if g.gained <= 0 && (g.together == 0 || g.elapsed-g.together >= again) { // what was lost before counts no more
+			g.gained = 0
+			return true
 		}
-	}
-	return g.drafts
+		return g.gained > 0
+	})
 }
 
 // remeasures reports whether the pass after this one is to have no drafts, since they gain so little, relative to plain
-// passes, and none was plain for long. All decoders of the pass get the same answer.
+// passes, and none was plain for long.
 func (a *auto) remeasures() bool {
 	doubted := float64(a.rate*a.plain) < float64(margin*(1+doubtedGain)) &&
 		a.target.Costs().Since(int(a.sessions)) >= doubtedRun
 	g := a.group
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if a.last != g.asked {
-		g.asked, g.plain = a.last, doubted
-	}
-	return g.plain
+	return g.plain.after(a.last, func() bool { return doubted })
 }
 
 // flush counts what drafts gained in the pass before this one, of which all decoders have told by now.
