@@ -133,8 +133,8 @@ type reader struct {
 	shown int        // bytes of the tokens' texts so far
 	marks []heldMark // that stand behind text which is held back
 
-	reasoned, written bool // there is reasoning; there is content, or a call
-	calls             int
+	written bool // there is content, or a call
+	calls   int
 }
 
 func (t *Task) newReader(index int, stats func() speculative.Stats) *reader {

@@ -431,12 +431,12 @@ func TestToolGrammarOfTemplates(t *testing.T) {
 			t.Fatal(err)
 		}
 		f := DetectFormat(string(source))
-		g, err := f.ToolGrammar(tools, ToolGrammarOptions{Required: true, Parallel: true})
-		if err != nil {
+		if _, err := f.ToolGrammar(tools, ToolGrammarOptions{Required: true, Parallel: true}); err != nil {
 			return // no grammar for the format
 		}
 		f.ThinkStart, f.ThinkEnd = "", "" // a call alone
-		if g, err = f.ToolGrammar(tools, ToolGrammarOptions{Required: true, Parallel: true}); err != nil {
+		g, err := f.ToolGrammar(tools, ToolGrammarOptions{Required: true, Parallel: true})
+		if err != nil {
 			t.Fatal(err)
 		}
 		for _, c := range golden.Cases {

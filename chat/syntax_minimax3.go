@@ -133,7 +133,7 @@ func (r *elementReader) value(s schemaView, name string, depth int) (json string
 	}
 	text := r.rest[:at]
 	inner := elementReader{r.rest[at:]}
-	child, end, ok := inner.tag()
+	child, end, _ := inner.tag()
 	ok = true
 	switch {
 	case !end && child == minimax3Item && types&arrayType != 0 && s.property(minimax3Item).at == nil:

@@ -57,9 +57,7 @@ const (
 // square reads three matrices [D][D].
 func (l *loader) square(name string, d int) (list [streams - 1]linear) {
 	all := l.read(request{name: name, dims: []int{d, d, streams - 1}, rows: []int{d, d, d}})
-	for i, w := range all {
-		list[i] = w
-	}
+	copy(list[:], all)
 	return list
 }
 

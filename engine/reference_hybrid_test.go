@@ -4,17 +4,9 @@ import (
 	"math"
 	"slices"
 
-	"github.com/specgo/spec/internal/randommodel"
 )
 
 // The recurrent layers of the reference: sums over the whole text where the engine keeps a state.
-
-// recurrentSizes are those of recipes with recurrent layers.
-const (
-	recipeTaps, recipeState, recipeGroups = randommodel.Taps, randommodel.State, randommodel.Groups
-	recipeMambaHeads, recipeMambaInner    = randommodel.MambaHeads, randommodel.MambaInner
-	recipeDeltaHeads                      = randommodel.DeltaHeads
-)
 
 // recurrentLayer reports whether a layer has no attention.
 func (r *reference) recurrentLayer(l int) bool {
@@ -247,6 +239,3 @@ func (r *reference) gemma4Experts(b string, y, x []float64) []float64 {
 	addTo(y, r.norm(b+"post_ffw_norm_2", r.experts(b, r.norm(b+"pre_ffw_norm_2", x), by)))
 	return y
 }
-
-// recipeLayerInput is P of recipes of gemma4.
-const recipeLayerInput = randommodel.LayerInput

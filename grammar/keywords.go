@@ -26,9 +26,6 @@ var silent = []string{"$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$rec
 // thirds are keywords of draft 3 that demand something, and mean nothing to later ones.
 var thirds = []string{"disallow", "extends", "divisibleBy"}
 
-// types in the order in which they are tried.
-var types = []string{"object", "array", "string", "number", "integer", "boolean", "null"}
-
 var keywords map[string]keyword
 
 func init() { // the functions call each other through the table

@@ -21,7 +21,6 @@ type run struct {
 	context      int
 	o            Options
 	s            engine.Sampling
-	stops        []string // with the printer of letters
 }
 
 func (r run) do(t *testing.T) ([]int32, Stats, *fake) {

@@ -175,7 +175,6 @@ func (f *five) Trim(d *speculative.Draft) (path []int) {
 type matching struct {
 	used
 	speculative.Verifier
-	own bool
 }
 
 type evaluating struct{ *matching }

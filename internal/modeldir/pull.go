@@ -57,7 +57,7 @@ func (d *Dir) Pull(ctx context.Context, client hub.Client, name string) (m Model
 	if !ok {
 		return m, fmt.Errorf("%.100q: %w of the Hugging Face Hub: hf.co/OWNER/NAME[:QUANTIZATION]", name, ErrName)
 	}
-	err = d.change(func(root *os.Root, list []Model) error {
+	err = d.change(func(root *os.Root, _ []Model) error {
 		if err := makeFolder(root, hubFolder); err != nil {
 			return err
 		}
@@ -66,7 +66,8 @@ func (d *Dir) Pull(ctx context.Context, client hub.Client, name string) (m Model
 		if err != nil {
 			return err
 		}
-		if list, err = d.List(); err != nil { // others may have changed it in the hours of a download
+		list, err := d.List() // others may have changed it in the hours of a download
+		if err != nil {
 			return err
 		}
 		first := filepath.Base(paths[0])

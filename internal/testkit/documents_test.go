@@ -121,11 +121,7 @@ func TestPackagesBeginWithAnExample(t *testing.T) {
 			t.Fatal(err)
 		}
 		dir := filepath.ToSlash(filepath.Dir(name))
-		found[dir] = found[dir]
-		if file.Doc == nil {
-			return
-		}
-		found[dir] = true
+		found[dir] = found[dir] || file.Doc != nil
 		for i, block := range new(comment.Parser).Parse(file.Doc.Text()).Content {
 			code, ok := block.(*comment.Code)
 			if !ok {
