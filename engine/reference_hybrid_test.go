@@ -3,7 +3,6 @@ package engine
 import (
 	"math"
 	"slices"
-
 )
 
 // The recurrent layers of the reference: sums over the whole text where the engine keeps a state.
