@@ -34,7 +34,7 @@ type stored struct {
 }
 
 // elementBytes is the size of an element, for the types that hold weights.
-var elementBytes = map[string]int64{"F32": 4, "F16": 2, "BF16": 2, "F64": 8}
+var elementBytes = map[string]int64{"F32": 4, "F16": 2, "BF16": 2, "F64": 8, "F8_E4M3": 1}
 
 // formats of weights, the preferred one first.
 var formats = []struct {
