@@ -104,6 +104,9 @@ func baseOf(dir string) (*builder, error) {
 	}
 	b := &builder{arch: f.arch, config: c, weights: &weights{tensors: map[string]stored{}}, used: map[string]bool{}}
 	b.vocab = c.integer("vocab_size")
+	if err := b.blockScales(); err != nil {
+		return nil, err
+	}
 	f.build(b)
 	c.rest()
 	return b, *c.err
@@ -124,7 +127,7 @@ func adapterTargets(w *weights, base []target, rank int) (list []target, err err
 		if !okA || !okB {
 			return nil, fmt.Errorf("%s: of %s and %s only one is there", w.from, nameA, nameB)
 		}
-		if t.name == "token_embd.weight" || t.sourceRows != 0 || t.add != 0 {
+		if t.name == "token_embd.weight" || t.sourceRows != 0 || t.add != 0 || t.stack != 0 {
 			return nil, fmt.Errorf("%s: tensor %s: an adapter of %s is not supported", w.from, nameA, t.name)
 		}
 		r, cols := one.rowsCols()
@@ -135,7 +138,8 @@ func adapterTargets(w *weights, base []target, rank int) (list []target, err err
 		}
 		found[nameA], found[nameB] = true, true
 		list = append(list, target{name: t.name + loraA, from: nameA, rows: rank, cols: cols, columns: t.columns},
-			target{name: t.name + loraB, from: nameB, rows: rows, cols: rank, order: t.order})
+			target{name: t.name + loraB, from: nameB, rows: rows, cols: rank, order: t.order,
+				factor: t.factor})
 	}
 	for _, name := range w.names {
 		s := w.tensors[name]

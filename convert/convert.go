@@ -53,6 +53,11 @@ type rowOrder func(i int) int
 // behind leaves out the first rows of the source.
 func behind(first int) rowOrder { return func(i int) int { return first + i } }
 
+// partOfEach takes n rows of each of the source, which come first by that many rows.
+func partOfEach(each, first, n int) rowOrder {
+	return func(i int) int { return i/n*each + first + i%n }
+}
+
 // target is a tensor of the GGUF file.
 type target struct {
 	name       string
@@ -68,6 +73,13 @@ type target struct {
 	values     []float32 // computed: there is no source
 	ids        []int64   // the same, a vector of token ids
 	experts    []string  // the source's tensors of a matrix each, one behind the other, in the place of from
+
+	// matrices that the rows are of, of one tensor of the source, 0: one; order is the same in each if the tensor has
+	// three dimensions
+	stack      int
+	sourceCols int                    // columns of the source where place leaves some out; 0: cols
+	place      func(row, col int) int // where the source has an element; nil: as order, columns and transpose say
+	factor     func(row int) float32  // a row is multiplied by; nil: nothing
 }
 
 // sources are the source's tensors that are read.
@@ -100,9 +112,11 @@ func Open(dir string) (*Model, error) {
 	b.vocab = c.integer("vocab_size")
 	b.kvs = []gguf.KV{{Key: "general.architecture", Value: f.arch}, {Key: "general.name", Value: nameOf(dir)}}
 	b.size("vocab_size", b.vocab)
-	f.build(b)
-	c.rest()
-	err = *c.err
+	if err = b.blockScales(); err == nil {
+		f.build(b)
+		c.rest()
+		err = *c.err
+	}
 	for _, read := range []func(dir string) error{b.pooling, b.prompts, b.limits, b.reranker} {
 		if err == nil {
 			err = read(dir)
@@ -119,7 +133,7 @@ func Open(dir string) (*Model, error) {
 		w.close()
 		return nil, err
 	}
-	return &Model{Arch: f.arch, From: w.from, Notes: b.notes, weights: w, kvs: append(b.kvs, words...),
+	return &Model{Arch: b.arch, From: w.from, Notes: b.notes, weights: w, kvs: append(b.kvs, words...),
 		targets: b.targets}, nil
 }
 
@@ -179,6 +193,19 @@ type builder struct {
 	bare       bool     // the weights were saved without the head, under shorter names
 	answers    *answers // of a reranker; nil: it is none
 	drafted    *drafted // what a draft head is for; nil: it is none
+}
+
+// become makes the file one of another architecture, where a class has several, before its own keys are written.
+func (b *builder) become(arch string) {
+	for i, kv := range b.kvs {
+		if kv.Key == "general.architecture" {
+			b.kvs[i].Value = arch
+		}
+		if key, own := strings.CutPrefix(kv.Key, b.arch+"."); own {
+			b.kvs[i].Key = arch + "." + key
+		}
+	}
+	b.arch = arch
 }
 
 func (b *builder) note(format string, args ...any) {
@@ -274,7 +301,13 @@ func (b *builder) check(t target, from string) error {
 		return fmt.Errorf("%s: tensor %s is missing", filepath.Dir(b.config.file), from)
 	}
 	rows, cols := s.rowsCols()
+	if t.stack > 0 {
+		rows, cols = s.stacked(t.stack)
+	}
 	want := [2]int{max(t.rows, t.sourceRows, 1), t.cols}
+	if t.place != nil {
+		want = [2]int{t.sourceRows, t.sourceCols}
+	}
 	if t.transpose {
 		want[0], want[1] = want[1], want[0]
 	}
@@ -290,7 +323,8 @@ func (b *builder) check(t target, from string) error {
 	return nil
 }
 
-// Write writes the GGUF file. It holds at most one tensor of the source and the same in float32 in memory.
+// Write writes the GGUF file. It holds at most one tensor of the source, one matrix of those with several, and the same
+// in float32 in memory.
 func (m *Model) Write(ctx context.Context, w io.Writer, o Options) error {
 	if o.Type == "" {
 		o.Type = "f16"
@@ -309,8 +343,11 @@ func (m *Model) Write(ctx context.Context, w io.Writer, o Options) error {
 		if t.rows > 0 {
 			dims = append(dims, uint64(t.rows))
 		}
-		if t.experts != nil {
+		switch {
+		case t.experts != nil:
 			dims = append(dims, uint64(len(t.experts)))
+		case t.stack > 0:
+			dims = []uint64{uint64(t.cols), uint64(t.rows / t.stack), uint64(t.stack)}
 		}
 		as := gguf.F32
 		switch {
@@ -353,12 +390,24 @@ func (m *Model) write(ctx context.Context, w io.Writer, t target, as gguf.Type) 
 		return t.rowsOf(ctx, w, t.values, to)
 	}
 	for _, from := range t.sources() {
-		x, err := m.weights.tensors[from].read()
-		if err == nil {
-			err = t.rowsOf(ctx, w, x, to)
+		s := m.weights.tensors[from]
+		one, n := t, 1
+		if len(s.shape) == 3 && t.stack > 0 && s.strides == nil {
+			n = t.stack
+			one.rows /= n
 		}
-		if err != nil {
-			return fmt.Errorf("from %s: %w", from, err)
+		for k := range n {
+			part := s
+			if n > 1 {
+				part = s.matrix(k, n)
+			}
+			x, err := part.read()
+			if err == nil {
+				err = one.rowsOf(ctx, w, x, to)
+			}
+			if err != nil {
+				return fmt.Errorf("from %s: %w", from, err)
+			}
 		}
 	}
 	return nil
@@ -381,16 +430,27 @@ func (t target) rowsOf(ctx context.Context, w io.Writer, x []float32, to tensor.
 		if t.order != nil {
 			from = t.order(r)
 		}
-		if t.transpose {
+		switch {
+		case t.place != nil:
+			for i := range row {
+				row[i] = x[t.place(r, i)]
+			}
+		case t.transpose:
 			for i := range row {
 				row[i] = x[i*rows+r]
 			}
-		} else {
+		default:
 			copy(row, x[from*cols:])
 		}
 		if t.columns != nil {
 			for i := range row {
 				row[i] = x[from*cols+t.columns(i)]
+			}
+		}
+		if t.factor != nil {
+			f := t.factor(r)
+			for i := range row {
+				row[i] *= f
 			}
 		}
 		if t.decay {

@@ -30,6 +30,14 @@ var families = []family{
 	{"Qwen3Model", "qwen3", func(b *builder) { b.llamaLike(options{headNorms: true}) }}, // saved without the head
 	{"Qwen2MoeForCausalLM", "qwen2moe", func(b *builder) { b.qwenMoE(options{}, false) }},
 	{"Qwen3MoeForCausalLM", "qwen3moe", func(b *builder) { b.qwenMoE(options{headNorms: true}, true) }},
+	{"Qwen3_5MoeForCausalLM", "qwen35moe", qwen35MoE},
+	{"Qwen3_5MoeForConditionalGeneration", "qwen35moe", qwen35MoE},
+	{"Qwen3NextForCausalLM", "qwen3next", qwen3Next},
+	{"Qwen3VLForConditionalGeneration", "qwen3vl", qwen3VL},
+	{"Glm4MoeForCausalLM", "glm4moe", glm4MoE},
+	{"Glm4MoeLiteForCausalLM", "deepseek2", deepseekV3},
+	{"DeepseekV2ForCausalLM", "deepseek2", deepseekV2},
+	{"DeepseekV3ForCausalLM", "deepseek2", deepseekV3},
 	{"MixtralForCausalLM", "llama", mixtral},
 	{"Olmo2ForCausalLM", "olmo2", func(b *builder) { b.llamaLike(options{wideNorms: true, postNorms: true}) }},
 	{"Olmo3ForCausalLM", "olmo2", func(b *builder) {
@@ -136,7 +144,10 @@ func (b *builder) llamaSizes(o options) (s sizes, ok bool) {
 	c := b.config
 	b.size("context_length", c.integer("max_position_embeddings"))
 	s.width, s.heads = c.integer("hidden_size"), c.integer("num_attention_heads")
-	s.layers, s.feedForward = c.layers("num_hidden_layers"), c.integer("intermediate_size")
+	s.layers = c.layers("num_hidden_layers")
+	if o.experts == nil || c.has("intermediate_size") {
+		s.feedForward = c.integer("intermediate_size")
+	}
 	s.kvHeads = c.integerOr("num_key_value_heads", s.heads)
 	if s.width%s.heads != 0 && !c.has("head_dim") || s.heads%s.kvHeads != 0 {
 		c.fail("num_attention_heads", "%d heads, %d of keys, for a hidden size of %d", s.heads, s.kvHeads, s.width)
@@ -153,7 +164,9 @@ func (b *builder) llamaSizes(o options) (s sizes, ok bool) {
 	}
 	b.size("embedding_length", s.width)
 	b.size("block_count", s.layers)
-	b.size("feed_forward_length", s.feedForward)
+	if s.feedForward > 0 {
+		b.size("feed_forward_length", s.feedForward)
+	}
 	b.size("attention.head_count", s.heads)
 	b.size("attention.head_count_kv", s.kvHeads)
 	if c.has("head_dim") {
@@ -489,7 +502,9 @@ func (b *builder) pictures() {
 // textParts are the classes of models that read pictures too, and what their object for texts has by default where
 // published files leave it out.
 var textParts = map[string]map[string]any{
-	"Qwen3_5ForConditionalGeneration": {},
+	"Qwen3_5ForConditionalGeneration":    {},
+	"Qwen3_5MoeForConditionalGeneration": {},
+	"Qwen3VLForConditionalGeneration":    {},
 	"Gemma3ForConditionalGeneration": {"vocab_size": json.Number("262208"), "num_attention_heads": json.Number("8"),
 		"num_key_value_heads": json.Number("4"), "head_dim": json.Number("256"), "rms_norm_eps": json.Number("1e-6"),
 		"max_position_embeddings": json.Number("131072"), "query_pre_attn_scalar": json.Number("256"),
@@ -504,11 +519,13 @@ func (c *config) textPart(absent map[string]any) *config {
 		return c
 	}
 	for _, key := range []string{"vision_config", "boi_token_index", "eoi_token_index", "image_token_index",
-		"mm_tokens_per_image", "image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id"} {
-		c.has(key) // of pictures
+		"mm_tokens_per_image", "image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id",
+		"quantization_config"} {
+		c.has(key) // of pictures, and of both parts
 	}
 	c.rest()
-	for _, key := range []string{"eos_token_id", "bos_token_id", "pad_token_id", "tie_word_embeddings"} {
+	for _, key := range []string{"eos_token_id", "bos_token_id", "pad_token_id", "tie_word_embeddings",
+		"quantization_config"} {
 		if text.values[key] == nil {
 			text.values[key] = c.values[key]
 		}

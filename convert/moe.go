@@ -1,15 +1,25 @@
 package convert
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // experts says where the experts of a block are in the source.
 type experts struct {
 	count, width int       // of experts, and of what each has between gate and down
 	shared       int       // the same of the expert that all tokens go through; 0: there is none
+	inputs       int       // of an expert; 0: the hidden size
 	router       string    // behind the block's name
 	of           string    // likewise, the matrices of an expert by its number
 	parts        [3]string // gate, up and down
+	sharedOf     string    // behind the block's name, the expert that all tokens go through; "": Qwen's, with a gate
+	choice       string    // likewise, what is added to choose experts; "": nothing
+	fused        [2]string // likewise, tensors of all experts: gates with ups, and downs
 }
+
+// manyInOne are the names of fused tensors in most classes.
+var manyInOne = [2]string{"mlp.experts.gate_up_proj", "mlp.experts.down_proj"}
 
 // qwenParts are the experts' names but Mixtral's.
 var qwenParts = [3]string{"gate_proj", "up_proj", "down_proj"}
@@ -23,14 +33,15 @@ func (b *builder) expertsOf(key string) *experts {
 	for _, key := range []string{"output_router_logits", "router_aux_loss_coef", "router_jitter_noise"} {
 		c.has(key) // how they were trained
 	}
-	e := &experts{count: c.integer(key), router: "mlp.gate", of: "mlp.experts.%d.", parts: qwenParts}
+	e := &experts{count: c.integer(key), router: "mlp.gate", of: "mlp.experts.%d.", parts: qwenParts, fused: manyInOne}
 	if n := c.layers("num_hidden_layers"); e.count > mostExperts/n {
 		c.fail(key, "%d experts in %d blocks, %d are the most in all", e.count, n, mostExperts)
 		e.count = 1
 	}
-	used := c.integer("num_experts_per_tok")
+	perToken := c.first("num_experts_per_tok", "moe_k", "moe_topk")
+	used := c.integer(perToken)
 	if used > e.count {
-		c.fail("num_experts_per_tok", "%d of %d experts", used, e.count)
+		c.fail(perToken, "%d of %d experts", used, e.count)
 	}
 	b.size("expert_count", e.count)
 	b.size("expert_used_count", used)
@@ -40,46 +51,66 @@ func (b *builder) expertsOf(key string) *experts {
 // experts adds the tensors of a block's experts.
 func (b *builder) experts(s sizes, e *experts, to, from string) {
 	b.matrix(to+"ffn_gate_inp.weight", from+e.router+".weight", e.count, s.width)
-	const shared = "mlp.shared_expert"
+	if e.choice != "" {
+		b.vector(to+"exp_probs_b.bias", from+e.choice, e.count, 0)
+	}
+	const qwens = "mlp.shared_expert"
+	shared := cmp.Or(e.sharedOf, qwens)
 	for i, part := range []string{"gate", "up", "down"} {
-		shape := func(width int) (rows, cols int) {
+		if e.parts[i] == "" {
+			continue // experts without gates
+		}
+		shape := func(rows, cols int) (int, int) {
 			if part == "down" {
-				return s.width, width
+				return cols, rows
 			}
-			return width, s.width
+			return rows, cols
 		}
 		t := target{name: to + "ffn_" + part + "_exps.weight"}
-		t.rows, t.cols = shape(e.width)
-		for k := range e.count {
-			t.experts = append(t.experts, from+fmt.Sprintf(e.of, k)+e.parts[i]+".weight")
+		if t.rows, t.cols = shape(e.width, cmp.Or(e.inputs, s.width)); b.holds(from + e.fused[0]) {
+			t.from, t.stack = from+e.fused[i/2], e.count
+			if i < 2 {
+				t.order, t.sourceRows = partOfEach(2*e.width, i*e.width, e.width), 2*e.width*e.count
+			}
+			t.rows *= e.count
+		} else {
+			for k := range e.count {
+				t.experts = append(t.experts, from+fmt.Sprintf(e.of, k)+e.parts[i]+".weight")
+			}
 		}
 		b.add(t)
 		if e.shared > 0 {
-			rows, cols := shape(e.shared)
+			rows, cols := shape(e.shared, s.width)
 			b.matrix(to+"ffn_"+part+"_shexp.weight", from+shared+"."+e.parts[i]+".weight", rows, cols)
 		}
 	}
-	if e.shared > 0 {
-		b.vector(to+"ffn_gate_inp_shexp.weight", from+shared+"_gate.weight", s.width, 0)
+	if e.shared > 0 && e.sharedOf == "" {
+		b.vector(to+"ffn_gate_inp_shexp.weight", from+qwens+"_gate.weight", s.width, 0)
 	}
 }
 
 // qwenMoE is Qwen 2 or 3 with experts, whose weights are normalized or not.
 func (b *builder) qwenMoE(o options, normalized bool) {
+	o.experts = b.qwenExperts(normalized, !o.headNorms) // Qwen 2 has one that all tokens go through
+	b.llamaLike(o)
+}
+
+// qwenExperts reads Qwen's experts.
+func (b *builder) qwenExperts(normalized, shared bool) *experts {
 	c := b.config
 	c.must("norm_topk_prob", fmt.Sprintf("GGUF's %s has %v", b.arch, normalized), normalized)
 	c.must("decoder_sparse_step", "every block has experts here", 1.0)
 	if len(c.numbers("mlp_only_layers")) > 0 {
 		c.fail("mlp_only_layers", "every block has experts here")
 	}
-	o.experts = b.expertsOf("num_experts")
-	o.experts.width = c.integer("moe_intermediate_size")
-	b.size("expert_feed_forward_length", o.experts.width)
-	if !o.headNorms { // Qwen 2
-		o.experts.shared = c.integer("shared_expert_intermediate_size")
-		b.size("expert_shared_feed_forward_length", o.experts.shared)
+	e := b.expertsOf("num_experts")
+	e.width = c.integer("moe_intermediate_size")
+	b.size("expert_feed_forward_length", e.width)
+	if shared {
+		e.shared = c.integer("shared_expert_intermediate_size")
+		b.size("expert_shared_feed_forward_length", e.shared)
 	}
-	b.llamaLike(o)
+	return e
 }
 
 func mixtral(b *builder) {

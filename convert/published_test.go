@@ -104,6 +104,8 @@ func drawnCases() []drawnCase {
 		{"Qwen3_5ForConditionalGeneration", "qwen35", qwen35Names, false, true, qwen35Config},
 		{"Qwen3_5ForCausalLM", "qwen35", qwen35Names, false, true, with(qwen35Config, map[string]any{
 			"mtp_num_hidden_layers": 1})},
+		{"Qwen3_5MoeForConditionalGeneration", "qwen35moe", qwen35Names, false, true, with(with(moe, qwen35Config),
+			map[string]any{"norm_topk_prob": true})},
 		{"GemmaForCausalLM", "gemma", nil, false, true, gelu},
 		{"Gemma3ForConditionalGeneration", "gemma3", post, false, true, gelu},
 	}
@@ -154,7 +156,7 @@ func (c drawnCase) publishedModel(t *testing.T) (s *source, want *gguf.File) {
 			}
 			continue
 		case strings.Contains(x.Name, "ssm_"), strings.Contains(x.Name, "attn_qkv."), strings.Contains(x.Name, "attn_gate."):
-			s.values[name] = groupedDelta(x.Name, values, rows, cols)
+			s.values[name] = recipesDelta.grouped(x.Name, values, rows, cols)
 		case c.lessOne && strings.Contains(x.Name, "norm"):
 			s.values[name] = func(i int) float32 { return values[i] - 1 }
 		case c.turned && (strings.Contains(x.Name, "attn_q.") || strings.Contains(x.Name, "attn_k.")):
@@ -171,10 +173,16 @@ func (c drawnCase) publishedModel(t *testing.T) (s *source, want *gguf.File) {
 	return s, f
 }
 
-// groupedDelta is the tensor of a gated delta net as Qwen 3.5 publishes it: the heads of values that share keys are
+// drawnDelta are the sizes of gated delta nets: groups of heads, heads of values in each, and numbers of a state.
+type drawnDelta struct{ groups, of, state int }
+
+// recipesDelta are those of the recipes.
+var recipesDelta = drawnDelta{randommodel.Groups, randommodel.DeltaHeads / randommodel.Groups, randommodel.State}
+
+// grouped is the tensor of a gated delta net as Qwen 3.5 publishes it: the heads of values that share keys are
 // neighbors. The file has the first head of each group, then the second ones.
-func groupedDelta(name string, values []float32, rows, cols int) func(i int) float32 {
-	const groups, of, state = randommodel.Groups, randommodel.DeltaHeads / randommodel.Groups, randommodel.State
+func (d drawnDelta) grouped(name string, values []float32, rows, cols int) func(i int) float32 {
+	groups, of, state := d.groups, d.of, d.state
 	place := func(i, n, first int) int { // of a number in the file
 		if i < first {
 			return i
@@ -182,7 +190,7 @@ func groupedDelta(name string, values []float32, rows, cols int) func(i int) flo
 		head := (i - first) / n
 		return first + (head%of*groups+head/of)*n + (i-first)%n
 	}
-	const keys = 2 * groups * state
+	keys := 2 * groups * state
 	at := func(i int) int { return i }
 	switch {
 	case strings.Contains(name, "attn_qkv."), strings.Contains(name, "conv1d."):
@@ -344,7 +352,7 @@ func TestAdapterOfColumns(t *testing.T) {
 	name := "base_model.model.model.layers.0.linear_attn.out_proj"
 	s := &source{t: t, dir: t.TempDir(), tensors: map[string][]int{name + ".lora_A.weight": {rank, inner},
 		name + ".lora_B.weight": {randommodel.Width, rank}},
-		values: map[string]func(int) float32{name + ".lora_A.weight": groupedDelta("ssm_out.", want, rank, inner)}}
+		values: map[string]func(int) float32{name + ".lora_A.weight": recipesDelta.grouped("ssm_out.", want, rank, inner)}}
 	s.file(AdapterConfig, map[string]any{"peft_type": "LORA", "r": rank, "lora_alpha": 4, "bias": "none"})
 	s.weights()
 	s.adapterWeights()

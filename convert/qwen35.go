@@ -6,16 +6,31 @@ import (
 	"github.com/specgo/spec/gguf"
 )
 
-// qwen35 converts Qwen 3.5 without experts: gated delta nets, gated attention in every n-th block, and a block for
-// multi-token prediction where the weights have one.
+// qwen35 converts Qwen 3.5 without experts.
 func qwen35(b *builder) {
+	sections := b.ropeSections()
+	b.deltaHybrid(nil, b.config.numberOr("mtp_num_hidden_layers", 0), (*builder).deltaNet)
+	b.set("rope.dimension_sections", sections)
+}
+
+// qwen35MoE converts Qwen 3.5 with experts.
+func qwen35MoE(b *builder) {
+	sections := b.ropeSections()
+	b.deltaHybrid(b.qwenExperts(true, true), b.config.numberOr("mtp_num_hidden_layers", 0), (*builder).deltaNet)
+	b.set("rope.dimension_sections", sections)
+}
+
+// deltaHybrid converts models with gated delta nets, gated attention in every n-th block, and a block for multi-token
+// prediction where the weights have one: further says how many the model has. e is nil without experts.
+func (b *builder) deltaHybrid(e *experts, further float64,
+	delta func(b *builder, s sizes, d deltaSizes, i int, from string)) {
 	c := b.config
-	c.must("attn_output_gate", "GGUF's qwen35 has gates", true)
-	c.must("output_gate_type", "GGUF's qwen35 has this gate", "swish")
+	c.must("attn_output_gate", fmt.Sprintf("GGUF's %s has gates", b.arch), true)
+	c.must("output_gate_type", fmt.Sprintf("GGUF's %s has this gate", b.arch), "swish")
 	c.must("mtp_use_dedicated_embeddings", "the block for multi-token prediction has the model's own", false)
 	c.has("mamba_ssm_dtype") // states are float32 here
-	share, sections := c.partialRotary(0.25), b.ropeSections()
-	s, ok := b.llamaSizes(options{})
+	share := c.partialRotary(0.25)
+	s, ok := b.llamaSizes(options{experts: e})
 	if !ok {
 		return
 	}
@@ -31,7 +46,6 @@ func qwen35(b *builder) {
 	}
 	b.rotation(s.head)
 	b.size("rope.dimension_count", int(float64(s.head)*share))
-	b.set("rope.dimension_sections", sections)
 	b.size("full_attention_interval", interval)
 
 	prefix := "model."
@@ -44,22 +58,22 @@ func qwen35(b *builder) {
 		if (i+1)%interval == 0 {
 			b.gatedAttention(s, i, from)
 		} else {
-			b.deltaNet(s, d, i, from)
+			delta(b, s, d, i, from)
 		}
-		b.postNormed(s, i, from)
+		b.postNormed(s, e, i, from)
 	}
 	b.vector("output_norm.weight", prefix+"norm.weight", s.width, 1)
 	b.head("lm_head.weight", s.width)
 	b.pictures()
-	if n := c.numberOr("mtp_num_hidden_layers", 0); n == 0 || !b.holds("mtp.fc.weight") {
+	if further == 0 || !b.holds("mtp.fc.weight") {
 		return // models that others trained are saved without it
-	} else if n != 1 {
-		c.fail("mtp_num_hidden_layers", "%v, there is one in GGUF's qwen35", n)
+	} else if further != 1 {
+		c.fail("mtp_num_hidden_layers", "%v, there is one in GGUF's %s", further, b.arch)
 	}
 	b.size("block_count", s.layers+1)
 	b.size("nextn_predict_layers", 1)
 	b.gatedAttention(s, s.layers, "mtp.layers.0.")
-	b.postNormed(s, s.layers, "mtp.layers.0.")
+	b.postNormed(s, e, s.layers, "mtp.layers.0.")
 	to := fmt.Sprintf("blk.%d.nextn.", s.layers)
 	b.matrix(to+"eh_proj.weight", "mtp.fc.weight", s.width, 2*s.width)
 	b.vector(to+"enorm.weight", "mtp.pre_fc_norm_embedding.weight", s.width, 1)
@@ -67,11 +81,16 @@ func qwen35(b *builder) {
 	b.vector(to+"shared_head_norm.weight", "mtp.norm.weight", s.width, 1)
 }
 
-// postNormed adds what every block of Qwen 3.5 has: norms, which the source stores less 1, and the feed-forward.
-func (b *builder) postNormed(s sizes, i int, from string) {
+// postNormed adds what every block of Qwen 3.5 has: norms, which the source stores less 1, and the feed-forward or
+// experts.
+func (b *builder) postNormed(s sizes, e *experts, i int, from string) {
 	to := fmt.Sprintf("blk.%d.", i)
 	b.vector(to+"attn_norm.weight", from+"input_layernorm.weight", s.width, 1)
 	b.vector(to+"post_attention_norm.weight", from+"post_attention_layernorm.weight", s.width, 1)
+	if e != nil {
+		b.experts(s, e, to, from)
+		return
+	}
 	b.matrix(to+"ffn_gate.weight", from+"mlp.gate_proj.weight", s.feedForward, s.width)
 	b.matrix(to+"ffn_up.weight", from+"mlp.up_proj.weight", s.feedForward, s.width)
 	b.matrix(to+"ffn_down.weight", from+"mlp.down_proj.weight", s.width, s.feedForward)
@@ -98,7 +117,7 @@ func (b *builder) deltaSizes() (d deltaSizes) {
 	c := b.config
 	d.groups, d.heads = c.integer("linear_num_key_heads"), c.integer("linear_num_value_heads")
 	d.state, d.taps = c.integer("linear_key_head_dim"), c.integer("linear_conv_kernel_dim")
-	c.required("linear_value_head_dim", "GGUF's qwen35 has values as long as keys", float64(d.state))
+	c.required("linear_value_head_dim", fmt.Sprintf("GGUF's %s has values as long as keys", b.arch), float64(d.state))
 	if d.heads%d.groups != 0 || int64(d.heads)*int64(d.state) > largest {
 		c.fail("linear_num_value_heads", "%d heads of %d numbers for %d of keys", d.heads, d.state, d.groups)
 	}
@@ -145,13 +164,15 @@ func (b *builder) deltaNet(s sizes, d deltaSizes, i int, from string) {
 }
 
 // ropeSections are the shares of a head that positions of text, height, width and others turn.
-func (b *builder) ropeSections() []int32 {
-	list := []float32{11, 11, 10}
-	if in := b.config.object("rope_parameters"); in != nil {
+func (b *builder) ropeSections() []int32 { return b.takeSections([]float32{11, 11, 10}) }
+
+// takeSections takes them out of config.json; list is that of files without them.
+func (b *builder) takeSections(list []float32) []int32 {
+	if in := b.config.rotary(); in != nil {
 		if own := in.numbers("mrope_section"); own != nil {
 			list = own
 		}
-		in.must("mrope_interleaved", "GGUF's qwen35 interleaves them", true)
+		in.must("mrope_interleaved", fmt.Sprintf("GGUF's %s interleaves them", b.arch), true)
 		delete(in.values, "mrope_section")
 		delete(in.values, "mrope_interleaved")
 		if len(list) != 3 {

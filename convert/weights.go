@@ -29,7 +29,8 @@ type stored struct {
 	shape   []int
 	at      int64 // first byte in the file
 	size    int64
-	strides []int  // in elements, where the elements are not in order; nil: rows first, without gaps
+	strides []int // in elements, where the elements are not in order; nil: rows first, without gaps
+	scales  *blockScales
 	problem string // why the tensor cannot be read; it matters only if the model needs it
 }
 
@@ -233,6 +234,25 @@ func (s stored) rowsCols() (rows, cols int) {
 	return 0, 0
 }
 
+// stacked is the shape of a tensor of n matrices as one matrix, where it says how many they are.
+func (s stored) stacked(n int) (rows, cols int) {
+	if len(s.shape) == 3 && s.shape[0] == n {
+		return n * s.shape[1], s.shape[2]
+	}
+	return s.rowsCols()
+}
+
+// matrix is the k-th of a tensor's n matrices.
+func (s stored) matrix(k, n int) stored {
+	s.size /= int64(n)
+	s.at += int64(k) * s.size
+	s.shape = s.shape[1:]
+	if s.scales != nil {
+		s.scales = &blockScales{of: s.scales.of.matrix(k, n), rows: s.scales.rows, cols: s.scales.cols}
+	}
+	return s
+}
+
 // bytes returns a tensor's bytes, in the file's order.
 func (s stored) bytes() ([]byte, error) {
 	if s.problem != "" {
@@ -255,6 +275,9 @@ func (s stored) read() ([]float32, error) {
 		return nil, err
 	}
 	x, err := decodeElements(s.dtype, raw)
+	if err == nil && s.scales != nil {
+		return x, s.scale(x)
+	}
 	if err != nil || s.strides == nil {
 		return x, err
 	}

@@ -1,0 +1,200 @@
+package convert
+
+import (
+	"maps"
+	"strings"
+
+	"github.com/specgo/spec/gguf"
+)
+
+// merged is several maps in one.
+func merged[V any](list ...map[string]V) map[string]V {
+	out := map[string]V{}
+	for _, m := range list {
+		maps.Copy(out, m)
+	}
+	return out
+}
+
+type members = map[string]string
+
+// Members of config.json, by the keys that they are.
+var (
+	commonMembers = members{"embedding_length": "hidden_size", "block_count": "num_hidden_layers",
+		"attention.layer_norm_rms_epsilon": "rms_norm_eps"}
+	llamaMembers = merged(commonMembers, members{"attention.head_count": "num_attention_heads",
+		"attention.head_count_kv": "num_key_value_heads", "feed_forward_length": "intermediate_size",
+		"context_length": "max_position_embeddings", "rope.freq_base": "rope_theta", "attention.key_length": "head_dim"})
+	qwenMembers = merged(llamaMembers, members{"expert_count": "num_experts", "expert_used_count": "num_experts_per_tok",
+		"expert_feed_forward_length":        "moe_intermediate_size",
+		"expert_shared_feed_forward_length": "shared_expert_intermediate_size"})
+	deltaMembers = merged(qwenMembers, members{"ssm.conv_kernel": "linear_conv_kernel_dim",
+		"ssm.state_size": "linear_key_head_dim", "ssm.group_count": "linear_num_key_heads",
+		"ssm.time_step_rank": "linear_num_value_heads", "full_attention_interval": "full_attention_interval"})
+	routedMembers = merged(llamaMembers, members{"expert_count": "n_routed_experts",
+		"expert_used_count": "num_experts_per_tok", "expert_feed_forward_length": "moe_intermediate_size",
+		"leading_dense_block_count": "first_k_dense_replace", "expert_shared_count": "n_shared_experts",
+		"expert_weights_scale": "routed_scaling_factor", "expert_weights_norm": "norm_topk_prob",
+		"expert_group_count": "n_group", "expert_group_used_count": "topk_group",
+		"nextn_predict_layers": "num_nextn_predict_layers"})
+	latentMembers = merged(routedMembers, members{"attention.kv_lora_rank": "kv_lora_rank",
+		"attention.q_lora_rank": "q_lora_rank", "attention.value_length_mla": "v_head_dim",
+		"rope.dimension_count": "qk_rope_head_dim", "attention.key_length": "", "attention.head_count_kv": ""})
+	graniteMembers = merged(llamaMembers, members{"embedding_scale": "embedding_multiplier",
+		"residual_scale": "residual_multiplier", "attention.scale": "attention_multiplier", "logit_scale": "logits_scaling",
+		"expert_count": "num_local_experts", "expert_used_count": "num_experts_per_tok",
+		"expert_shared_feed_forward_length": "shared_intermediate_size"})
+	graniteHybridMembers = merged(graniteMembers, members{"ssm.conv_kernel": "mamba_d_conv",
+		"ssm.state_size": "mamba_d_state", "ssm.group_count": "mamba_n_groups", "ssm.time_step_rank": "mamba_n_heads",
+		"attention.head_count_kv": ""})
+	nemotronHMembers = merged(routedMembers, members{"ssm.conv_kernel": "conv_kernel", "ssm.state_size": "ssm_state_size",
+		"ssm.group_count": "n_groups", "ssm.time_step_rank": "mamba_num_heads", "attention.head_count_kv": "",
+		"feed_forward_length": "", "attention.layer_norm_rms_epsilon": "layer_norm_epsilon",
+		"expert_shared_feed_forward_length": "moe_shared_expert_intermediate_size", "moe_latent_size": "moe_latent_size"})
+	mambaMembers = merged(commonMembers, members{"ssm.conv_kernel": "conv_kernel", "ssm.inner_size": "intermediate_size",
+		"ssm.state_size": "state_size", "ssm.time_step_rank": "time_step_rank",
+		"attention.layer_norm_rms_epsilon": "layer_norm_epsilon"})
+	falconMembers = merged(llamaMembers, members{"ssm.conv_kernel": "mamba_d_conv", "ssm.inner_size": "mamba_d_ssm",
+		"ssm.state_size": "mamba_d_state", "ssm.group_count": "mamba_n_groups", "ssm.time_step_rank": "mamba_n_heads"})
+)
+
+// Names of tensors.
+var (
+	routedNames = []string{"exp_probs_b.bias", "mlp.gate.e_score_correction_bias",
+		"ffn_gate_shexp.", "mlp.shared_experts.gate_proj.", "ffn_up_shexp.", "mlp.shared_experts.up_proj.",
+		"ffn_down_shexp.", "mlp.shared_experts.down_proj.", "nextn.eh_proj.", "eh_proj.", "nextn.enorm.", "enorm.",
+		"nextn.hnorm.", "hnorm.", "nextn.shared_head_norm.", "shared_head.norm.", "nextn.shared_head_head.",
+		"shared_head.head.", "nextn.embed_tokens.", "embed_tokens."}
+	latentNames = append([]string{"attn_q_a.", "self_attn.q_a_proj.", "attn_q_a_norm.", "self_attn.q_a_layernorm.",
+		"attn_q_b.", "self_attn.q_b_proj.", "attn_kv_a_mqa.", "self_attn.kv_a_proj_with_mqa.",
+		"attn_kv_a_norm.", "self_attn.kv_a_layernorm."}, routedNames...)
+	nextNames = []string{"post_attention_norm.", "post_attention_layernorm.", "ssm_ba.", "linear_attn.in_proj_ba.",
+		"ssm_conv1d.", "linear_attn.conv1d.", "ssm_dt.bias", "linear_attn.dt_bias", "ssm_a", "linear_attn.A_log",
+		"ssm_norm.", "linear_attn.norm.", "ssm_out.", "linear_attn.out_proj."}
+	graniteNames = append([]string{"ffn_gate_inp.", "block_sparse_moe.router.layer."}, mambaNames("mamba.")...)
+	backbone     = []string{"blk.", "backbone.layers.", "token_embd.", "backbone.embeddings.", "output_norm.",
+		"backbone.norm_f.", "attn_norm.", "norm."}
+	nemotronHNames = append(append([]string{"attn_q.", "mixer.q_proj.", "attn_k.", "mixer.k_proj.", "attn_v.",
+		"mixer.v_proj.", "attn_output.", "mixer.o_proj.", "ffn_up.", "mixer.up_proj.", "ffn_down.", "mixer.down_proj.",
+		"ffn_gate_inp.", "mixer.gate.", "exp_probs_b.bias", "mixer.gate.e_score_correction_bias",
+		"ffn_up_exps.", "mixer.experts.%d.up_proj.", "ffn_down_exps.", "mixer.experts.%d.down_proj.",
+		"ffn_up_shexp.", "mixer.shared_experts.up_proj.", "ffn_down_shexp.", "mixer.shared_experts.down_proj.",
+		"ffn_latent_down.", "mixer.fc1_latent_proj.", "ffn_latent_up.", "mixer.fc2_latent_proj."},
+		mambaNames("mixer.")...), backbone...)
+)
+
+// mambaNames are those of Mamba's layers behind a prefix.
+func mambaNames(prefix string) []string {
+	return []string{"ssm_in.", prefix + "in_proj.", "ssm_conv1d.", prefix + "conv1d.", "ssm_dt.bias", prefix + "dt_bias",
+		"ssm_a", prefix + "A_log", "ssm_d", prefix + "D", "ssm_norm.", prefix + "norm.", "ssm_out.", prefix + "out_proj."}
+}
+
+// layTiled writes the delta nets and experts of Qwen 3.5.
+func (d drawnDelta) layTiled(l *laid, x gguf.Tensor) bool {
+	block, _, _ := strings.Cut(strings.TrimPrefix(x.Name, "blk."), ".")
+	experts := strings.TrimSuffix(l.name("blk."+block+".ffn_gate_exps."), "%d.gate_proj.")
+	cols, rows, n := dimsOf(x)
+	switch values := l.of(x.Name); {
+	case strings.HasSuffix(x.Name, "ffn_gate_exps.weight"):
+		l.inPair(x.Name, strings.Replace(x.Name, "gate", "up", 1), experts+"gate_up_proj", n, 2*rows, cols)
+	case strings.HasSuffix(x.Name, "ffn_up_exps.weight"):
+	case strings.HasSuffix(x.Name, "ffn_down_exps.weight"):
+		l.put(experts+"down_proj", []int{n, rows, cols}, func(i int) float32 { return values[i] })
+	case strings.Contains(x.Name, "ssm_norm"):
+		return false
+	case strings.Contains(x.Name, "ssm_conv1d"):
+		l.put(l.name(x.Name), []int{rows, 1, cols}, d.grouped(x.Name, values, rows, cols))
+	case strings.Contains(x.Name, "ssm_"), strings.Contains(x.Name, "attn_qkv."), strings.Contains(x.Name, "attn_gate."):
+		shape := []int{rows, cols}
+		if len(x.Dims) == 1 {
+			shape = shape[1:]
+		}
+		l.put(l.name(x.Name), shape, d.grouped(x.Name, values, rows, cols))
+	default:
+		return false
+	}
+	return true
+}
+
+// layNext writes the inputs of Qwen3-Next's delta nets: of each head of keys q, k, v and z.
+func (d drawnDelta) layNext(l *laid, x gguf.Tensor) bool {
+	block, is := strings.CutSuffix(x.Name, "attn_qkv.weight")
+	if !is {
+		return strings.HasSuffix(x.Name, "attn_gate.weight")
+	}
+	qkv, gate := l.of(x.Name), l.of(block+"attn_gate.weight")
+	cols, values := int(x.Dims[0]), d.of*d.state
+	each := 2*d.state + 2*values
+	l.put(l.name(block)+"linear_attn.in_proj_qkvz.weight", []int{d.groups * each, cols}, func(i int) float32 {
+		head, at, col := i/cols/each, i/cols%each, i%cols
+		switch {
+		case at < d.state:
+			return qkv[(head*d.state+at)*cols+col]
+		case at < 2*d.state:
+			return qkv[(d.groups*d.state+head*d.state+at-d.state)*cols+col]
+		case at < 2*d.state+values:
+			return qkv[(2*d.groups*d.state+head*values+at-2*d.state)*cols+col]
+		}
+		return gate[(head*values+at-2*d.state-values)*cols+col]
+	})
+	return true
+}
+
+// layLatent writes the matrix that makes keys and values of latents: of each head the rows of keys, then of values.
+func layLatent(l *laid, x gguf.Tensor) bool {
+	block, is := strings.CutSuffix(x.Name, "attn_k_b.weight")
+	if !is {
+		return strings.HasSuffix(x.Name, "attn_v_b.weight")
+	}
+	v, _ := l.f.Tensor(block + "attn_v_b.weight")
+	keys, values := l.of(x.Name), l.of(v.Name)
+	nope, rank, heads := dimsOf(x)
+	_, dv, _ := dimsOf(v)
+	each := nope + dv
+	l.put(l.name(block)+"self_attn.kv_b_proj.weight", []int{heads * each, rank}, func(i int) float32 {
+		head, at, col := i/rank/each, i/rank%each, i%rank
+		if at < nope {
+			return keys[(head*rank+col)*nope+at]
+		}
+		return values[(head*dv+at-nope)*rank+col]
+	})
+	return true
+}
+
+func layoutCases() []layoutCase {
+	tied, untied := map[string]any{"tie_word_embeddings": true}, map[string]any{"tie_word_embeddings": false}
+	silu := map[string]any{"hidden_act": "silu"}
+	three := []string{"linear_attention", "linear_attention", "linear_attention", "full_attention"}
+	delta := merged(silu, untied, map[string]any{"linear_value_head_dim": 16, "mlp_only_layers": []int{},
+		"router_aux_loss_coef": 0.001})
+	deep := merged(silu, untied, map[string]any{"num_key_value_heads": 4, "scoring_func": "sigmoid", "ep_size": 1,
+		"topk_method": "noaux_tc", "moe_layer_freq": 1, "attention_bias": false, "seq_aux": true, "aux_loss_alpha": 0.001})
+	return []layoutCase{
+		{class: "Qwen3_5MoeForCausalLM", file: "qwen35moe", names: qwen35Names, after: mtpNames, lessOne: true,
+			members: merged(deltaMembers, members{"nextn_predict_layers": "mtp_num_hidden_layers"}),
+			lay:     drawnDelta{2, 2, 16}.layTiled,
+			config: merged(delta, map[string]any{"layer_types": three, "rope_parameters": map[string]any{"rope_type": "default",
+				"mrope_interleaved": true, "mrope_section": []int{3, 3, 2}, "rope_theta": 1e7, "partial_rotary_factor": 0.5}})},
+		{class: "Qwen3NextForCausalLM", file: "qwen3next", names: nextNames, after: mtpNames, lessOne: true,
+			members: deltaMembers, lay: drawnDelta{2, 2, 16}.layNext, config: merged(delta, map[string]any{
+				"partial_rotary_factor": 0.25, "decoder_sparse_step": 1, "norm_topk_prob": true, "rope_scaling": nil})},
+		{class: "Glm4MoeForCausalLM", file: "glm4moe", names: append([]string{"post_attention_norm.",
+			"post_attention_layernorm."}, routedNames...), members: routedMembers, config: merged(silu, untied, map[string]any{
+			"partial_rotary_factor": 0.5, "attention_bias": true, "use_qk_norm": false, "n_group": 1, "topk_group": 1})},
+		{class: "DeepseekV3ForCausalLM", file: "deepseek2", names: latentNames, members: latentMembers, lay: layLatent,
+			config: merged(deep, map[string]any{"qk_nope_head_dim": 16, "rope_scaling": map[string]any{"type": "yarn",
+				"factor": 40, "original_max_position_embeddings": 32, "beta_fast": 32, "beta_slow": 1, "mscale": 1.0,
+				"mscale_all_dim": 1.0}})},
+		{class: "DeepseekV2ForCausalLM", file: "deepseek2-lite", names: latentNames, members: latentMembers, lay: layLatent,
+			config: merged(deep, map[string]any{"qk_nope_head_dim": 8, "num_key_value_heads": 2, "scoring_func": "softmax",
+				"topk_method": "greedy", "n_group": 1, "topk_group": 1, "norm_topk_prob": false,
+				"rope_scaling": map[string]any{"type": "yarn", "factor": 40, "original_max_position_embeddings": 32,
+					"mscale": 0.707, "mscale_all_dim": 0.707}})},
+		{class: "Glm4MoeLiteForCausalLM", file: "deepseek2-glm", names: latentNames, members: latentMembers, lay: layLatent,
+			config: merged(deep, map[string]any{"qk_nope_head_dim": 12, "partial_rotary_factor": 1.0, "rope_scaling": nil})},
+
+		{class: "Qwen3VLForConditionalGeneration", file: "drawn qwen3vl", members: llamaMembers, config: merged(silu, tied,
+			map[string]any{"rope_scaling": map[string]any{"mrope_interleaved": true, "mrope_section": []int{3, 3, 2},
+				"rope_type": "default"}})},
+	}
+}

@@ -1,0 +1,289 @@
+package convert
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/randommodel"
+	"github.com/specgo/spec/internal/testkit"
+)
+
+// layoutCase is a class whose models have other tensors than Llama's, and a drawn file of its architecture.
+type layoutCase struct {
+	class   string
+	file    string             // of ../shared/families/models, or a recipe's name behind "drawn "
+	names   []string           // what is called otherwise, in front of drawnNames
+	after   *strings.Replacer  // of what these give; nil: nothing
+	turned  bool               // rows of q and k are halves that turn with each other
+	lessOne bool               // the weights of norms are stored less 1
+	members map[string]string  // of config.json, by the keys that they are
+	config  map[string]any     // further ones, and those of keys that the file lacks
+	recipe  randommodel.Recipe // if it is not one of randommodel.Recipes
+	apart   []string           // keys that config.json does not say so
+
+	lay func(l *laid, x gguf.Tensor) bool // writes a tensor that is stored otherwise; false: this is not one; may be nil
+}
+
+const drawnRecipe = "drawn "
+
+// laid is a drawn file that becomes a folder.
+type laid struct {
+	*source
+	f    *gguf.File
+	name func(string) string // of the class
+}
+
+// of are a tensor's elements.
+func (l *laid) of(name string) []float32 {
+	x, ok := l.f.Tensor(name)
+	if !ok {
+		l.t.Fatal(name, "is not in the file")
+	}
+	return floats(l.t, l.f, x)
+}
+
+// put adds a tensor.
+func (l *laid) put(name string, shape []int, value func(i int) float32) {
+	l.tensors[name], l.values[name] = shape, value
+}
+
+// dimsOf are a tensor's columns, rows and matrices.
+func dimsOf(x gguf.Tensor) (cols, rows, n int) {
+	all := []int{1, 1, 1}
+	for i, d := range x.Dims {
+		all[i] = int(d)
+	}
+	return all[0], all[1], all[2]
+}
+
+// inPair is the tensor of gates and ups of an expert or of several: of each the gate's rows, then those of up.
+func (l *laid) inPair(gate, up, name string, shape ...int) {
+	x, _ := l.f.Tensor(gate)
+	cols, rows, _ := dimsOf(x)
+	a, b := l.of(gate), l.of(up)
+	l.put(name, shape, func(i int) float32 {
+		row, matrix := i/cols%(2*rows), i/cols/(2*rows)
+		if row < rows {
+			return a[(matrix*rows+row)*cols+i%cols]
+		}
+		return b[(matrix*rows+row-rows)*cols+i%cols]
+	})
+}
+
+// ordinary writes a tensor that is stored as most are.
+func (c layoutCase) ordinary(l *laid, x gguf.Tensor) {
+	values, name := floats(l.t, l.f, x), l.name(x.Name)
+	cols, rows, n := dimsOf(x)
+	plain := func(i int) float32 { return values[i] }
+	width, _ := l.f.Uint32(architecture(l.f) + ".embedding_length")
+	heads, _ := l.f.Uint32(architecture(l.f) + ".attention.head_count")
+	d := int(width / max(heads, 1))
+	if own, err := l.f.Uint32(architecture(l.f) + ".attention.key_length"); err == nil {
+		d = int(own)
+	}
+	switch {
+	case len(x.Dims) == 3 && strings.Contains(name, "%d"):
+		for k := range n {
+			l.put(fmt.Sprintf(name, k), []int{rows, cols}, func(i int) float32 { return values[k*rows*cols+i] })
+		}
+	case len(x.Dims) == 3:
+		l.put(name, []int{n, rows, cols}, plain)
+	case strings.HasSuffix(x.Name, "ffn_gate_inp_shexp.weight"):
+		l.put(name, []int{1, cols}, plain)
+	case strings.HasSuffix(x.Name, "shortconv.conv.weight"), strings.HasSuffix(x.Name, "ssm_conv1d.weight"):
+		l.put(name, []int{rows, 1, cols}, plain)
+	case strings.HasSuffix(x.Name, ".ssm_a"):
+		shape := []int{rows, cols} // of Mamba; else one of the two is 1
+		if rows == 1 || cols == 1 {
+			shape = []int{rows * cols}
+		}
+		l.put(name, shape, func(i int) float32 { return float32(math.Log(-float64(values[i]))) })
+	case strings.HasSuffix(x.Name, ".ssm_d"), strings.HasSuffix(x.Name, "ssm_norm.weight"):
+		l.put(name, []int{rows * cols}, plain)
+	case c.lessOne && strings.HasSuffix(x.Name, "norm.weight"):
+		l.put(name, []int{cols}, func(i int) float32 { return values[i] - 1 })
+	case len(x.Dims) == 1:
+		l.put(name, []int{cols}, plain)
+	case c.turned && (strings.HasSuffix(x.Name, "attn_q.weight") || strings.HasSuffix(x.Name, "attn_k.weight")):
+		l.put(name, []int{rows, cols}, func(i int) float32 {
+			row := i / cols
+			return values[(row/d*d+row%d%(d/2)*2+row%d/(d/2))*cols+i%cols]
+		})
+	default:
+		l.put(name, []int{rows, cols}, plain)
+	}
+}
+
+// open opens the drawn file; its golden is "" for a recipe.
+func (c layoutCase) open(t *testing.T) (f *gguf.File, golden string) {
+	t.Helper()
+	if recipe, ok := strings.CutPrefix(c.file, drawnRecipe); ok {
+		if c.recipe.Arch == "" {
+			c.recipe = randommodel.Recipes()[recipe]
+		}
+		file := c.recipe.File(t)
+		f, err := gguf.Open(bytes.NewReader(file), int64(len(file)), recipe)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f, ""
+	}
+	f, err := gguf.OpenFile(testkit.Shared(t, "families/models/"+c.file+".gguf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f, testkit.Shared(t, "families/models/golden/"+c.file+".json")
+}
+
+// folder writes the drawn file in the layout of the class.
+func (c layoutCase) folder(t *testing.T, f *gguf.File) (*source, map[string]any) {
+	t.Helper()
+	s := &source{t: t, dir: t.TempDir(), tensors: map[string][]int{}, values: map[string]func(int) float32{}}
+	names := strings.NewReplacer(slices.Concat(c.names, drawnNames)...)
+	l := &laid{source: s, f: f, name: func(name string) string {
+		if name = names.Replace(name); c.after != nil {
+			name = c.after.Replace(name)
+		}
+		return name
+	}}
+	for _, x := range f.Tensors {
+		if c.lay == nil || !c.lay(l, x) {
+			c.ordinary(l, x)
+		}
+	}
+	s.bytesOnly(min(s.tensors[l.name("token_embd.weight")][0], 256))
+	config := maps.Clone(c.config)
+	config["vocab_size"] = s.tensors[l.name("token_embd.weight")][0]
+	for key, member := range c.members {
+		v, ok := f.Value(architecture(f) + "." + key)
+		if n, whole := v.(uint32); whole && key == "block_count" {
+			further, _ := f.Uint32(architecture(f) + ".nextn_predict_layers")
+			v = n - further
+		}
+		if ok && member != "" {
+			config[member] = v
+		}
+	}
+	config["architectures"] = []string{c.class}
+	return s, config
+}
+
+// writeConfig writes config.json as Python does, which has a word for infinity.
+func (s *source) writeConfig(config map[string]any) {
+	text, err := json.Marshal(config)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.file("config.json", strings.ReplaceAll(string(text), `"Infinity"`, "Infinity"))
+}
+
+// TestPublishedLayouts: models in the layout of their class become the drawn files that they were, of which the
+// engine's tests compare what is computed with other programs; here the logits of those in ../shared are compared too.
+func TestPublishedLayouts(t *testing.T) {
+	for _, c := range layoutCases() {
+		t.Run(c.class+" "+c.file, func(t *testing.T) {
+			want, golden := c.open(t)
+			s, config := c.folder(t, want)
+			if strings.HasSuffix(c.class, "ForConditionalGeneration") {
+				config = s.withPictures(c.class, config)
+			}
+			s.writeConfig(config)
+			s.weights()
+			got, file := converted(t, s.dir, Options{Type: "f32"})
+			c.sameAs(t, got, want)
+			if b, err := baseOf(s.dir); err != nil || len(b.targets) == 0 {
+				t.Errorf("as the base of an adapter: %v", err)
+			}
+			if runs(t, file); golden != "" && c.class != "ApertusForCausalLM" { // whose factors are no class's
+
+				compareLogits(t, file, golden)
+			}
+		})
+	}
+}
+
+// sameAs compares tensors and the architecture's keys.
+func (c layoutCase) sameAs(t *testing.T, got, want *gguf.File) {
+	t.Helper()
+	own := func(x gguf.Tensor) bool { return c.class == "ApertusForCausalLM" && x.Name == "rope_freqs.weight" }
+	tensors := slices.DeleteFunc(slices.Clone(want.Tensors), own)
+	if len(got.Tensors) != len(want.Tensors) {
+		t.Errorf("%d tensors, want %d", len(got.Tensors), len(want.Tensors))
+	}
+	for _, w := range tensors {
+		g, ok := got.Tensor(w.Name)
+		if !ok || g.Type != w.Type || !slices.Equal(g.Dims, w.Dims) {
+			t.Errorf("%s: %v %v, want %v", w.Name, g.Type, g.Dims, w.Dims)
+			continue
+		}
+		a, b := floats(t, got, g), floats(t, want, w)
+		rounded := strings.HasSuffix(w.Name, ".ssm_a") || c.lessOne && strings.HasPrefix(c.file, drawnRecipe)
+		for i := range a {
+			if a[i] != b[i] && !(rounded && math.Abs(float64(a[i]-b[i])) < 1e-6) {
+				t.Errorf("%s: element %d is %v, want %v", w.Name, i, a[i], b[i])
+				break
+			}
+		}
+	}
+	if architecture(got) != architecture(want) {
+		t.Errorf("architecture %s, want %s", architecture(got), architecture(want))
+	}
+	for _, kv := range want.KVs {
+		name, ok := strings.CutPrefix(kv.Key, architecture(want)+".")
+		if ok = ok || strings.HasPrefix(kv.Key, "xielu."); !ok || slices.Contains(c.apart, name) {
+			continue
+		}
+		if g, _ := got.Value(kv.Key); fmt.Sprint(g) != fmt.Sprint(kv.Value) {
+			t.Errorf("%s = %v, want %v", kv.Key, g, kv.Value)
+		}
+	}
+}
+
+// TestLayoutsRefused: members that change what a model computes are refused by name.
+func TestLayoutsRefused(t *testing.T) {
+	changes := map[string]map[string]any{
+		"Qwen3_5MoeForCausalLM": {"decoder_sparse_step": 2, "mlp_only_layers": []int{1}, "mtp_num_hidden_layers": 2,
+			"linear_num_value_heads": 3, "num_experts_per_tok": 9},
+		"Qwen3NextForCausalLM": {"norm_topk_prob": false, "linear_value_head_dim": 8, "attn_output_gate": false},
+		"Glm4MoeForCausalLM": {"num_nextn_predict_layers": 2, "n_group": 3, "first_k_dense_replace": 1.5,
+			"hidden_act": "gelu"},
+		"DeepseekV3ForCausalLM": {"scoring_func": "softmax", "topk_method": "greedy", "topk_group": 5, "moe_layer_freq": 2,
+			"attention_bias": true, "qk_head_dim": 5, "num_key_value_heads": 2},
+		"DeepseekV2ForCausalLM": {"topk_method": "group_limited_greedy", "scoring_func": "sigmoid", "norm_topk_prob": true},
+	}
+	seen := map[string]bool{}
+	for _, c := range layoutCases() {
+		if seen[c.class] {
+			continue
+		}
+		seen[c.class] = true
+		want, _ := c.open(t)
+		s, config := c.folder(t, want)
+		s.weights()
+		for key, v := range changes[c.class] {
+			s.writeConfig(with(config, map[string]any{key: v}))
+			s.refused(fmt.Sprint(c.class, ", ", key), []string{key})
+		}
+		if strings.HasSuffix(c.class, "ForCausalLM") {
+			s.writeConfig(with(config, map[string]any{"new_member": 1}))
+			s.refused(c.class, []string{"new_member", "not known here"})
+			s.tensors["model.layers.0.mlp.new.weight"] = []int{1}
+			s.weights()
+			s.writeConfig(config)
+			s.refused(c.class, []string{"model.layers.0.mlp.new.weight"})
+		}
+	}
+	for class := range changes {
+		if !seen[class] {
+			t.Errorf("%s: no such case", class)
+		}
+	}
+}

@@ -1,0 +1,9 @@
+package convert
+
+// qwen3VL converts the part of Qwen 3 VL that reads and writes texts.
+func qwen3VL(b *builder) {
+	sections := b.takeSections([]float32{24, 20, 20})
+	b.llamaLike(options{headNorms: true})
+	b.set("rope.dimension_sections", sections)
+	b.pictures()
+}
