@@ -21,6 +21,29 @@ type config struct {
 	err    *error
 }
 
+// infinity is read as a text: Python writes it where there is a number, and JSON does not have it.
+const infinity = "Infinity"
+
+// quoted puts each infinity outside of texts in quotation marks.
+func quoted(data []byte) []byte {
+	out, inText := make([]byte, 0, len(data)+16), false
+	for i := 0; i < len(data); i++ {
+		switch {
+		case data[i] == '"':
+			inText = !inText
+		case inText && data[i] == '\\' && i+1 < len(data):
+			out = append(out, data[i])
+			i++
+		case !inText && bytes.HasPrefix(data[i:], []byte(infinity)):
+			out = append(out, `"`+infinity+`"`...)
+			i += len(infinity) - 1
+			continue
+		}
+		out = append(out, data[i])
+	}
+	return out
+}
+
 // readConfig reads a JSON file of one object.
 func readConfig(name string) (*config, error) {
 	data, err := os.ReadFile(name)
@@ -28,7 +51,7 @@ func readConfig(name string) (*config, error) {
 		return nil, err
 	}
 	c := &config{file: name, asked: map[string]bool{}, err: new(error)}
-	d := json.NewDecoder(bytes.NewReader(data))
+	d := json.NewDecoder(bytes.NewReader(quoted(data)))
 	d.UseNumber()
 	if err := d.Decode(&c.values); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)

@@ -38,6 +38,14 @@ var families = []family{
 	{"Glm4MoeLiteForCausalLM", "deepseek2", deepseekV3},
 	{"DeepseekV2ForCausalLM", "deepseek2", deepseekV2},
 	{"DeepseekV3ForCausalLM", "deepseek2", deepseekV3},
+	{"GraniteMoeForCausalLM", "granitemoe", graniteMoE},
+	{"GraniteMoeSharedForCausalLM", "granitemoe", graniteMoE},
+	{"GraniteMoeHybridForCausalLM", "granitehybrid", graniteHybrid},
+	{"NemotronForCausalLM", "nemotron", nemotron},
+	{"NemotronHForCausalLM", "nemotron_h", nemotronH},
+	{"FalconH1ForCausalLM", "falcon-h1", falconH1},
+	{"MambaForCausalLM", "mamba", mamba},
+	{"Mamba2ForCausalLM", "mamba2", mamba2Only},
 	{"MixtralForCausalLM", "llama", mixtral},
 	{"Olmo2ForCausalLM", "olmo2", func(b *builder) { b.llamaLike(options{wideNorms: true, postNorms: true}) }},
 	{"Olmo3ForCausalLM", "olmo2", func(b *builder) {
@@ -308,7 +316,7 @@ func (b *builder) windows(layers int) {
 var thetas = map[string]float64{"gemma3": 1e6, "gemma-embedding": 1e6, "smollm3": 2e6}
 
 // factored are the architectures of llamaLike that have rope_freqs.weight.
-var factored = []string{"llama", "granite", "eagle3"}
+var factored = []string{"llama", "granite", "granitemoe", "eagle3"}
 
 // rotation writes the keys of RoPE. head is the size of a head.
 func (b *builder) rotation(head int) {
@@ -417,11 +425,7 @@ func smollm3(b *builder) {
 }
 
 func granite(b *builder) {
-	c := b.config
-	b.real("embedding_scale", c.number("embedding_multiplier"))
-	b.real("residual_scale", c.number("residual_multiplier"))
-	b.real("attention.scale", c.number("attention_multiplier"))
-	b.real("logit_scale", c.number("logits_scaling"))
+	b.graniteScales()
 	b.llamaLike(options{interleave: true})
 }
 

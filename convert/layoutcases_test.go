@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/specgo/spec/gguf"
+	"github.com/specgo/spec/internal/randommodel"
 )
 
 // merged is several maps in one.
@@ -161,6 +162,62 @@ func layLatent(l *laid, x gguf.Tensor) bool {
 	return true
 }
 
+// layGranite writes experts, and gates with ups.
+func layGranite(l *laid, x gguf.Tensor) bool {
+	cols, rows, n := dimsOf(x)
+	for _, kind := range []struct{ end, name string }{{"_exps.weight", "block_sparse_moe."},
+		{"_shexp.weight", "shared_mlp."}, {".weight", "shared_mlp."}} {
+		in, shape := []int{2 * rows, cols}, []int{rows, cols}
+		if kind.end == "_exps.weight" {
+			in, shape = append([]int{n}, in...), append([]int{n}, shape...)
+		}
+		if block, is := strings.CutSuffix(x.Name, "ffn_gate"+kind.end); is {
+			l.inPair(x.Name, block+"ffn_up"+kind.end, l.name(block)+kind.name+"input_linear.weight", in...)
+			return true
+		}
+		if block, is := strings.CutSuffix(x.Name, "ffn_down"+kind.end); is {
+			values := l.of(x.Name)
+			l.put(l.name(block)+kind.name+"output_linear.weight", shape, func(i int) float32 { return values[i] })
+			return true
+		}
+		if strings.HasSuffix(x.Name, "ffn_up"+kind.end) {
+			return true
+		}
+	}
+	return false
+}
+
+// falconMultipliers divide what the class multiplies; powers of 2 are exact.
+var falconMultipliers = map[string]any{"attention_in_multiplier": 2, "attention_out_multiplier": 0.5,
+	"key_multiplier": 0.25, "ssm_in_multiplier": 4, "ssm_out_multiplier": 0.125, "embedding_multiplier": 8,
+	"lm_head_multiplier": 8, "mlp_multipliers": []float64{0.5, 16}, "ssm_multipliers": []float64{2, 4, 8, 16, 32}}
+
+// layFalcon divides by falconMultipliers.
+func layFalcon(l *laid, x gguf.Tensor) bool {
+	const inner, states = randommodel.MambaInner, randommodel.Groups * randommodel.State
+	cols, rows, _ := dimsOf(x)
+	values := l.of(x.Name)
+	for end, by := range map[string]float32{"token_embd.weight": 8, "attn_q.weight": 2, "attn_k.weight": 0.5,
+		"attn_v.weight": 2, "attn_output.weight": 0.5, "ffn_gate.weight": 0.5, "ffn_down.weight": 16,
+		"ssm_out.weight": 0.125} {
+		if strings.HasSuffix(x.Name, end) {
+			l.put(l.name(x.Name), []int{rows, cols}, func(i int) float32 { return values[i] / by })
+			return true
+		}
+	}
+	if !strings.HasSuffix(x.Name, "ssm_in.weight") {
+		return false
+	}
+	l.put(l.name(x.Name), []int{rows, cols}, func(i int) float32 {
+		zone, ends := 0, []int{inner, 2 * inner, 2*inner + states, 2*inner + 2*states, rows}
+		for i/cols >= ends[zone] {
+			zone++
+		}
+		return values[i] / 4 / float32(int(2)<<zone)
+	})
+	return true
+}
+
 func layoutCases() []layoutCase {
 	tied, untied := map[string]any{"tie_word_embeddings": true}, map[string]any{"tie_word_embeddings": false}
 	silu := map[string]any{"hidden_act": "silu"}
@@ -169,6 +226,20 @@ func layoutCases() []layoutCase {
 		"router_aux_loss_coef": 0.001})
 	deep := merged(silu, untied, map[string]any{"num_key_value_heads": 4, "scoring_func": "sigmoid", "ep_size": 1,
 		"topk_method": "noaux_tc", "moe_layer_freq": 1, "attention_bias": false, "seq_aux": true, "aux_loss_alpha": 0.001})
+	granite := merged(silu, tied, map[string]any{"embedding_multiplier": 12, "residual_multiplier": 0.22,
+		"attention_multiplier": 0.25})
+	hybrid := merged(granite, map[string]any{"layer_types": []string{"mamba", "attention", "mamba", "attention"},
+		"mamba_d_head": 32, "mamba_expand": 2, "mamba_conv_bias": true, "mamba_proj_bias": false, "mamba_chunk_size": 256,
+		"num_key_value_heads": 2, "init_method": "mup", "normalization_function": "rmsnorm", "rope_theta": 10000,
+		"position_embedding_type": "nope", "num_local_experts": 0, "num_experts_per_tok": 0,
+		"shared_intermediate_size": 96, "time_step_limit": []any{0.0, "Infinity"}})
+	nemotronH := merged(untied, map[string]any{"hybrid_override_pattern": "M-M*-", "mamba_head_dim": 16,
+		"num_key_value_heads": 2, "intermediate_size": 96, "mlp_hidden_act": "relu2", "mamba_hidden_act": "silu",
+		"expand": 2, "time_step_limit": []any{0.0, "Infinity"}, "use_conv_bias": true, "mamba_proj_bias": false,
+		"use_bias": false, "sliding_window": nil, "time_step_rank": 256, "chunk_size": 128})
+	nemotronE := merged(nemotronH, map[string]any{"hybrid_override_pattern": "MEM*E", "topk_group": 1})
+	mambas := map[string]any{"hidden_act": "silu", "use_bias": false, "use_conv_bias": true, "expand": 2, "rms_norm": true,
+		"time_step_limit": []any{0.0, "Infinity"}}
 	return []layoutCase{
 		{class: "Qwen3_5MoeForCausalLM", file: "qwen35moe", names: qwen35Names, after: mtpNames, lessOne: true,
 			members: merged(deltaMembers, members{"nextn_predict_layers": "mtp_num_hidden_layers"}),
@@ -192,6 +263,43 @@ func layoutCases() []layoutCase {
 					"mscale": 0.707, "mscale_all_dim": 0.707}})},
 		{class: "Glm4MoeLiteForCausalLM", file: "deepseek2-glm", names: latentNames, members: latentMembers, lay: layLatent,
 			config: merged(deep, map[string]any{"qk_nope_head_dim": 12, "partial_rotary_factor": 1.0, "rope_scaling": nil})},
+
+		{class: "GraniteMoeForCausalLM", file: "drawn granitemoe", names: graniteNames, members: graniteMembers,
+			turned: true, lay: layGranite, config: granite},
+		{class: "GraniteMoeHybridForCausalLM", file: "drawn granitehybrid", names: graniteNames, turned: true,
+			members: graniteHybridMembers, lay: layGranite, config: hybrid},
+		{class: "GraniteMoeHybridForCausalLM", file: "granitehybrid-moe", names: graniteNames, turned: true,
+			members: graniteHybridMembers, lay: layGranite, config: merged(hybrid, map[string]any{"mamba_d_head": 16,
+				"layer_types": []string{"mamba", "attention", "mamba"}, "num_local_experts": 8, "num_experts_per_tok": 3,
+				"shared_intermediate_size": 40})},
+		{class: "GraniteMoeHybridForCausalLM", file: "drawn granitehybrid experts", names: graniteNames, turned: true,
+			members: graniteHybridMembers, lay: layGranite, config: merged(hybrid, map[string]any{"num_local_experts": 6,
+				"num_experts_per_tok": 3, "shared_intermediate_size": 32, "position_embedding_type": "rope"})},
+		{class: "GraniteMoeHybridForCausalLM", file: "drawn granite", names: graniteNames, turned: true,
+			members: graniteMembers, lay: layGranite, config: merged(hybrid, map[string]any{"position_embedding_type": "rope",
+				"layer_types": []string{"attention", "attention", "attention", "attention"}})},
+		{class: "NemotronForCausalLM", file: "drawn nemotron", lessOne: true, members: merged(llamaMembers, members{
+			"attention.layer_norm_epsilon": "norm_eps"}), config: merged(untied, map[string]any{"hidden_act": "relu2",
+			"partial_rotary_factor": 0.5, "mlp_bias": true, "attention_bias": true})},
+		{class: "NemotronHForCausalLM", file: "nemotron-h", names: nemotronHNames, members: nemotronHMembers,
+			config: nemotronH},
+		{class: "NemotronHForCausalLM", file: "nemotron-h-moe", names: nemotronHNames, members: nemotronHMembers,
+			config: nemotronE},
+		{class: "NemotronHForCausalLM", file: "nemotron-h-moe-latent", names: nemotronHNames, members: nemotronHMembers,
+			config: nemotronE, apart: []string{"feed_forward_length"}},
+		{class: "FalconH1ForCausalLM", file: "drawn falcon-h1", names: append([]string{"ffn_norm",
+			"pre_ff_layernorm.weight", "output_norm.", "model.final_layernorm.", "ffn_gate.", "feed_forward.gate_proj.",
+			"ffn_up.", "feed_forward.up_proj.", "ffn_down.", "feed_forward.down_proj."}, mambaNames("mamba.")...),
+			members: falconMembers, lay: layFalcon, config: merged(silu, tied, falconMultipliers, map[string]any{
+				"mamba_d_head": 32, "mamba_rms_norm": false, "mamba_norm_before_gate": true, "mamba_use_mlp": true,
+				"projectors_bias": false, "mamba_conv_bias": true})},
+		{class: "MambaForCausalLM", file: "mamba", names: append(append([]string{"ssm_x.", "mixer.x_proj.", "ssm_dt.",
+			"mixer.dt_proj."}, mambaNames("mixer.")...), backbone...), members: mambaMembers, apart: []string{"context_length"},
+			config: merged(mambas, map[string]any{"d_model": 64, "d_inner": 128, "time_step_min": 0.001})},
+		{class: "Mamba2ForCausalLM", file: "mamba2", names: append(mambaNames("mixer."), backbone...),
+			apart: []string{"context_length"}, members: merged(mambaMembers, members{"ssm.inner_size": "",
+				"ssm.time_step_rank": "num_heads", "ssm.group_count": "n_groups"}), config: merged(mambas, untied, map[string]any{
+				"head_dim": 16, "norm_before_gate": true, "chunk_size": 256})},
 
 		{class: "Qwen3VLForConditionalGeneration", file: "drawn qwen3vl", members: llamaMembers, config: merged(silu, tied,
 			map[string]any{"rope_scaling": map[string]any{"mrope_interleaved": true, "mrope_section": []int{3, 3, 2},

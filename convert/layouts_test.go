@@ -258,6 +258,16 @@ func TestLayoutsRefused(t *testing.T) {
 		"DeepseekV3ForCausalLM": {"scoring_func": "softmax", "topk_method": "greedy", "topk_group": 5, "moe_layer_freq": 2,
 			"attention_bias": true, "qk_head_dim": 5, "num_key_value_heads": 2},
 		"DeepseekV2ForCausalLM": {"topk_method": "group_limited_greedy", "scoring_func": "sigmoid", "norm_topk_prob": true},
+		"GraniteMoeHybridForCausalLM": {"layer_types": []string{"mamba"}, "mamba_conv_bias": false, "mamba_proj_bias": true,
+			"mamba_expand": 3, "mamba_d_head": 8, "normalization_function": "layernorm", "time_step_limit": []float64{0, 1},
+			"position_embedding_type": "alibi"},
+		"NemotronForCausalLM": {"hidden_act": "silu", "tie_word_embeddings": true},
+		"NemotronHForCausalLM": {"hybrid_override_pattern": "M-MX-", "mlp_hidden_act": "silu", "sliding_window": 4,
+			"n_groups": 5, "num_attention_heads": 5},
+		"FalconH1ForCausalLM": {"mlp_multipliers": []float64{1}, "attention_bias": true, "mamba_use_mlp": false,
+			"ssm_multipliers": []float64{1, 2}},
+		"MambaForCausalLM":  {"d_inner": 5, "expand": 3, "use_bias": true, "hidden_act": "gelu", "d_model": 5},
+		"Mamba2ForCausalLM": {"n_groups": 3, "expand": 3, "rms_norm": false},
 	}
 	seen := map[string]bool{}
 	for _, c := range layoutCases() {
@@ -285,5 +295,63 @@ func TestLayoutsRefused(t *testing.T) {
 		if !seen[class] {
 			t.Errorf("%s: no such case", class)
 		}
+	}
+}
+
+// TestAdapterOfFactors: an adapter of a matrix that GGUF has multiplied is multiplied too.
+func TestAdapterOfFactors(t *testing.T) {
+	cases := layoutCases()
+	c := cases[slices.IndexFunc(cases, func(c layoutCase) bool { return c.class == "FalconH1ForCausalLM" })]
+	f, _ := c.open(t)
+	base, config := c.folder(t, f)
+	base.writeConfig(config)
+	const rank, name = 2, "base_model.model.model.layers.1.mamba.in_proj"
+	rows := randommodel.MambaInner*2 + 2*randommodel.Groups*randommodel.State + randommodel.MambaHeads
+	s := &source{t: t, dir: t.TempDir(), tensors: map[string][]int{name + ".lora_A.weight": {rank, randommodel.Width},
+		name + ".lora_B.weight": {rows, rank}}, values: map[string]func(int) float32{
+		name + ".lora_B.weight": func(int) float32 { return 1 }}}
+	s.file(AdapterConfig, map[string]any{"peft_type": "LORA", "r": rank, "lora_alpha": 4, "bias": "none"})
+	s.weights()
+	s.adapterWeights()
+	m, err := OpenAdapter(s.dir, base.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	var b bytes.Buffer
+	if err := m.Write(t.Context(), &b, Options{Type: "f32"}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := gguf.Open(bytes.NewReader(b.Bytes()), int64(b.Len()), "adapter")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, _ := got.Tensor("blk.1.ssm_in.weight.lora_b")
+	values := floats(t, got, x)
+	for row, want := range map[int]float32{0: 8, randommodel.MambaInner: 16, rows - 1: 128} {
+		if values[row*rank] != want {
+			t.Errorf("row %d: %v, want %v", row, values[row*rank], want)
+		}
+	}
+}
+
+// TestInfinity: the word that Python writes in the place of a number is read where a value stands, and not in texts.
+func TestInfinity(t *testing.T) {
+	s := &source{t: t, dir: t.TempDir()}
+	s.file("config.json", `{"Infinity \\\" Infinity": "Infinity \" Infinity", "list": [0.0, Infinity], "at": Infinity}`)
+	c, err := readConfig(s.dir + "/config.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := fmt.Sprint(c.values), fmt.Sprint(map[string]any{`Infinity \" Infinity`: `Infinity " Infinity`,
+		"list": []any{"0.0", infinity}, "at": infinity}); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if c.number("at"); *c.err == nil || !strings.Contains((*c.err).Error(), "at: a number expected") {
+		t.Errorf("no number: %v", *c.err)
+	}
+	s.file("config.json", `{"at": -Infinity}`)
+	if _, err := readConfig(s.dir + "/config.json"); err == nil {
+		t.Error("-Infinity was read")
 	}
 }
