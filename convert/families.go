@@ -46,6 +46,14 @@ var families = []family{
 	{"FalconH1ForCausalLM", "falcon-h1", falconH1},
 	{"MambaForCausalLM", "mamba", mamba},
 	{"Mamba2ForCausalLM", "mamba2", mamba2Only},
+	{"HunYuanDenseV1ForCausalLM", "hunyuan-dense", hunyuan},
+	{"HunYuanMoEV1ForCausalLM", "hunyuan-moe", hunyuanMoE},
+	{"InternLM2ForCausalLM", "internlm2", internLM2},
+	{"MiniCPMForCausalLM", "minicpm", miniCPM},
+	{"ApertusForCausalLM", "apertus", apertus},
+	{"ArceeForCausalLM", "arcee", arcee},
+	{"BailingMoeV2ForCausalLM", "bailingmoe2", bailingMoE2},
+	{"Ernie4_5_MoeForCausalLM", "ernie4_5-moe", ernieMoE},
 	{"MixtralForCausalLM", "llama", mixtral},
 	{"Olmo2ForCausalLM", "olmo2", func(b *builder) { b.llamaLike(options{wideNorms: true, postNorms: true}) }},
 	{"Olmo3ForCausalLM", "olmo2", func(b *builder) {
@@ -57,6 +65,7 @@ var families = []family{
 	{"CohereForCausalLM", "command-r", cohere},
 	{"Cohere2ForCausalLM", "cohere2", cohere2},
 	{"Lfm2ForCausalLM", "lfm2", lfm2},
+	{"Lfm2MoeForCausalLM", "lfm2moe", lfm2MoE},
 	{"Qwen3_5ForCausalLM", "qwen35", qwen35},
 	{"Qwen3_5ForConditionalGeneration", "qwen35", qwen35},
 	{"GemmaForCausalLM", "gemma", gemma1},
@@ -313,10 +322,11 @@ func (b *builder) windows(layers int) {
 }
 
 // thetas are the bases of rotation of classes where config.json does not say, which else are 10000.
-var thetas = map[string]float64{"gemma3": 1e6, "gemma-embedding": 1e6, "smollm3": 2e6}
+var thetas = map[string]float64{"gemma3": 1e6, "gemma-embedding": 1e6, "smollm3": 2e6, "ernie4_5-moe": 5e5,
+	"lfm2moe": 1e6}
 
 // factored are the architectures of llamaLike that have rope_freqs.weight.
-var factored = []string{"llama", "granite", "granitemoe", "eagle3"}
+var factored = []string{"llama", "granite", "granitemoe", "apertus", "arcee", "eagle3"}
 
 // rotation writes the keys of RoPE. head is the size of a head.
 func (b *builder) rotation(head int) {

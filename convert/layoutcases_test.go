@@ -187,6 +187,30 @@ func layGranite(l *laid, x gguf.Tensor) bool {
 	return false
 }
 
+// layWQKV writes q, k and v of InternLM 2 as one matrix: of each head of keys its queries, its key and its value.
+func layWQKV(l *laid, x gguf.Tensor) bool {
+	block, is := strings.CutSuffix(x.Name, "attn_q.weight")
+	if !is {
+		return strings.HasSuffix(x.Name, "attn_k.weight") || strings.HasSuffix(x.Name, "attn_v.weight")
+	}
+	const d, kv = 16, 2
+	cols, rows, _ := dimsOf(x)
+	q, k, v := l.of(x.Name), l.of(block+"attn_k.weight"), l.of(block+"attn_v.weight")
+	queries := rows / kv
+	turned := func(row int) int { return row/d*d + row%d%(d/2)*2 + row%d/(d/2) }
+	l.put(l.name(block)+"attention.wqkv.weight", []int{rows + 2*kv*d, cols}, func(i int) float32 {
+		group, at, col := i/cols/(queries+2*d), i/cols%(queries+2*d), i%cols
+		switch {
+		case at < queries:
+			return q[turned(group*queries+at)*cols+col]
+		case at < queries+d:
+			return k[turned(group*d+at-queries)*cols+col]
+		}
+		return v[(group*d+at-queries-d)*cols+col]
+	})
+	return true
+}
+
 // falconMultipliers divide what the class multiplies; powers of 2 are exact.
 var falconMultipliers = map[string]any{"attention_in_multiplier": 2, "attention_out_multiplier": 0.5,
 	"key_multiplier": 0.25, "ssm_in_multiplier": 4, "ssm_out_multiplier": 0.125, "embedding_multiplier": 8,
@@ -218,6 +242,21 @@ func layFalcon(l *laid, x gguf.Tensor) bool {
 	return true
 }
 
+// layNumbers writes the numbers of Apertus' activation, which are keys.
+func layNumbers(l *laid, x gguf.Tensor) bool {
+	if block, is := strings.CutSuffix(x.Name, "attn_norm.weight"); is {
+		for _, name := range []string{"alpha_n", "alpha_p", "beta", "eps"} {
+			list, err := l.f.Float32s("xielu." + name)
+			if err != nil {
+				l.t.Fatal(err)
+			}
+			at := int(block[len("blk.")] - '0')
+			l.put(l.name(block)+"mlp.act_fn."+name, []int{1}, func(int) float32 { return list[at] })
+		}
+	}
+	return x.Name == "rope_freqs.weight"
+}
+
 func layoutCases() []layoutCase {
 	tied, untied := map[string]any{"tie_word_embeddings": true}, map[string]any{"tie_word_embeddings": false}
 	silu := map[string]any{"hidden_act": "silu"}
@@ -240,6 +279,8 @@ func layoutCases() []layoutCase {
 	nemotronE := merged(nemotronH, map[string]any{"hybrid_override_pattern": "MEM*E", "topk_group": 1})
 	mambas := map[string]any{"hidden_act": "silu", "use_bias": false, "use_conv_bias": true, "expand": 2, "rms_norm": true,
 		"time_step_limit": []any{0.0, "Infinity"}}
+	hunyuan := merged(silu, map[string]any{"use_qk_norm": true, "use_cla": false, "vit_path": nil, "im_start_id": 5,
+		"attention_head_dim": 24})
 	return []layoutCase{
 		{class: "Qwen3_5MoeForCausalLM", file: "qwen35moe", names: qwen35Names, after: mtpNames, lessOne: true,
 			members: merged(deltaMembers, members{"nextn_predict_layers": "mtp_num_hidden_layers"}),
@@ -301,8 +342,65 @@ func layoutCases() []layoutCase {
 				"ssm.time_step_rank": "num_heads", "ssm.group_count": "n_groups"}), config: merged(mambas, untied, map[string]any{
 				"head_dim": 16, "norm_before_gate": true, "chunk_size": 256})},
 
+		{class: "HunYuanDenseV1ForCausalLM", file: "hunyuan-dense", names: hunyuanNames, members: llamaMembers,
+			apart: []string{"rope.freq_base", "rope.scaling.alpha"}, config: merged(hunyuan, tied, map[string]any{
+				"rope_scaling": map[string]any{"type": "dynamic", "alpha": 1000.0, "factor": 1.0, "beta_fast": 32,
+					"beta_slow": 1, "mscale": 1.0, "mscale_all_dim": 0.0}})},
+		{class: "HunYuanMoEV1ForCausalLM", file: "drawn hunyuan-moe", names: hunyuanNames, members: merged(llamaMembers,
+			members{"expert_count": "num_experts"}), config: merged(hunyuan, untied, map[string]any{"moe_topk": []int{3, 3},
+			"moe_intermediate_size": []int{96, 96}, "num_shared_expert": []int{1, 1}, "use_mixed_mlp_moe": true}),
+			recipe: randommodel.Recipe{Arch: "hunyuan-moe", Parts: "gate qkhead experts untied", Keys: map[string]gguf.Value{
+				"expert_count": uint32(randommodel.Experts), "expert_used_count": uint32(3), "expert_shared_count": uint32(1),
+				"expert_feed_forward_length": uint32(96), "expert_shared_feed_forward_length": uint32(96)}}},
+		{class: "InternLM2ForCausalLM", file: "internlm2", names: []string{"token_embd.", "model.tok_embeddings.",
+			"output.", "output.", "output_norm.", "model.norm.", "attn_output.", "attention.wo.", "attn_norm.",
+			"attention_norm.", "ffn_norm.", "ffn_norm.", "ffn_gate.", "feed_forward.w1.", "ffn_up.", "feed_forward.w3.",
+			"ffn_down.", "feed_forward.w2."}, members: llamaMembers, lay: layWQKV, config: merged(silu, untied, map[string]any{
+			"bias": false, "rope_scaling": map[string]any{"type": "dynamic", "factor": 2.0}})},
+		{class: "MiniCPMForCausalLM", file: "drawn minicpm with keys", turned: true, members: merged(llamaMembers, members{
+			"embedding_scale": "scale_emb"}), config: merged(silu, map[string]any{"scale_depth": 1.0, "dim_model_base": 32})},
+		{class: "ApertusForCausalLM", file: "apertus", names: []string{"attn_norm.", "attention_layernorm.", "ffn_norm.",
+			"feedforward_layernorm."}, members: llamaMembers, lay: layNumbers, config: merged(untied, map[string]any{
+			"hidden_act": "xielu", "qk_norm": true, "post_norm": false, "mlp_bias": false, "rope_scaling": map[string]any{
+				"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+				"original_max_position_embeddings": 8192}})},
+		{class: "ArceeForCausalLM", file: "drawn arcee", turned: true, members: llamaMembers, config: merged(tied,
+			map[string]any{"hidden_act": "relu2", "mlp_bias": false, "attention_bias": false})},
+		{class: "BailingMoeV2ForCausalLM", file: "bailingmoe2", names: append([]string{"token_embd.",
+			"model.word_embeddings.", "attn_qkv.", "attention.query_key_value.", "attn_output.", "attention.dense.",
+			"attn_q_norm.", "attention.query_layernorm.", "attn_k_norm.", "attention.key_layernorm.",
+			"exp_probs_b.bias", "mlp.gate.expert_bias", "layer_output_norm.", "final_layernorm."}, routedNames...),
+			members: merged(routedMembers, members{"expert_count": "num_experts", "expert_shared_count": "num_shared_experts",
+				"expert_shared_feed_forward_length": "moe_shared_expert_intermediate_size"}), config: merged(silu, untied,
+				map[string]any{"partial_rotary_factor": 0.5, "score_function": "sigmoid", "use_qk_norm": true,
+					"use_rmsnorm": true, "moe_router_enable_expert_bias": true, "use_qkv_bias": false, "router_dtype": "fp32"})},
+		{class: "Ernie4_5_MoeForCausalLM", file: "ernie4-5-moe", names: append([]string{"exp_probs_b.bias",
+			"mlp.moe_statics.e_score_correction_bias"}, routedNames...), members: merged(llamaMembers, members{
+			"expert_count": "moe_num_experts", "expert_used_count": "moe_k",
+			"expert_feed_forward_length": "moe_intermediate_size", "expert_shared_count": "moe_num_shared_experts",
+			"leading_dense_block_count": "moe_layer_start_index"}), config: merged(silu, untied, map[string]any{
+			"moe_layer_interval": 1, "moe_layer_end_index": 2, "moe_use_aux_free": true, "use_bias": false,
+			"moe_capacity": []int{64, 64, 64}, "moe_gate": "topk"})},
+		{class: "Lfm2MoeForCausalLM", file: "drawn lfm2moe", names: []string{"token_embd_norm.", "model.embedding_norm.",
+			"attn_norm.", "operator_norm.", "ffn_norm.", "ffn_norm.", "shortconv.", "conv.",
+			"attn_output.", "self_attn.out_proj.", "attn_q_norm.", "self_attn.q_layernorm.", "attn_k_norm.",
+			"self_attn.k_layernorm.", "ffn_gate.", "feed_forward.w1.", "ffn_up.", "feed_forward.w3.", "ffn_down.",
+			"feed_forward.w2.", "ffn_gate_inp.", "feed_forward.gate.", "exp_probs_b.bias", "feed_forward.expert_bias",
+			"ffn_gate_exps.", "feed_forward.experts.%d.w1.", "ffn_up_exps.", "feed_forward.experts.%d.w3.",
+			"ffn_down_exps.", "feed_forward.experts.%d.w2."}, members: merged(llamaMembers, members{
+			"attention.layer_norm_rms_epsilon": "norm_eps", "attention.head_count_kv": "", "shortconv.l_cache": "conv_L_cache",
+			"expert_count": "num_experts", "expert_used_count": "num_experts_per_tok",
+			"expert_feed_forward_length": "moe_intermediate_size", "leading_dense_block_count": "num_dense_layers"}),
+			config: map[string]any{"layer_types": []string{"conv", "full_attention", "conv", "full_attention"},
+				"num_key_value_heads": 2, "conv_bias": false, "norm_topk_prob": true, "use_expert_bias": true,
+				"routed_scaling_factor": 1.0, "tie_embedding": true}},
 		{class: "Qwen3VLForConditionalGeneration", file: "drawn qwen3vl", members: llamaMembers, config: merged(silu, tied,
 			map[string]any{"rope_scaling": map[string]any{"mrope_interleaved": true, "mrope_section": []int{3, 3, 2},
 				"rope_type": "default"}})},
 	}
 }
+
+// hunyuanNames are what Hunyuan's classes call their tensors otherwise.
+var hunyuanNames = []string{"attn_q_norm.", "self_attn.query_layernorm.", "attn_k_norm.", "self_attn.key_layernorm.",
+	"ffn_gate_inp.", "mlp.gate.wg.", "ffn_gate_shexp.", "mlp.shared_mlp.gate_proj.", "ffn_up_shexp.",
+	"mlp.shared_mlp.up_proj.", "ffn_down_shexp.", "mlp.shared_mlp.down_proj."}

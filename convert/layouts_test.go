@@ -266,8 +266,19 @@ func TestLayoutsRefused(t *testing.T) {
 			"n_groups": 5, "num_attention_heads": 5},
 		"FalconH1ForCausalLM": {"mlp_multipliers": []float64{1}, "attention_bias": true, "mamba_use_mlp": false,
 			"ssm_multipliers": []float64{1, 2}},
-		"MambaForCausalLM":  {"d_inner": 5, "expand": 3, "use_bias": true, "hidden_act": "gelu", "d_model": 5},
-		"Mamba2ForCausalLM": {"n_groups": 3, "expand": 3, "rms_norm": false},
+		"MambaForCausalLM":          {"d_inner": 5, "expand": 3, "use_bias": true, "hidden_act": "gelu", "d_model": 5},
+		"Mamba2ForCausalLM":         {"n_groups": 3, "expand": 3, "rms_norm": false},
+		"HunYuanDenseV1ForCausalLM": {"num_experts": 2, "use_cla": true, "use_qk_norm": false},
+		"HunYuanMoEV1ForCausalLM": {"moe_topk": []int{3, 2}, "moe_intermediate_size": []int{24, 24},
+			"moe_layer_num_skipped": 1},
+		"InternLM2ForCausalLM": {"rope_scaling": map[string]any{"type": "ntk"}},
+		"MiniCPMForCausalLM":   {"num_experts": 8, "dim_model_base": 0},
+		"ApertusForCausalLM":   {"hidden_act": "gelu", "qk_norm": false, "post_norm": true},
+		"ArceeForCausalLM":     {"hidden_act": "silu"},
+		"BailingMoeV2ForCausalLM": {"score_function": "softmax", "use_qk_norm": false,
+			"moe_router_enable_expert_bias": false},
+		"Ernie4_5_MoeForCausalLM": {"moe_layer_interval": 2, "moe_layer_end_index": 1, "moe_use_aux_free": false},
+		"Lfm2MoeForCausalLM":      {"norm_topk_prob": false, "conv_bias": true, "num_dense_layers": -1},
 	}
 	seen := map[string]bool{}
 	for _, c := range layoutCases() {

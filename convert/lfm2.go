@@ -7,8 +7,33 @@ import (
 	"github.com/specgo/spec/gguf"
 )
 
-// lfm2 converts LFM 2: blocks with short convolutions, and some with attention.
-func lfm2(b *builder) {
+// lfm2 converts LFM 2 without experts.
+func lfm2(b *builder) { b.shortConvolutions(nil, 0) }
+
+// lfm2MoE converts LFM 2 with experts behind dense blocks: sigmoids and a bias choose them.
+func lfm2MoE(b *builder) {
+	c := b.config
+	e := b.expertsOf("num_experts")
+	e.width, e.router, e.of, e.parts = c.integer("moe_intermediate_size"), "feed_forward.gate", "feed_forward.experts.%d.",
+		[3]string{"w1", "w3", "w2"}
+	e.fused = [2]string{"feed_forward.experts.gate_up_proj", "feed_forward.experts.down_proj"}
+	if c.boolOr("use_expert_bias", true) {
+		e.choice = "feed_forward.expert_bias"
+	}
+	c.must("norm_topk_prob", "GGUF's lfm2moe normalizes the experts' weights", true)
+	if scale := c.numberOr("routed_scaling_factor", 1); scale != 1 {
+		b.real("expert_weights_scale", scale)
+	}
+	dense := c.whole("num_dense_layers", 0, mostLayers)
+	b.size("expert_feed_forward_length", e.width)
+	b.size("leading_dense_block_count", dense)
+	b.size("expert_gating_func", gatingSigmoid)
+	b.shortConvolutions(e, dense)
+}
+
+// shortConvolutions converts blocks with short convolutions, and some with attention. e are the experts behind the
+// dense blocks; nil: there are none.
+func (b *builder) shortConvolutions(e *experts, dense int) {
 	c := b.config
 	for _, key := range []string{"block_mlp_init_scale", "block_out_init_scale", "block_use_xavier_init", "conv_dim_out",
 		"conv_use_xavier_init"} {
@@ -74,6 +99,10 @@ func lfm2(b *builder) {
 			b.add(target{name: to + "shortconv.conv.weight", from: from + "conv.conv.weight", rows: width, cols: taps,
 				float: true})
 			b.matrix(to+"shortconv.out_proj.weight", from+"conv.out_proj.weight", width, width)
+		}
+		if e != nil && i >= dense {
+			b.experts(sizes{width: width}, e, to, from)
+			continue
 		}
 		b.matrix(to+"ffn_gate.weight", from+"feed_forward.w1.weight", feedForward, width)
 		b.matrix(to+"ffn_up.weight", from+"feed_forward.w3.weight", feedForward, width)

@@ -1,0 +1,63 @@
+package convert
+
+import (
+	"fmt"
+
+	"github.com/specgo/spec/gguf"
+)
+
+// apertus converts Apertus: norms of queries and keys, and a feed-forward without a gate whose activation has four
+// numbers that are trained, which are keys in GGUF. The source turns halves, as GGUF's does.
+func apertus(b *builder) {
+	c := b.config
+	c.must("hidden_act", "GGUF's apertus has this activation", "xielu")
+	c.must("qk_norm", "GGUF's apertus has norms of queries and keys", true)
+	c.must("post_norm", "GGUF's apertus has norms before", false)
+	s, ok := b.llamaSizes(options{activation: "xielu"})
+	if !ok || *c.err != nil {
+		return
+	}
+	b.window()
+	b.rotation(s.head)
+	b.matrix("token_embd.weight", "model.embed_tokens.weight", b.vocab, s.width)
+	numbers := map[string][]float32{}
+	for i := range s.layers {
+		to, from := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("model.layers.%d.", i)
+		b.vector(to+"attn_norm.weight", from+"attention_layernorm.weight", s.width, 0)
+		b.projections(s, to, from, nil)
+		b.headNorms(s, to, from, "self_attn.q_norm", "self_attn.k_norm")
+		b.vector(to+"ffn_norm.weight", from+"feedforward_layernorm.weight", s.width, 0)
+		b.plainFeedForward(s.feedForward, s.width, to+"ffn_", from+"mlp.")
+		for _, name := range xieluNumbers {
+			numbers[name] = append(numbers[name], b.numberOf(from+"mlp.act_fn."+name))
+		}
+	}
+	for _, name := range xieluNumbers {
+		b.kvs = append(b.kvs, gguf.KV{Key: "xielu." + name, Value: numbers[name]})
+	}
+	b.vector("output_norm.weight", "model.norm.weight", s.width, 0)
+	b.head("lm_head.weight", s.width)
+}
+
+// xieluNumbers are those of the activation (Huang and Schlag 2024, arXiv:2411.13010).
+var xieluNumbers = []string{"alpha_n", "alpha_p", "beta", "eps"}
+
+// numberOf is the only number of a tensor, which becomes no tensor.
+func (b *builder) numberOf(name string) float32 {
+	b.skip(name)
+	t, ok := b.weights.tensors[name]
+	if !ok && len(b.weights.names) == 0 {
+		return 0 // the weights of an adapter's base are not there
+	}
+	if n := elementBytes[t.dtype]; !ok || n == 0 || t.size != n {
+		b.config.fail("hidden_act", "%s needs a number in the tensor %s, whose shape is %v", b.config.text("hidden_act"),
+			name, t.shape)
+		return 0
+	}
+	x, err := t.read()
+	if err != nil {
+		b.config.fail("hidden_act", "the number in the tensor %s: %v", name, err)
+		return 0
+	}
+	return x[0]
+}

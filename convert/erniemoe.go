@@ -1,0 +1,43 @@
+package convert
+
+import "fmt"
+
+// ernieMoE converts ERNIE 4.5 with experts behind dense blocks: the softmax's weights, and a bias that helps to choose.
+// The source turns pairs (2i, 2i+1), as GGUF's does.
+func ernieMoE(b *builder) {
+	c := b.config
+	for _, key := range []string{"moe_capacity", "moe_gate", "moe_aux_loss_lambda", "moe_orthogonal_loss_lambda",
+		"moe_z_loss_lambda", "moe_dropout_prob", "moe_norm_min", "moe_group", "moe_multimodal_dispatch_use_allgather",
+		"num_nextn_predict_layers", "compression_ratio", "weight_share_add_bias", "moe_gate_act", "use_bias",
+		"max_sequence_length", "fuse_rope", "use_flash_attention", "moe_use_hard_gate"} {
+		c.has(key) // how it was trained or is run; whether there are biases is told by the tensors
+	}
+	c.must("moe_use_aux_free", "GGUF's ernie4_5-moe has a bias for the choice", true)
+	c.must("use_rmsnorm", "GGUF's ernie4_5-moe has RMSNorm", true)
+	c.must("moe_layer_interval", "every block behind the dense ones has experts", 1.0)
+	layers := c.layers("num_hidden_layers")
+	c.must("moe_layer_end_index", "every block behind the dense ones has experts", float64(layers-1), -1.0)
+	e, dense := b.routedExperts(gatingSoftmax)
+	e.choice = "mlp.moe_statics.e_score_correction_bias"
+	if e.shared > 0 {
+		b.size("expert_shared_feed_forward_length", e.shared)
+	}
+	b.size("interleave_moe_layer_step", 1)
+	s, ok := b.llamaSizes(options{experts: e})
+	if c.integer("intermediate_size"); !ok || *c.err != nil {
+		return
+	}
+	b.window()
+	b.rotation(s.head)
+	b.matrix("token_embd.weight", "model.embed_tokens.weight", b.vocab, s.width)
+	for i := range s.layers {
+		to, from := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("model.layers.%d.", i)
+		b.vector(to+"attn_norm.weight", from+"input_layernorm.weight", s.width, 0)
+		b.projections(s, to, from, nil)
+		b.vector(to+"ffn_norm.weight", from+"post_attention_layernorm.weight", s.width, 0)
+		b.denseOr(s, e, dense, i, to, from)
+	}
+	b.leaveOut("model.mtp_", "blocks for multi-token prediction are")
+	b.vector("output_norm.weight", "model.norm.weight", s.width, 0)
+	b.head("lm_head.weight", s.width)
+}
