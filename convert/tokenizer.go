@@ -635,6 +635,9 @@ const (
 		caseTail
 	gpt4oRule = `[^\r\n\p{L}\p{N}]?` + upper + `*` + lower + `+` + contractions + `?|[^\r\n\p{L}\p{N}]?` + upper +
 		`+` + lower + `*` + contractions + `?|\p{N}{1,3}` + caseTail
+	deepSeekV3Rule = `\p{N}{1,3} | [一-龥぀-ゟ゠-ヿ]+ | [!"#$%&'()*+,\-./:;<=>?@\[\\\]^_` + "`" +
+		`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+	ling2Rule = `'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+`
 )
 
 // preTokenizers names tokenizer.ggml.pre by a pre-tokenizer's signature. Llama 3's rule has two names: whole words
@@ -647,7 +650,12 @@ var preTokenizers = map[string]string{
 	qwen35Rule:       "qwen35",
 	tekkenRule:       "tekken",
 	gpt4oRule:        "gpt-4o",
+	deepSeekV3Rule:   "deepseek-v3",
+	ling2Rule:        "bailingmoe2",
 }
+
+// lineBreaks writes those that a rule has as characters as the others do.
+var lineBreaks = strings.NewReplacer("\r", `\r`, "\n", `\n`)
 
 // readTokenizerJSON reads a byte-level BPE, SentencePiece's as merges or, for models that may have them, a unigram
 // model or WordPiece.
@@ -710,7 +718,7 @@ func readTokenizerJSON(file string, b *builder) (*words, error) {
 	if t.PreTokenizer == nil {
 		return fail("no pre_tokenizer")
 	}
-	signature := t.PreTokenizer.signature()
+	signature := lineBreaks.Replace(t.PreTokenizer.signature())
 	pre, ok := preTokenizers[signature]
 	if !ok {
 		return fail("pre_tokenizer %s is not known", gguf.Printable(signature, 200))

@@ -28,11 +28,37 @@ func (s *source) editTokenizer(change func(m map[string]any)) {
 	s.file("tokenizer.json", m)
 }
 
-// splitBy makes words by a regular expression.
-func splitBy(rule string) map[string]any {
-	return map[string]any{"type": "Sequence", "pretokenizers": []any{
-		map[string]any{"type": "Split", "pattern": map[string]any{"Regex": rule}, "behavior": "Isolated"},
-		map[string]any{"type": "ByteLevel", "add_prefix_space": false, "use_regex": false}}}
+// splitBy makes words by regular expressions, one after the other.
+func splitBy(rules ...string) map[string]any {
+	var steps []any
+	for _, rule := range rules {
+		steps = append(steps, map[string]any{"type": "Split", "pattern": map[string]any{"Regex": rule},
+			"behavior": "Isolated", "invert": false})
+	}
+	return map[string]any{"type": "Sequence", "pretokenizers": append(steps, map[string]any{"type": "ByteLevel",
+		"add_prefix_space": false, "trim_offsets": true, "use_regex": false})}
+}
+
+// TestRulesOfSeveral: the rules of DeepSeek V3, three one after the other, whose line breaks are characters, and of
+// Ling 2 have the names under which the engine splits so.
+func TestRulesOfSeveral(t *testing.T) {
+	for pre, rules := range map[string][]string{
+		"deepseek-v3": {`\p{N}{1,3}`, "[一-龥\u3040-\u309f\u30a0-\u30ff]+",
+			"[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+|" +
+				" ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+"},
+		"bailingmoe2": {`'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|` +
+			`\s*[\r\n]|\s+(?!\S)|\s+`},
+	} {
+		s, config := llamaSource(t, "LlamaForCausalLM")
+		s.file("config.json", config)
+		s.weights()
+		s.editTokenizer(func(m map[string]any) { m["pre_tokenizer"] = splitBy(rules...) })
+		f, file := converted(t, s.dir, Options{Type: "f32"})
+		if got, _ := f.String("tokenizer.ggml.pre"); got != pre {
+			t.Errorf("%s, want %s", got, pre)
+		}
+		runs(t, file)
+	}
 }
 
 // TestWholeWords: vocabularies whose words are not merged, those of Llama 3 and of Mistral Nemo and Small, are written
