@@ -117,6 +117,32 @@ func (d drawnDelta) layTiled(l *laid, x gguf.Tensor) bool {
 	return true
 }
 
+// layFlipped writes the experts of Qwen 3 VL: of each its inputs, then its outputs, those of gate before those of up.
+func layFlipped(l *laid, x gguf.Tensor) bool {
+	block, _, _ := strings.Cut(strings.TrimPrefix(x.Name, "blk."), ".")
+	experts := strings.TrimSuffix(l.name("blk."+block+".ffn_gate_exps."), "%d.gate_proj.")
+	cols, rows, n := dimsOf(x)
+	switch values := l.of(x.Name); {
+	case strings.HasSuffix(x.Name, "ffn_gate_exps.weight"):
+		up := l.of(strings.Replace(x.Name, "gate", "up", 1))
+		l.put(experts+"gate_up_proj", []int{n, cols, 2 * rows}, func(i int) float32 {
+			expert, input, output := i/(2*rows)/cols, i/(2*rows)%cols, i%(2*rows)
+			if output < rows {
+				return values[(expert*rows+output)*cols+input]
+			}
+			return up[(expert*rows+output-rows)*cols+input]
+		})
+	case strings.HasSuffix(x.Name, "ffn_up_exps.weight"):
+	case strings.HasSuffix(x.Name, "ffn_down_exps.weight"):
+		l.put(experts+"down_proj", []int{n, cols, rows}, func(i int) float32 {
+			return values[i/rows/cols*rows*cols+i%rows*cols+i/rows%cols]
+		})
+	default:
+		return false
+	}
+	return true
+}
+
 // layNext writes the inputs of Qwen3-Next's delta nets: of each head of keys q, k, v and z.
 func (d drawnDelta) layNext(l *laid, x gguf.Tensor) bool {
 	block, is := strings.CutSuffix(x.Name, "attn_qkv.weight")
@@ -290,6 +316,10 @@ func layoutCases() []layoutCase {
 		{class: "Qwen3NextForCausalLM", file: "qwen3next", names: nextNames, after: mtpNames, lessOne: true,
 			members: deltaMembers, lay: drawnDelta{2, 2, 16}.layNext, config: merged(delta, map[string]any{
 				"partial_rotary_factor": 0.25, "decoder_sparse_step": 1, "norm_topk_prob": true, "rope_scaling": nil})},
+		{class: "Qwen3VLMoeForConditionalGeneration", file: "qwen3vlmoe", members: qwenMembers, lay: layFlipped,
+			apart: []string{"n_deepstack_layers"}, config: merged(silu, untied, map[string]any{"norm_topk_prob": true,
+				"decoder_sparse_step": 1, "mlp_only_layers": []int{}, "rope_scaling": map[string]any{"rope_type": "default",
+					"mrope_interleaved": true, "mrope_section": []int{6, 5, 5}}})},
 		{class: "Glm4MoeForCausalLM", file: "glm4moe", names: append([]string{"post_attention_norm.",
 			"post_attention_layernorm."}, routedNames...), members: routedMembers, config: merged(silu, untied, map[string]any{
 			"partial_rotary_factor": 0.5, "attention_bias": true, "use_qk_norm": false, "n_group": 1, "topk_group": 1})},

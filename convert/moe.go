@@ -16,6 +16,7 @@ type experts struct {
 	sharedOf     string    // behind the block's name, the expert that all tokens go through; "": Qwen's, with a gate
 	choice       string    // likewise, what is added to choose experts; "": nothing
 	fused        [2]string // likewise, tensors of all experts: gates with ups, and downs
+	flipped      bool      // these have inputs first, then outputs
 }
 
 // manyInOne are the names of fused tensors in most classes.
@@ -69,8 +70,14 @@ func (b *builder) experts(s sizes, e *experts, to, from string) {
 		t := target{name: to + "ffn_" + part + "_exps.weight"}
 		if t.rows, t.cols = shape(e.width, cmp.Or(e.inputs, s.width)); b.holds(from + e.fused[0]) {
 			t.from, t.stack = from+e.fused[i/2], e.count
+			outputs, first := t.rows, 0
 			if i < 2 {
-				t.order, t.sourceRows = partOfEach(2*e.width, i*e.width, e.width), 2*e.width*e.count
+				outputs, first = 2*e.width, i*e.width
+				t.order, t.sourceRows = partOfEach(outputs, first, e.width), outputs*e.count
+			}
+			if e.flipped {
+				t.sourceRows, t.sourceCols = t.cols*e.count, outputs
+				t.place = func(row, col int) int { return col*outputs + first + row }
 			}
 			t.rows *= e.count
 		} else {

@@ -303,6 +303,9 @@ func (s *source) withPictures(class string, config map[string]any) map[string]an
 		}
 	}
 	for name, shape := range maps.Clone(s.tensors) {
+		if !strings.HasPrefix(name, from) {
+			continue // the output matrix
+		}
 		delete(s.tensors, name)
 		renamed := to + strings.TrimPrefix(name, from)
 		s.tensors[renamed], s.values[renamed] = shape, s.values[name]
