@@ -90,6 +90,11 @@ func TestBlockScales(t *testing.T) {
 		}
 	}
 	runs(t, file)
+	s.file("config.json", map[string]any{"architectures": []string{"Qwen3VLForConditionalGeneration"},
+		"text_config": map[string]any{}, "quantization_config": map[string]any{"quant_method": "fp8"}})
+	if c, _, err := readFamily(s.dir); err != nil || c.object("quantization_config") == nil {
+		t.Errorf("a model of several parts says it for all: %v", err)
+	}
 }
 
 // TestBlockScalesRefused: what is not such a model is refused by what it is.

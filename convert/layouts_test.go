@@ -311,8 +311,7 @@ func TestLayoutsRefused(t *testing.T) {
 
 // TestAdapterOfFactors: an adapter of a matrix that GGUF has multiplied is multiplied too.
 func TestAdapterOfFactors(t *testing.T) {
-	cases := layoutCases()
-	c := cases[slices.IndexFunc(cases, func(c layoutCase) bool { return c.class == "FalconH1ForCausalLM" })]
+	c := layoutOf(t, "FalconH1ForCausalLM", "")
 	f, _ := c.open(t)
 	base, config := c.folder(t, f)
 	base.writeConfig(config)
@@ -343,6 +342,52 @@ func TestAdapterOfFactors(t *testing.T) {
 		if values[row*rank] != want {
 			t.Errorf("row %d: %v, want %v", row, values[row*rank], want)
 		}
+	}
+}
+
+// layoutOf is the case of a class and a file.
+func layoutOf(t *testing.T, class, file string) layoutCase {
+	for _, c := range layoutCases() {
+		if c.class == class && (file == "" || c.file == file) {
+			return c
+		}
+	}
+	t.Fatal("no case of", class, file)
+	return layoutCase{}
+}
+
+// TestBlocksLeftOut: blocks for multi-token prediction that GGUF has no place for are left out, and that is told.
+func TestBlocksLeftOut(t *testing.T) {
+	for class, name := range map[string]string{"NemotronHForCausalLM": "mtp.layers.0.mixer.in_proj.weight",
+		"Ernie4_5_MoeForCausalLM": "model.mtp_block.0.mlp.up_proj.weight"} {
+		c := layoutOf(t, class, "")
+		want, _ := c.open(t)
+		s, config := c.folder(t, want)
+		s.tensors[name] = []int{3, 4}
+		s.weights()
+		s.writeConfig(config)
+		m, err := Open(s.dir)
+		if err != nil {
+			t.Fatal(class, err)
+		}
+		m.Close()
+		if notes := fmt.Sprint(m.Notes); !strings.Contains(notes, "multi-token prediction are left out (1 tensors)") ||
+			m.Tensors() != len(want.Tensors) {
+			t.Errorf("%s: %s, %d tensors, want %d", class, notes, m.Tensors(), len(want.Tensors))
+		}
+	}
+}
+
+// TestGraniteWithoutPositions: attention alone without positions is no model that GGUF has.
+func TestGraniteWithoutPositions(t *testing.T) {
+	c := layoutOf(t, "GraniteMoeHybridForCausalLM", "drawn granite")
+	want, _ := c.open(t)
+	s, config := c.folder(t, want)
+	s.weights()
+	for _, kind := range []any{"nope", nil} {
+		config["position_embedding_type"] = kind
+		s.writeConfig(config)
+		s.refused(fmt.Sprint(kind), []string{"position_embedding_type"})
 	}
 }
 
