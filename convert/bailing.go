@@ -23,7 +23,7 @@ func bailingMoE2(b *builder) {
 	e.choice = "mlp.gate.expert_bias"
 	if shared := b.sizeOf("expert_shared_count"); shared > 0 { // GGUF multiplies the two
 		each := c.integerOr("moe_shared_expert_intermediate_size", e.width)
-		e.shared = shared * each
+		e.shared = c.product("num_shared_experts", shared, each)
 		b.size("expert_shared_feed_forward_length", each)
 	}
 	s, ok := b.llamaSizes(options{experts: e})

@@ -143,6 +143,15 @@ func (c *config) layers(key string) int {
 	return n
 }
 
+// product is a size that is the product of two, of which key is a member.
+func (c *config) product(key string, a, b int) int {
+	if int64(a)*int64(b) > largest {
+		c.fail(key, "%d times %d, %d is the most", a, b, largest)
+		return 1
+	}
+	return a * b
+}
+
 func (c *config) integerOr(key string, absent int) int {
 	if !c.has(key) {
 		return absent

@@ -54,7 +54,7 @@ func (b *builder) latentModel(gating int, normalized bool) {
 	c.must("num_key_value_heads", "latents are for all heads", float64(s.heads))
 	c.must("head_dim", "qk_rope_head_dim says what is turned", float64(a.turned))
 	c.must("qk_head_dim", "the parts of a key say something else", float64(key))
-	if a.turned%2 != 0 || int64(s.heads)*int64(key+a.value) > largest {
+	if a.turned%2 != 0 || int64(s.heads)*int64(max(key+a.value, a.latent)) > largest {
 		c.fail("qk_rope_head_dim", "%d heads with keys of %d and %d numbers, values of %d", s.heads, a.still, a.turned,
 			a.value)
 	}

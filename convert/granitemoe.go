@@ -144,6 +144,8 @@ func (b *builder) graniteBlocks(recurrent []bool) {
 // how many; 0: it is none of them.
 func (b *builder) graniteFeedForward(width, inner, count int, to, kind, from string) {
 	n := cmp.Or(count, 1)
+	b.fits(n, 2*inner)
+	b.fits(n, width)
 	for i, part := range []string{"gate", "up"} {
 		b.add(target{name: to + "ffn_" + part + kind + ".weight", from: from + "input_linear.weight", rows: n * inner,
 			cols: width, stack: count, sourceRows: 2 * n * inner, order: partOfEach(2*inner, i*inner, inner)})

@@ -27,7 +27,7 @@ func hunyuanMoE(b *builder) {
 	e := b.expertsOf("num_experts")
 	e.width, e.router, e.sharedOf = c.integer("moe_intermediate_size"), "mlp.gate.wg", "mlp.shared_mlp"
 	shared, width := c.integer("num_shared_expert"), c.integer("intermediate_size")
-	e.shared = shared * width
+	e.shared = c.product("num_shared_expert", shared, width)
 	b.size("expert_feed_forward_length", e.width)
 	b.size("expert_shared_feed_forward_length", e.shared)
 	b.size("expert_shared_count", shared)

@@ -148,7 +148,7 @@ func mamba2Only(b *builder) {
 	c := b.config
 	m := mambaSizes{heads: c.integer("num_heads"), state: c.integer("state_size"), groups: c.integerOr("n_groups", 1),
 		taps: c.integer("conv_kernel")}
-	m.inner = c.integer("head_dim") * m.heads
+	m.inner = c.product("head_dim", c.integer("head_dim"), m.heads)
 	c.must("expand", "num_heads and head_dim say something else", float64(m.inner)/float64(c.integer("hidden_size")))
 	b.mambaKeys(m, "num_heads", "n_groups")
 	b.mambaAlone(func(width int, to, from string) { b.mamba2(m, width, true, to, from) })

@@ -3,6 +3,7 @@ package convert
 import (
 	"cmp"
 	"fmt"
+	"math"
 )
 
 // experts says where the experts of a block are in the source.
@@ -55,6 +56,8 @@ func (b *builder) experts(s sizes, e *experts, to, from string) {
 	if e.choice != "" {
 		b.vector(to+"exp_probs_b.bias", from+e.choice, e.count, 0)
 	}
+	b.fits(e.count, 2*e.width)
+	b.fits(e.count, s.width)
 	const qwens = "mlp.shared_expert"
 	shared := cmp.Or(e.sharedOf, qwens)
 	for i, part := range []string{"gate", "up", "down"} {
@@ -93,6 +96,13 @@ func (b *builder) experts(s sizes, e *experts, to, from string) {
 	}
 	if e.shared > 0 && e.sharedOf == "" {
 		b.vector(to+"ffn_gate_inp_shexp.weight", from+qwens+"_gate.weight", s.width, 0)
+	}
+}
+
+// fits checks that the rows of a tensor of all experts can be counted, each of which has so many.
+func (b *builder) fits(count, rows int) {
+	if int64(count)*int64(rows) > math.MaxInt32 {
+		b.config.fail("hidden_size", "%d experts of %d rows each", count, rows)
 	}
 }
 

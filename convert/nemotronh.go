@@ -65,7 +65,7 @@ func nemotronH(b *builder) {
 	s.kvHeads = c.integerOr("num_key_value_heads", s.heads)
 	m := mambaSizes{heads: c.integer("mamba_num_heads"), state: c.integer("ssm_state_size"), groups: c.integer("n_groups"),
 		taps: c.integer("conv_kernel")}
-	m.inner = m.heads * c.integer("mamba_head_dim")
+	m.inner = c.product("mamba_head_dim", c.integer("mamba_head_dim"), m.heads)
 	b.nemotronMembers(m, s)
 	var e *experts
 	if slices.Contains(kinds, blockExperts) {

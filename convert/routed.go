@@ -30,8 +30,9 @@ func (b *builder) routedExperts(gating int) (e *experts, dense int) {
 	if gating == gatingSoftmax {
 		e.choice = ""
 	}
-	shared := c.whole(c.first("n_shared_experts", "num_shared_experts", "moe_num_shared_experts"), 0, e.count)
-	e.shared = shared * e.width
+	of := c.first("n_shared_experts", "num_shared_experts", "moe_num_shared_experts")
+	shared := c.whole(of, 0, e.count)
+	e.shared = c.product(of, shared, e.width)
 	b.size("expert_shared_count", shared)
 	dense = c.whole(c.first("first_k_dense_replace", "moe_layer_start_index", "num_dense_layers"), 0, mostLayers)
 	b.size("leading_dense_block_count", dense)
