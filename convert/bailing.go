@@ -6,8 +6,7 @@ import "fmt"
 // GGUF's, and experts in groups behind dense blocks.
 func bailingMoE2(b *builder) {
 	c := b.config
-	for _, key := range []string{"embedding_dropout", "output_dropout", "router_dtype", "mtp_loss_scaling_factor",
-		"max_window_layers", "num_mtp_layers"} {
+	for _, key := range []string{"embedding_dropout", "output_dropout", "router_dtype", "mtp_loss_scaling_factor"} {
 		c.has(key) // how it was trained
 	}
 	for _, key := range []string{"use_bias", "use_qkv_bias", "use_sliding_window"} {

@@ -6,12 +6,10 @@ import "fmt"
 // The source turns pairs (2i, 2i+1), as GGUF's does.
 func ernieMoE(b *builder) {
 	c := b.config
-	for _, key := range []string{"moe_capacity", "moe_gate", "moe_aux_loss_lambda", "moe_orthogonal_loss_lambda",
-		"moe_z_loss_lambda", "moe_dropout_prob", "moe_norm_min", "moe_group", "moe_multimodal_dispatch_use_allgather",
-		"num_nextn_predict_layers", "compression_ratio", "weight_share_add_bias", "moe_gate_act", "use_bias",
-		"max_sequence_length", "fuse_rope", "use_flash_attention", "moe_use_hard_gate"} {
-		c.has(key) // how it was trained or is run; whether there are biases is told by the tensors
+	for _, key := range []string{"moe_capacity", "moe_norm_min", "num_nextn_predict_layers", "use_bias"} {
+		c.has(key) // of training; so small that it says nothing; left out; whether there are biases is told by the tensors
 	}
+	c.must("moe_gate", "the best experts are used", "topk")
 	c.must("moe_use_aux_free", "GGUF's ernie4_5-moe has a bias for the choice", true)
 	c.must("use_rmsnorm", "GGUF's ernie4_5-moe has RMSNorm", true)
 	c.must("moe_layer_interval", "every block behind the dense ones has experts", 1.0)

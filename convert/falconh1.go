@@ -7,9 +7,10 @@ import "fmt"
 func falconH1(b *builder) {
 	c := b.config
 	c.timeSteps()
-	for _, key := range []string{"attn_layer_indices", "mamba_expand", "mlp_expansion_factor", "initializer_range"} {
+	for _, key := range []string{"mamba_expand", "mlp_expansion_factor"} {
 		c.has(key) // other members say what the sizes are
 	}
+	c.must("attn_layer_indices", "every block attends in GGUF's falcon-h1") // whatever it says
 	c.must("mamba_conv_bias", "GGUF's falcon-h1 has a bias in the convolution", true)
 	for _, key := range []string{"mamba_proj_bias", "projectors_bias", "mlp_bias", "attention_bias"} {
 		c.must(key, "GGUF's falcon-h1 has no biases there", false)

@@ -22,6 +22,9 @@ func hunyuanMoE(b *builder) {
 	for _, key := range []string{"capacity_factor", "moe_drop_tokens", "moe_random_routing_dropped_token"} {
 		c.has(key) // how it was trained
 	}
+	c.must("norm_topk_prob", "GGUF's hunyuan-moe normalizes the experts' weights", true)
+	c.must("routed_scaling_factor", "GGUF's hunyuan-moe does not scale them", 1.0)
+	c.must("group_limited_greedy", "GGUF's hunyuan-moe has no groups", false)
 	c.must("use_mixed_mlp_moe", "GGUF's hunyuan-moe has one expert that all tokens go through", true)
 	c.must("moe_layer_num_skipped", "every block has experts here", 0.0)
 	e := b.expertsOf("num_experts")

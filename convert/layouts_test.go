@@ -264,12 +264,14 @@ func TestLayoutsRefused(t *testing.T) {
 		"NemotronForCausalLM": {"hidden_act": "silu", "tie_word_embeddings": true},
 		"NemotronHForCausalLM": {"hybrid_override_pattern": "M-MX-", "mlp_hidden_act": "silu", "sliding_window": 4,
 			"n_groups": 5, "num_attention_heads": 5},
-		"FalconH1ForCausalLM": {"mlp_multipliers": []float64{1}, "attention_bias": true, "mamba_use_mlp": false,
+		"FalconH1ForCausalLM": {"attn_layer_indices": []int{1}, "mlp_multipliers": []float64{1},
+			"attention_bias": true, "mamba_use_mlp": false,
 			"ssm_multipliers": []float64{1, 2}},
 		"MambaForCausalLM":          {"d_inner": 5, "expand": 3, "use_bias": true, "hidden_act": "gelu", "d_model": 5},
 		"Mamba2ForCausalLM":         {"n_groups": 3, "expand": 3, "rms_norm": false},
 		"HunYuanDenseV1ForCausalLM": {"num_experts": 2, "use_cla": true, "use_qk_norm": false},
-		"HunYuanMoEV1ForCausalLM": {"moe_topk": []int{3, 2}, "moe_intermediate_size": []int{24, 24},
+		"HunYuanMoEV1ForCausalLM": {"norm_topk_prob": false, "routed_scaling_factor": 2, "group_limited_greedy": true,
+			"moe_topk": []int{3, 2}, "moe_intermediate_size": []int{24, 24},
 			"moe_layer_num_skipped": 1},
 		"InternLM2ForCausalLM": {"rope_scaling": map[string]any{"type": "ntk"}},
 		"MiniCPMForCausalLM":   {"num_experts": 8, "dim_model_base": 0},
@@ -277,8 +279,9 @@ func TestLayoutsRefused(t *testing.T) {
 		"ArceeForCausalLM":     {"hidden_act": "silu"},
 		"BailingMoeV2ForCausalLM": {"score_function": "softmax", "use_qk_norm": false,
 			"moe_router_enable_expert_bias": false},
-		"Ernie4_5_MoeForCausalLM": {"moe_layer_interval": 2, "moe_layer_end_index": 1, "moe_use_aux_free": false},
-		"Lfm2MoeForCausalLM":      {"norm_topk_prob": false, "conv_bias": true, "num_dense_layers": -1},
+		"Ernie4_5_MoeForCausalLM": {"moe_gate": "hash", "compression_ratio": 0.5, "moe_layer_interval": 2,
+			"moe_layer_end_index": 1, "moe_use_aux_free": false},
+		"Lfm2MoeForCausalLM": {"norm_topk_prob": false, "conv_bias": true, "num_dense_layers": -1},
 	}
 	seen := map[string]bool{}
 	for _, c := range layoutCases() {
@@ -388,6 +391,37 @@ func TestGraniteWithoutPositions(t *testing.T) {
 		config["position_embedding_type"] = kind
 		s.writeConfig(config)
 		s.refused(fmt.Sprint(kind), []string{"position_embedding_type"})
+	}
+}
+
+// TestLongHostileMembers: whatever stands in a member of config.json is refused or read, without a panic and without
+// memory for sizes that the tensors do not have. The quick tests put a few values into a few members.
+func TestLongHostileMembers(t *testing.T) {
+	testkit.Long(t)
+	values := []any{0, -1, 1, 3, 1.5, largest, largest + 1, 1e300, "x", "auto", true, []any{}, []any{1, "x"},
+		map[string]any{}, map[string]any{"rope_type": "yarn", "mscale_all_dim": 0}, nil}
+	for _, c := range layoutCases() {
+		want, _ := c.open(t)
+		s, config := c.folder(t, want)
+		s.weights()
+		before := allocated()
+		for key := range config {
+			for _, v := range values {
+				changed := with(config, map[string]any{key: v})
+				changed["architectures"] = []string{c.class}
+				if strings.HasSuffix(c.class, "ForConditionalGeneration") {
+					changed = map[string]any{"architectures": []string{c.class}, "text_config": changed}
+				}
+				s.writeConfig(changed)
+				if m, err := Open(s.dir); err == nil {
+					m.Close()
+				}
+				baseOf(s.dir)
+			}
+		}
+		if all := (allocated() - before) / uint64(len(config)*len(values)); all > 8<<20 {
+			t.Errorf("%s: %d bytes were allocated each time", c.class, all)
+		}
 	}
 }
 

@@ -24,8 +24,7 @@ func (b *builder) mambaKeys(m mambaSizes, heads, groups string) {
 // timeSteps reads how steps of time were drawn in training, and checks that they have no bounds.
 func (c *config) timeSteps() {
 	for _, key := range []string{"time_step_floor", "time_step_max", "time_step_min", "time_step_rank", "chunk_size",
-		"mamba_chunk_size", "use_mamba_kernels", "rescale_prenorm_residual", "residual_in_fp32", "num_logits_to_keep",
-		"mamba_dt_limit"} {
+		"mamba_chunk_size", "use_mamba_kernels", "rescale_prenorm_residual", "residual_in_fp32", "num_logits_to_keep"} {
 		c.has(key)
 	}
 	const key = "time_step_limit"
