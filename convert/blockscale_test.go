@@ -109,7 +109,17 @@ func TestBlockScalesRefused(t *testing.T) {
 		"no method": {func(q map[string]any, _ map[string]rawTensor) { delete(q, "quant_method") },
 			[]string{"quantization_config.quant_method: missing"}},
 		"one factor": {func(q map[string]any, _ map[string]rawTensor) { q["weight_block_size"] = nil },
-			[]string{"weight_block_size"}},
+			[]string{scaleEnd, "[1 1] of numbers"}},
+		"gpt-oss' method": {func(q map[string]any, _ map[string]rawTensor) { q["quant_method"] = "mxfp4" },
+			[]string{"quantization_config.quant_method", "mxfp4"}},
+		"one factor for several blocks": {func(_ map[string]any, tensors map[string]rawTensor) {
+			tensors[scale] = rawTensor{"F32", []int{}, make([]byte, 4)}
+		}, []string{scale, "[2 2] of numbers"}},
+		"one size": {func(q map[string]any, _ map[string]rawTensor) { q["weight_block_size"] = []int{3} },
+			[]string{"weight_block_size", "[3]"}},
+		"activations of another": {func(_ map[string]any, tensors map[string]rawTensor) {
+			tensors["model.layers.0.mlp.other.activation_scale"] = rawTensor{"F32", []int{1}, make([]byte, 4)}
+		}, []string{"model.layers.0.mlp.other.activation_scale"}},
 		"no size": {func(q map[string]any, _ map[string]rawTensor) { q["weight_block_size"] = []float64{0, 128} },
 			[]string{"weight_block_size", "[0 128]"}},
 		"half a size": {func(q map[string]any, _ map[string]rawTensor) { q["weight_block_size"] = []float64{1.5, 128} },
@@ -171,5 +181,48 @@ func TestBlockScalesOfSeveral(t *testing.T) {
 		if got, err := s.matrix(k, 2).read(); err != nil || !slices.Equal(got, want[15*k:15*k+15]) {
 			t.Errorf("matrix %d: %v, %v, want %v", k, got, err, want[15*k:15*k+15])
 		}
+	}
+}
+
+// TestOneScale: a factor may be for a whole tensor, of any shape of one number. In a model of two parts
+// quantization_config stands outside of that for texts; what was measured of activations is left out.
+func TestOneScale(t *testing.T) {
+	s, config, tensors, _ := blockScaled(t)
+	delete(config, "quantization_config")
+	config["architectures"] = nil
+	want := map[string][]float32{}
+	shapes := [][]int{{}, {1}, {1, 1}}
+	for name, x := range tensors {
+		if x.dtype != "F8_E4M3" {
+			continue
+		}
+		scale := name + scaleEnd
+		tensors[scale] = rawTensor{"F32", shapes[len(want)%3], binary.LittleEndian.AppendUint32(nil,
+			math.Float32bits(0.75))}
+		tensors[strings.TrimSuffix(name, "weight")+[]string{"activation_scale", "input_scale"}[len(want)%2]] = rawTensor{
+			"BF16", []int{}, make([]byte, 2)}
+		for _, b := range x.raw {
+			want[name] = append(want[name], e4m3[b]*0.75)
+		}
+	}
+	s.file("config.json", map[string]any{"architectures": []string{"Mistral3ForConditionalGeneration"},
+		"text_config": config, "quantization_config": map[string]any{"quant_method": "fp8", "activation_scheme": "static",
+			"weight_block_size": nil, "dequantize": false}})
+	s.file("model.safetensors", safetensorsOf(t, tensors))
+	got, file := converted(t, s.dir, Options{Type: "f32"})
+	for name, from := range map[string]string{"attn_v": "self_attn.v_proj", "ffn_down": "mlp.down_proj",
+		"ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "attn_output": "self_attn.o_proj"} {
+		x, _ := got.Tensor("blk.0." + name + ".weight")
+		if !slices.Equal(floats(t, got, x), want["model.layers.0."+from+".weight"]) {
+			t.Errorf("%s: %v, want %v", name, floats(t, got, x), want["model.layers.0."+from+".weight"])
+		}
+	}
+	runs(t, file)
+	m, err := Open(s.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Close(); len(m.Notes) != 1 || !strings.Contains(m.Notes[0], "7 matrices of 8 bits") {
+		t.Errorf("notes %q", m.Notes)
 	}
 }

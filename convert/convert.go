@@ -31,7 +31,7 @@ import (
 // Options of [Model.Write].
 type Options struct {
 	// of the matrices: f32, f16 (the default), bf16, q8_0 …; where rows are not whole blocks another stands in, as in
-	// [Mixture.Type]
+	// [Mixture.Type]; experts of MXFP4 stay what they are
 	Type     string
 	Progress func(done, total int64) // called with the elements written and all elements; may be nil
 }
@@ -80,6 +80,8 @@ type target struct {
 	sourceCols int                    // columns of the source where place leaves some out; 0: cols
 	place      func(row, col int) int // where the source has an element; nil: as order, columns and transpose say
 	factor     func(row int) float32  // a row is multiplied by; nil: nothing
+
+	codeScales string // the source is MXFP4: from has the weights' codes, this tensor the blocks' scales
 }
 
 // sources are the source's tensors that are read.
@@ -89,6 +91,8 @@ func (t target) sources() []string {
 		return nil
 	case t.experts != nil:
 		return t.experts
+	case t.codeScales != "":
+		return []string{t.from, t.codeScales}
 	}
 	return []string{t.from}
 }
@@ -250,7 +254,8 @@ func (b *builder) linear(name, from string, rows, cols int, order rowOrder) {
 }
 
 // tiedUnlessSaid are architectures whose models have one matrix for embedding and output unless config.json says two.
-var tiedUnlessSaid = []string{"command-r", "cohere2", "gemma", "gemma2", "gemma3", "gemma-embedding", "gpt2", "smollm3"}
+var tiedUnlessSaid = []string{"command-r", "cohere2", "falcon", "gemma", "gemma2", "gemma3", "gemma4",
+	"gemma-embedding", "gpt2", "smollm3", "starcoder2"}
 
 // head adds the output matrix, unless the embedding serves for it, or the model was saved without it.
 func (b *builder) head(from string, width int) {
@@ -279,8 +284,12 @@ func (b *builder) finish() error {
 		return *b.config.err
 	}
 	for _, t := range b.targets {
+		check := b.check
+		if t.codeScales != "" {
+			check = b.checkMXFP4
+		}
 		for _, from := range t.sources() {
-			if err := b.check(t, from); err != nil {
+			if err := check(t, from); err != nil {
 				return err
 			}
 		}
@@ -333,8 +342,12 @@ func (m *Model) Write(ctx context.Context, w io.Writer, o Options) error {
 	if err != nil {
 		return err
 	}
+	fileType := mixture.FileType
+	if slices.ContainsFunc(m.targets, func(t target) bool { return t.codeScales != "" }) {
+		fileType = alone[tensor.MXFP4]
+	}
 	kvs := append(slices.Clone(m.kvs),
-		gguf.KV{Key: "general.file_type", Value: mixture.FileType},
+		gguf.KV{Key: "general.file_type", Value: fileType},
 		gguf.KV{Key: "general.quantization_version", Value: uint32(2)})
 	done, total := int64(0), m.Parameters()
 	var list []gguf.TensorSource
@@ -353,6 +366,8 @@ func (m *Model) Write(ctx context.Context, w io.Writer, o Options) error {
 		switch {
 		case t.ids != nil:
 			as = gguf.I64
+		case t.codeScales != "":
+			as = gguf.MXFP4
 		case !t.float:
 			as = mixture.Type(ofMatrix(t.name), dims, Facts{})
 		}
@@ -381,6 +396,9 @@ func (m *Model) write(ctx context.Context, w io.Writer, t target, as gguf.Type) 
 	}
 	if t.ids != nil {
 		return binary.Write(w, binary.LittleEndian, t.ids)
+	}
+	if t.codeScales != "" {
+		return m.writeMXFP4(ctx, w, t)
 	}
 	to, err := tensor.ParseType(strings.ToLower(as.String()))
 	if err != nil {

@@ -93,14 +93,20 @@ func TestGoldens(t *testing.T) {
 	}
 }
 
-// floats reads a tensor of float32 or float16.
-func floats(t testing.TB, f *gguf.File, tensor gguf.Tensor) []float32 {
+// rawBytes reads a tensor's bytes.
+func rawBytes(t testing.TB, f *gguf.File, tensor gguf.Tensor) []byte {
 	t.Helper()
 	raw := make([]byte, tensor.Size)
 	if _, err := f.Reader().ReadAt(raw, tensor.Offset); err != nil {
 		t.Fatal(err)
 	}
-	x, err := decodeElements(tensor.Type.String(), raw)
+	return raw
+}
+
+// floats reads a tensor of float32 or float16.
+func floats(t testing.TB, f *gguf.File, tensor gguf.Tensor) []float32 {
+	t.Helper()
+	x, err := decodeElements(tensor.Type.String(), rawBytes(t, f, tensor))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,6 +187,7 @@ type source struct {
 	tensors map[string][]int // shapes
 	values  map[string]func(i int) float32
 	ids     map[string][]int64 // vectors of I64
+	raw     map[string]rawTensor
 }
 
 func (s *source) file(name string, v any) {
@@ -198,7 +205,8 @@ func (s *source) file(name string, v any) {
 	}
 }
 
-// weights writes model.safetensors in float32: element i of a tensor is i, or what values says; and the vectors of ids.
+// weights writes model.safetensors in float32: element i of a tensor is i, or what values says; and the vectors of ids
+// and the tensors of bytes.
 func (s *source) weights() {
 	header := map[string]any{"__metadata__": map[string]string{"format": "pt"}}
 	var data []byte
@@ -208,6 +216,11 @@ func (s *source) weights() {
 			data = binary.LittleEndian.AppendUint64(data, uint64(id))
 		}
 		header[name] = map[string]any{"dtype": "I64", "shape": []int{len(list)}, "data_offsets": []int{from, len(data)}}
+	}
+	for name, x := range s.raw {
+		header[name] = map[string]any{"dtype": x.dtype, "shape": x.shape,
+			"data_offsets": []int{len(data), len(data) + len(x.raw)}}
+		data = append(data, x.raw...)
 	}
 	for name, shape := range s.tensors {
 		n := 1

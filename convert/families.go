@@ -73,6 +73,17 @@ var families = []family{
 	{"Gemma2ForCausalLM", "gemma2", gemma2},
 	{"Gemma3ForCausalLM", "gemma3", gemma3},
 	{"Gemma3ForConditionalGeneration", "gemma3", gemma3},
+	{"GptOssForCausalLM", "gpt-oss", gptOSS},
+	{"Gemma4ForCausalLM", "gemma4", gemma4},
+	{"Gemma4ForConditionalGeneration", "gemma4", gemma4},
+	{"Ministral3ForCausalLM", "mistral3", mistral3},
+	{"Mistral3ForConditionalGeneration", "mistral3", mistral3},
+	{"StableLmForCausalLM", "stablelm", stableLM},
+	{"Starcoder2ForCausalLM", "starcoder2", starcoder2},
+	{"FalconForCausalLM", "falcon", falcon},
+	{"SeedOssForCausalLM", "seed_oss", seedOSS},
+	{"Exaone4ForCausalLM", "exaone4", exaone4},
+	{"PhiForCausalLM", "phi2", phi2},
 	{"Phi3ForCausalLM", "phi3", phi3},
 	{"GPT2LMHeadModel", "gpt2", gpt2},
 	{"GPTNeoXForCausalLM", "gptneox", gptneox},
@@ -124,7 +135,9 @@ type options struct {
 	layerNorms bool    // LayerNorm without biases, one for attention and feed-forward, which are parallel (Command R)
 	fourNorms  bool    // as sandwich, under other names (GLM 4)
 	windows    bool    // layer_types says which layers have a window
+	ffnPost    bool    // the norm before the feed-forward has GGUF's name of one behind attention
 	experts    *experts
+	feed       func(s sizes, to, from string) // adds what is in the place of the feed-forward; nil: nothing is
 }
 
 // llamaLike converts a model whose tensors have Llama's names: sizes, rotation, tensors.
@@ -150,7 +163,11 @@ func (b *builder) llamaLike(o options) {
 		b.llamaBlock(s, o, i, fmt.Sprintf("%slayers.%d.", prefix, i))
 	}
 	b.vector("output_norm.weight", prefix+"norm.weight", s.width, o.addToNorms)
-	b.head("lm_head.weight", s.width)
+	head := "lm_head.weight"
+	if of := "language_model." + head; b.holds(of) {
+		head = of
+	}
+	b.head(head, s.width)
 }
 
 // sizes are those of a model whose tensors have Llama's names: of its states, of query heads and those of keys, of the
@@ -245,6 +262,8 @@ func (b *builder) llamaBlock(s sizes, o options, i int, from string) {
 	}
 	b.linear(to+"attn_output", from+"self_attn.o_proj", s.width, s.heads*s.head, nil)
 	switch {
+	case o.feed != nil:
+		o.feed(s, to, from)
 	case o.experts != nil:
 		b.experts(s, o.experts, to, from)
 	case o.fusedGate:
@@ -253,7 +272,7 @@ func (b *builder) llamaBlock(s sizes, o options, i int, from string) {
 		b.linear(to+"ffn_gate", from+"mlp.gate_proj", s.feedForward, s.width, nil)
 		b.linear(to+"ffn_up", from+"mlp.up_proj", s.feedForward, s.width, nil)
 	}
-	if o.experts == nil {
+	if o.experts == nil && o.feed == nil {
 		b.linear(to+"ffn_down", from+"mlp.down_proj", s.width, s.feedForward, nil)
 	}
 	switch {
@@ -269,6 +288,8 @@ func (b *builder) llamaBlock(s sizes, o options, i int, from string) {
 		norm("ffn_norm", "post_attention_layernorm")
 		norm("post_ffw_norm", "post_mlp_layernorm")
 	case o.layerNorms:
+	case o.ffnPost:
+		norm("post_attention_norm", "post_attention_layernorm")
 	default:
 		norm("ffn_norm", "post_attention_layernorm")
 	}
@@ -324,10 +345,10 @@ func (b *builder) windows(layers int) {
 
 // thetas are the bases of rotation of classes where config.json does not say, which else are 10000.
 var thetas = map[string]float64{"gemma3": 1e6, "gemma-embedding": 1e6, "smollm3": 2e6, "ernie4_5-moe": 5e5,
-	"lfm2moe": 1e6}
+	"lfm2moe": 1e6, "gpt-oss": 150000}
 
 // factored are the architectures of llamaLike that have rope_freqs.weight.
-var factored = []string{"llama", "granite", "granitemoe", "apertus", "arcee", "eagle3"}
+var factored = []string{"llama", "granite", "granitemoe", "apertus", "arcee", "eagle3", "exaone4"}
 
 // rotation writes the keys of RoPE. head is the size of a head.
 func (b *builder) rotation(head int) {
@@ -497,12 +518,13 @@ func gemma3(b *builder) {
 	b.pictures()
 }
 
-// pictures leaves out the tensors that read pictures.
+// pictures leaves out the tensors that read pictures and sound.
 func (b *builder) pictures() {
 	n := 0
 	for _, name := range b.weights.names {
 		part := strings.TrimPrefix(name, "model.")
-		for _, prefix := range []string{"vision_tower.", "multi_modal_projector.", "visual."} {
+		for _, prefix := range []string{"vision_tower.", "multi_modal_projector.", "visual.", "audio_tower.",
+			"embed_vision.", "embed_audio."} {
 			if strings.HasPrefix(part, prefix) {
 				b.skip(name)
 				n++
@@ -510,7 +532,7 @@ func (b *builder) pictures() {
 		}
 	}
 	if n > 0 {
-		b.note("the model is converted for texts: what reads pictures is left out (%d tensors)", n)
+		b.note("the model is converted for texts: what reads pictures and sound is left out (%d tensors)", n)
 	}
 }
 
@@ -521,6 +543,8 @@ var textParts = map[string]map[string]any{
 	"Qwen3_5MoeForConditionalGeneration": {},
 	"Qwen3VLForConditionalGeneration":    {},
 	"Qwen3VLMoeForConditionalGeneration": {},
+	"Gemma4ForConditionalGeneration":     {},
+	"Mistral3ForConditionalGeneration":   {},
 	"Gemma3ForConditionalGeneration": {"vocab_size": json.Number("262208"), "num_attention_heads": json.Number("8"),
 		"num_key_value_heads": json.Number("4"), "head_dim": json.Number("256"), "rms_norm_eps": json.Number("1e-6"),
 		"max_position_embeddings": json.Number("131072"), "query_pre_attn_scalar": json.Number("256"),
@@ -536,12 +560,15 @@ func (c *config) textPart(absent map[string]any) *config {
 	}
 	for _, key := range []string{"vision_config", "boi_token_index", "eoi_token_index", "image_token_index",
 		"mm_tokens_per_image", "image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id",
-		"quantization_config"} {
-		c.has(key) // of pictures, and of both parts
+		"boi_token_id", "eoi_token_id", "vision_soft_tokens_per_image", "multimodal_projector_bias", "projector_hidden_act",
+		"spatial_merge_size", "vision_feature_layer", "audio_config", "audio_token_id", "boa_token_id", "eoa_token_id",
+		"eoa_token_index"} {
+		c.has(key) // of pictures and sound
 	}
+	const quantization = "quantization_config"
+	c.has(quantization) // of the part for texts too
 	c.rest()
-	for _, key := range []string{"eos_token_id", "bos_token_id", "pad_token_id", "tie_word_embeddings",
-		"quantization_config"} {
+	for _, key := range []string{"eos_token_id", "bos_token_id", "pad_token_id", "tie_word_embeddings", quantization} {
 		if text.values[key] == nil {
 			text.values[key] = c.values[key]
 		}
@@ -555,7 +582,7 @@ func (c *config) textPart(absent map[string]any) *config {
 }
 
 // wholeEvery says of which architectures all layers but every n-th have a window.
-var wholeEvery = map[string]int{"gemma2": 2, "gemma3": 6, "gemma-embedding": 6, "cohere2": 4}
+var wholeEvery = map[string]int{"gemma2": 2, "gemma3": 6, "gemma-embedding": 6, "cohere2": 4, "gpt-oss": 2}
 
 // layerKinds checks that the windowed layers are all but every pattern-th, as the architecture's default says.
 func (b *builder) layerKinds(pattern int) {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -18,7 +19,7 @@ import (
 const longestPiece = 1 << 10
 
 // mergedPieces reads such a vocabulary. GGUF's model llama merges by scores: what the merges say must be what scores
-// can say.
+// can say. Its model gemma4 merges by merges.
 func (t *tokenizerJSON) mergedPieces(file string, vocab map[string]int32) (*words, error) {
 	if t.Model.IgnoreMerges {
 		return nil, errors.New("model.ignore_merges with model.byte_fallback is not supported")
@@ -27,7 +28,11 @@ func (t *tokenizerJSON) mergedPieces(file string, vocab map[string]int32) (*word
 	if err := w.setVocabulary(vocab); err != nil {
 		return nil, fmt.Errorf("model.vocab: %w", err)
 	}
-	w.own, w.scores = len(w.tokens), make([]float32, len(w.tokens))
+	if t.byMerges {
+		w.model, w.pre = "gemma4", ""
+	} else {
+		w.own, w.scores = len(w.tokens), make([]float32, len(w.tokens))
+	}
 	for id, text := range w.tokens {
 		switch {
 		case len(text) > longestPiece:
@@ -43,10 +48,48 @@ func (t *tokenizerJSON) mergedPieces(file string, vocab map[string]int32) (*word
 			return nil, err
 		}
 	}
-	if err := w.scoreMerges(t.Model.Merges, vocab); err != nil {
+	if t.byMerges {
+		if err := w.listMerges(t.Model.Merges, vocab); err != nil {
+			return nil, err
+		}
+	} else if err := w.scoreMerges(t.Model.Merges, vocab); err != nil {
 		return nil, err
 	}
-	return w, w.spaces(t.Normalizer, t.PreTokenizer)
+	if err := w.spaces(t.Normalizer, t.PreTokenizer); err != nil {
+		return nil, err
+	}
+	if t.byMerges && *w.addPrefix {
+		return nil, errors.New("normalizer or pre_tokenizer: a space in front of a text is not supported with merges")
+	}
+	return w, nil
+}
+
+// listMerges takes the merges as they are.
+func (w *words) listMerges(merges []json.RawMessage, vocab map[string]int32) error {
+	w.merges = []string{}
+	for i, raw := range merges {
+		left, right := mergeOf(raw)
+		_, isLeft := vocab[left]
+		_, isRight := vocab[right]
+		if _, known := vocab[left+right]; !known || !isLeft || !isRight || strings.Contains(left+right, " ") {
+			return fmt.Errorf("model.merges[%d]: a pair of tokens expected that make a token", i)
+		}
+		w.merges = append(w.merges, left+" "+right)
+	}
+	return nil
+}
+
+// shownMarks are special tokens of Gemma 4 that stand around thoughts and calls: what reads an answer has to see them.
+var shownMarks = []string{"<|channel>", "<channel|>", "<|tool_call>", "<tool_call|>", "<|tool_response>",
+	"<tool_response|>", `<|"|>`}
+
+// showMarks makes these marks text, as llama.cpp's files have them.
+func (w *words) showMarks() {
+	for id, text := range w.tokens {
+		if slices.Contains(shownMarks, text) && w.types[id] == typeControl {
+			w.types[id] = typeUser
+		}
+	}
 }
 
 // isByte reports whether a token stands for a byte: <0x00> to <0xFF>.

@@ -1,16 +1,20 @@
 package convert
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/specgo/spec/bpe"
+	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/gguf"
 	"github.com/specgo/spec/internal/testkit"
 )
@@ -178,5 +182,97 @@ func FuzzMergedPieces(f *testing.F) {
 			w.spellSpaces()
 			w.check()
 		}
+		if w, err := readTokenizerJSON(s.dir+"/tokenizer.json", &builder{vocab: 40000, arch: "gemma4"}); err == nil {
+			w.showMarks()
+			w.check()
+		}
 	})
+}
+
+// TestGemma4Tokenizer: merges stay merges, in their order; added tokens are cut out of a text, and the marks around
+// thoughts and calls are text.
+func TestGemma4Tokenizer(t *testing.T) {
+	vocab := map[string]int{"<unk>": 0, "<bos>": 1, "<eos>": 2, "a": 3, "b": 4, "c": 5, "ab": 6, "bc": 7, "▁": 8,
+		"▁▁": 9, "▁a": 10, "<|channel>": 11, "<|turn>": 12}
+	for b := range 256 {
+		vocab[fmt.Sprintf("<0x%02X>", b)] = 13 + b
+	}
+	added := []any{}
+	for _, text := range []string{"<unk>", "<bos>", "<eos>", "<|channel>", "<|turn>"} {
+		added = append(added, map[string]any{"id": vocab[text], "content": text, "special": true})
+	}
+	space := map[string]any{"String": " "}
+	file := map[string]any{"added_tokens": added,
+		"normalizer":    map[string]any{"type": "Replace", "pattern": space, "content": "▁"},
+		"pre_tokenizer": map[string]any{"type": "Split", "pattern": space, "behavior": "MergedWithPrevious"},
+		"post_processor": map[string]any{"type": "TemplateProcessing", "single": []any{
+			map[string]any{"SpecialToken": map[string]any{"id": "<bos>"}}, map[string]any{"Sequence": map[string]any{}}}}}
+	model := func(merges ...any) map[string]any {
+		return map[string]any{"type": "BPE", "byte_fallback": true, "unk_token": "<unk>", "vocab": vocab, "merges": merges}
+	}
+	// By scores "b c" could not stand behind "▁ a", and in front of "a b".
+	file["model"] = model([]string{"b", "c"}, []string{"▁", "▁"}, "▁ a", []string{"a", "b"})
+	s := &source{t: t, dir: t.TempDir()}
+	s.file("config.json", map[string]any{"eos_token_id": []int{2, 12}, "bos_token_id": 1})
+	s.file("tokenizer_config.json", map[string]any{"added_tokens_decoder": map[string]any{
+		"11": map[string]any{"content": "<|channel>", "special": true}}})
+	read := func() (*gguf.File, error) {
+		s.file("tokenizer.json", file)
+		c, err := readConfig(filepath.Join(s.dir, "config.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		kvs, err := readTokenizer(s.dir, &builder{arch: "gemma4", vocab: 13 + 256, config: c})
+		if err != nil {
+			return nil, err
+		}
+		var b bytes.Buffer
+		if err := gguf.Write(&b, kvs, nil); err != nil {
+			t.Fatal(err)
+		}
+		return openedFile(t, b.Bytes()), nil
+	}
+	f, err := read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tok, err := engine.ReadTokenizer(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	byteOf := func(b int32) int32 { return 13 + b }
+	for text, want := range map[string][]int32{"abc": {3, 7}, "ab": {6}, " a": {10}, "  a": {9, 3}, "a\nd": {3,
+		byteOf('\n'), byteOf('d')}, "<|channel>a": {11, 3}} {
+		if got := tok.Encode(text, bpe.EncodeOptions{}); !slices.Equal(got, want) {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+	if got := tok.Encode("a", bpe.EncodeOptions{AddSpecial: true}); !slices.Equal(got, []int32{1, 3}) {
+		t.Errorf("with special tokens: %v", got)
+	}
+	types, _ := f.Int32s("tokenizer.ggml.token_type")
+	if types[11] != typeUser || types[12] != typeControl || types[0] != typeUnknown || types[20] != typeByte {
+		t.Errorf("types %v", types[:21])
+	}
+	for key, want := range map[string]uint32{"eos": 2, "eot": 12, "bos": 1} {
+		if id, err := f.Uint32("tokenizer.ggml." + key + "_token_id"); err != nil || id != want {
+			t.Errorf("%s: %d, %v", key, id, err)
+		}
+	}
+	prefix, err := f.Bool("tokenizer.ggml.add_space_prefix")
+	if scores, ok := f.Value("tokenizer.ggml.scores"); ok || err != nil || prefix {
+		t.Errorf("scores %v, prefix %v, %v", scores, prefix, err)
+	}
+
+	for _, c := range []struct {
+		merges     []any
+		normalizer any
+		want       string
+	}{{[]any{"a b", "a a"}, file["normalizer"], "merges[1]"}, {[]any{"a"}, file["normalizer"], "merges[0]"},
+		{[]any{"a b"}, llamaNormalizer(), "a space in front"}} {
+		file["model"], file["normalizer"] = model(c.merges...), c.normalizer
+		if _, err := read(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: %v, want %q", c.merges, err, c.want)
+		}
+	}
 }

@@ -102,8 +102,11 @@ func readTokenizer(dir string, b *builder) ([]gguf.KV, error) {
 			return nil, err
 		}
 	}
-	if w.model == "llama" {
+	switch w.model {
+	case "llama":
 		w.spellSpaces()
+	case "gemma4":
+		w.showMarks()
 	}
 	if w.model == "bert" {
 		if err := w.normalizes(settings, b.lowers != ""); err != nil {
@@ -548,6 +551,7 @@ func (s *settings) flag(key string, absent *bool) *bool {
 // tokenizerJSON is the part of tokenizer.json that is understood.
 type tokenizerJSON struct {
 	rows          int             // of the model's embedding
+	byMerges      bool            // GGUF's tokenizer of the model merges characters by merges
 	Added         []addedToken    `json:"added_tokens"`
 	Normalizer    json.RawMessage `json:"normalizer"`
 	PreTokenizer  *step           `json:"pre_tokenizer"`
@@ -609,6 +613,8 @@ func (s *step) signature() string {
 			return "digits"
 		}
 		return "Digits"
+	case "Punctuation":
+		return "Punctuation " + s.Behavior
 	case "Split":
 		if s.Pattern.Regex == nil {
 			return "Split by a text"
@@ -631,6 +637,7 @@ const (
 	llama3Rule   = contractions + `|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}` + tail
 	qwen2Rule    = contractions + `|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}` + tail
 	qwen35Rule   = contractions + `|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+	seedRule     = contractions + `|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+|\s+(?!\S)|\s+`
 	tekkenRule   = `[^\r\n\p{L}\p{N}]?` + upper + `*` + lower + `+|[^\r\n\p{L}\p{N}]?` + upper + `+` + lower + `*|\p{N}` +
 		caseTail
 	gpt4oRule = `[^\r\n\p{L}\p{N}]?` + upper + `*` + lower + `+` + contractions + `?|[^\r\n\p{L}\p{N}]?` + upper +
@@ -652,6 +659,9 @@ var preTokenizers = map[string]string{
 	gpt4oRule:        "gpt-4o",
 	deepSeekV3Rule:   "deepseek-v3",
 	ling2Rule:        "bailingmoe2",
+	seedRule:         "seed-coder",
+
+	"Punctuation Contiguous | gpt-2 | Digits | [0-9][0-9][0-9]": "falcon",
 }
 
 // lineBreaks writes those that a rule has as characters as the others do.
@@ -667,7 +677,7 @@ func readTokenizerJSON(file string, b *builder) (*words, error) {
 	fail := func(format string, args ...any) (*words, error) {
 		return nil, fmt.Errorf("%s: %s", file, fmt.Sprintf(format, args...))
 	}
-	t := tokenizerJSON{rows: b.vocab}
+	t := tokenizerJSON{rows: b.vocab, byMerges: b.arch == "gemma4"}
 	if err := json.Unmarshal(data, &t); err != nil {
 		return fail("%v", err)
 	}

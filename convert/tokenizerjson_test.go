@@ -191,3 +191,40 @@ func TestWhatStandsBeside(t *testing.T) {
 		}
 	}
 }
+
+// TestPublishedRules: how published tokenizer.json files of these models cut a text.
+func TestPublishedRules(t *testing.T) {
+	split := func(rule string) string {
+		quoted, _ := json.Marshal(rule)
+		return `{"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":` + string(quoted) +
+			`},"behavior":"Isolated","invert":false},{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,` +
+			`"use_regex":false}]}`
+	}
+	const bytes = `{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true}`
+	for _, c := range []struct{ rule, want string }{
+		{`{"type":"Sequence","pretokenizers":[{"type":"Punctuation","behavior":"Contiguous"},` + bytes +
+			`,{"type":"Digits","individual_digits":false},{"type":"Split","pattern":{"Regex":"[0-9][0-9][0-9]"},` +
+			`"behavior":"Isolated","invert":false}]}`, "falcon"},
+		{`{"type":"Sequence","pretokenizers":[{"type":"Digits","individual_digits":true},` + bytes + `]}`, "smollm"},
+		{bytes, "gpt-2"},
+		{split(`(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+` +
+			`|\s+(?!\S)|\s+`), "seed-coder"},
+		{split(`[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?` +
+			`|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?` +
+			`|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`), "gpt-4o"},
+		{`{"type":"Sequence","pretokenizers":[{"type":"Punctuation","behavior":"Isolated"},` + bytes + `]}`, ""},
+	} {
+		s := &source{t: t, dir: t.TempDir()}
+		s.file("tokenizer.json", `{"pre_tokenizer":`+c.rule+`,"model":{"type":"BPE","vocab":{"a":0},"merges":[]}}`)
+		w, err := readTokenizerJSON(s.dir+"/tokenizer.json", &builder{vocab: 9})
+		if c.want == "" {
+			if err == nil || !strings.Contains(err.Error(), "Punctuation Isolated") {
+				t.Errorf("%s: %v", c.rule, err)
+			}
+			continue
+		}
+		if err != nil || w.pre != c.want {
+			t.Errorf("%s: %v, %v", c.want, w, err)
+		}
+	}
+}

@@ -20,6 +20,7 @@ func readWords(dir string, b *builder) (w *words, file string, err error) {
 		{"tokenizer.model", func(file string) (*words, error) { return readSentencePiece(file, b.unigram) }},
 		{"spiece.model", func(file string) (*words, error) { return readSentencePiece(file, b.unigram) }},
 		{"tokenizer.json", func(file string) (*words, error) { return readTokenizerJSON(file, b) }},
+		{"tekken.json", func(file string) (*words, error) { return readTekken(file, b.vocab) }},
 		{"vocab.json", func(file string) (*words, error) {
 			if !b.plainWords {
 				return nil, fmt.Errorf("%s: no tokenizer.json: vocab.json does not say how a %s model cuts a text into words",
@@ -43,8 +44,8 @@ func readWords(dir string, b *builder) (w *words, file string, err error) {
 		}
 		return w, file, err
 	}
-	return nil, "", fmt.Errorf("%s: no tokenizer: none of tokenizer.model, spiece.model, tokenizer.json, vocab.json and "+
-		"vocab.txt is there", dir)
+	return nil, "", fmt.Errorf("%s: no tokenizer: none of tokenizer.model, spiece.model, tokenizer.json, tekken.json, "+
+		"vocab.json and vocab.txt is there", dir)
 }
 
 // readVocabulary reads vocab.json and the merges.txt beside it: GPT-2's own files, which OPT has too.

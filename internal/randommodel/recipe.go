@@ -185,8 +185,9 @@ func (r Recipe) File(tb testing.TB) []byte {
 			if i != 3 && i != 5 {
 				dim, kv = Dim, 2
 			}
-			if q, k = Heads*dim, kv*dim; i > 3 {
-				inner = 64
+			q, k = Heads*dim, kv*dim
+			if list, ok := keys["feed_forward_length"].([]uint32); ok {
+				inner = int(list[i])
 			}
 			if norm(b+"attn_q_norm", dim); i < 4 {
 				norm(b+"attn_k_norm", dim)
