@@ -225,6 +225,6 @@ func (c *Costs) Set(times []Time, here bool) {
 			variance = noise * noise / float64(t.Passes)
 		}
 		c.curve.length[t.Rows-1] = length{log: math.Log(t.Seconds), variance: variance, n: t.Passes}
-		c.curve.known = true
+		c.curve.known, c.curve.most = true, max(c.curve.most, t.Rows)
 	}
 }

@@ -34,6 +34,7 @@ type curve struct {
 	odd             int     // length whose first pass was the last one, if that was far from what was expected; 0: none
 	oddOff          float64 // how far
 	length          [MaxRows]length
+	most            int // of the lengths: those from here on were never measured
 	passes          int
 	known           bool    // a pass was measured, or its time is given
 	prompt          float64 // seconds that a prompt's token adds to a pass; 0: not known
@@ -45,23 +46,39 @@ type curve struct {
 }
 
 // times are the seconds of all lengths, which rise. Those beyond the longest measured one are computed when they are
-// asked for: most of them never are, and every pass makes times anew.
+// asked for, once: most of them never are, and every pass makes times anew.
 type times struct {
 	known  [MaxRows]float64 // of the first lengths
-	n      int              // so many; 0: nothing is known
-	slope  float64          // seconds of one more row beyond them
+	n      int              // up to the longest measured one; 0: nothing is known
+	have   int              // that are computed
+	slope  float64          // seconds of one more row beyond the n, 0 or more
 	prompt float64          // seconds of a prompt's token, see guess
 	reads  *reads
 }
 
 // at is the seconds of a length; 0 where nothing is known.
 func (t *times) at(k int) float64 {
-	if k < t.n || t.n == 0 {
-		return t.known[k]
+	if k >= t.have && t.n > 0 {
+		t.extend(k)
 	}
+	return t.known[k]
+}
+
+// extend computes the seconds of the lengths up to to.
+func (t *times) extend(to int) {
 	last := t.n - 1
 	at := t.known[last]
-	return max(at+float64(t.slope*float64(k-last)), guess(t.prompt, at, last, k), at*t.reads.ratio(last, k))
+	for k := t.have; k <= to; k++ {
+		x := at + float64(t.slope*float64(k-last))
+		if t.prompt != 0 {
+			x = max(x, guess(t.prompt, at, last, k))
+		}
+		if t.reads.most > 0 {
+			x = max(x, at*t.reads.ratio(last, k))
+		}
+		t.known[k] = x
+	}
+	t.have = to + 1
 }
 
 // length is the time of one length: the logarithm of seconds at speed 0, and its variance.
@@ -97,7 +114,7 @@ func (c *curve) split(rows float64) (fixed, row float64) {
 // measured reports whether passes of about so many rows, or of fewer and of more, were measured lately.
 func (c *curve) measured(rows int) bool {
 	less, more := rows > MaxRows, rows > MaxRows
-	for k := range c.length {
+	for k := range c.most {
 		if l := &c.length[k]; c.remembers(l) && c.passes-l.seen <= measuredFor {
 			at, top := float64(rows), float64(k+1)
 			less = less || top <= at && float64(top*nearRows) >= at
@@ -152,6 +169,7 @@ func (c *curve) learn(rows int, seconds float64) {
 		c.filter(l, off)
 	}
 	l.n, l.seen, l.doubted, c.known, c.stale = l.n+1, c.passes, false, true, true
+	c.most = max(c.most, k+1)
 }
 
 // unsure is the standard deviation of the curve at a length that was not measured: half the difference of the lengths
@@ -186,7 +204,7 @@ func (c *curve) filter(l *length, off float64) {
 		c.jump, l.off = 0, 0
 	case c.jump*off > 0: // twice in a row: not an interruption but another speed
 		c.speedVar, c.jump, again = c.speedVar+float64(off*off), 0, true
-		for i := range c.length {
+		for i := range c.most {
 			c.length[i].off = 0
 		}
 		total = c.speedVar + l.variance + noise*noise
@@ -216,7 +234,7 @@ func (c *curve) filter(l *length, off float64) {
 func (c *curve) forget() {
 	var unused [MaxRows]bool // and expensive
 	oldest, used := 0, 0
-	for i := 1; i < MaxRows; i++ {
+	for i := 1; i < c.most; i++ {
 		l, age := &c.length[i], c.passes-c.length[i].seen
 		if l.n == 0 {
 			continue
@@ -234,7 +252,7 @@ func (c *curve) forget() {
 		return
 	}
 	c.age, unused[oldest] = 0, true
-	for i := range unused {
+	for i := range unused[:c.most] {
 		if l := &c.length[i]; unused[i] && l.n > 0 {
 			*l = length{log: l.log, seen: l.seen, doubted: true}
 		}
@@ -259,7 +277,7 @@ func (c *curve) trusted() int {
 // longest is the longest length that is known.
 func (c *curve) longest() int {
 	c.rebuild()
-	for k := MaxRows - 1; k > 0; k-- {
+	for k := c.most - 1; k > 0; k-- {
 		if c.length[k].n > 0 {
 			return k
 		}
@@ -282,7 +300,7 @@ func (c *curve) rebuild() {
 // takes no longer than one of more. Lengths are taken for faster the longer they were not used, up to most.
 func (c *curve) build(to *times, most float64) {
 	last, slope, at := -1, 0.0, &to.known
-	for k := range c.length {
+	for k := range c.most {
 		if l := &c.length[k]; l.n == 0 && (most > 0 || !c.remembers(l)) {
 			continue
 		}
@@ -312,7 +330,7 @@ func (c *curve) build(to *times, most float64) {
 	for k := last - 1; k >= 0; k-- {
 		at[k] = min(at[k], at[k+1])
 	}
-	to.n, to.slope, to.prompt, to.reads = last+1, slope, c.prompt, &c.reads
+	to.n, to.have, to.slope, to.prompt, to.reads = last+1, last+1, slope, c.prompt, &c.reads
 }
 
 // remembers reports whether a length was measured not too long ago.

@@ -199,3 +199,25 @@ func TestForgottenLengthsKeepTheirPrice(t *testing.T) {
 		t.Errorf("4 rows take %.4f s in company after %d passes without them", got, doubtedAge+10)
 	}
 }
+
+// What a pass takes that has more rows than any that was measured does not depend on which others were asked for
+// before, nor on the passes before the last one.
+func TestUnmeasuredRowsAreAskedForInAnyOrder(t *testing.T) {
+	var asked, fresh Costs
+	for i := range 30 {
+		for _, c := range []*Costs{&asked, &fresh} {
+			c.Learn(0, 64, 0.2+0.01*float64(i%2))
+			c.Learn(2+i%3, 0, 0.01+0.002*float64(i%5))
+		}
+		asked.At(float64(5 + 7*i))
+	}
+	var want [MaxRows]float64
+	for i := range want {
+		want[i] = fresh.At(float64(i + 1))
+	}
+	for i := MaxRows - 1; i >= 0; i-- {
+		if got := asked.At(float64(i + 1)); got != want[i] {
+			t.Errorf("%d rows take %v s, asked for in another order %v", i+1, got, want[i])
+		}
+	}
+}
