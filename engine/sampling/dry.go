@@ -45,6 +45,9 @@ type repetitions struct {
 }
 
 func newRepetitions(o *DRY) repetitions {
+	if o.Multiplier == 0 {
+		return repetitions{} // never asked
+	}
 	r := repetitions{longest: map[int32]int32{}}
 	if len(o.Breakers) > 0 {
 		r.breakers = map[int32][][]int32{}

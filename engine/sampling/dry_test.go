@@ -16,7 +16,7 @@ func TestDRY(t *testing.T) {
 		want    map[int32]float64
 	}{
 		{"nothing repeats", DRY{Multiplier: 1}, []int32{0, 1, 2, 3}, nil},
-		{"two tokens", DRY{Multiplier: 1}, []int32{0, 1, 2, 0, 1}, map[int32]float64{2: 1}},
+		{"two tokens", DRY{Multiplier: 0.8}, []int32{0, 1, 2, 0, 1}, map[int32]float64{2: 0.8}},
 		{"three tokens", DRY{Multiplier: 2, Base: 3}, []int32{4, 0, 1, 2, 4, 0, 1}, map[int32]float64{2: 6}},
 		{"shorter than allowed", DRY{Multiplier: 1, AllowedLength: 4}, []int32{0, 1, 2, 3, 4, 0, 1}, nil},
 		{"the longest of two", DRY{Multiplier: 1}, []int32{0, 1, 2, 3, 0, 1, 2, 4, 0, 1, 2},

@@ -36,7 +36,7 @@ const rememberedChoices = 64
 type surprises struct {
 	tokens  []int32   // generated part of the last history
 	mu      []float32 // before each of tokens, and after the last
-	choices [rememberedChoices]choice
+	choices []choice  // of the last rememberedChoices positions; nil: none yet
 }
 
 // choice is what could be chosen as one generated token, after those of surprises.tokens that precede it.
@@ -50,7 +50,7 @@ type choice struct {
 func (p *surprises) bound(m Mirostat, history []int32, from int) float32 {
 	generated := history[min(from, len(history)):]
 	if len(p.mu) == 0 {
-		p.mu = append(p.mu, float32(2*m.Tau))
+		p.mu, p.choices = append(p.mu, float32(2*m.Tau)), make([]choice, rememberedChoices)
 	}
 	n := 0
 	for n < min(len(generated), len(p.tokens)) && generated[n] == p.tokens[n] {

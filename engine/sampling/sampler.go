@@ -183,7 +183,7 @@ func (s *Sampler) AppendDistribution(dst []Prob, logits []float32, history []int
 	}
 	s.filter(logits, history)
 	slices.SortFunc(s.kept, func(a, b candidate) int { return cmp.Compare(a.id, b.id) })
-	s.p = s.p[:0]
+	s.p = slices.Grow(s.p[:0], len(s.kept))
 	for _, c := range s.kept {
 		s.p = append(s.p, (c.x-s.maximum)/s.divisor)
 	}

@@ -33,7 +33,7 @@ func DefaultOrder() []Step {
 // Steps are all steps: those of [DefaultOrder], and [StepInfill].
 func Steps() []Step { return append(DefaultOrder(), StepInfill) }
 
-var allSteps = Steps() // which nobody changes
+var allSteps, defaultOrder = Steps(), DefaultOrder() // which nobody changes
 
 // letters are the steps of [Steps] in llama.cpp's short form (--sampling-seq).
 const letters = "edskypmxti"
@@ -92,7 +92,7 @@ func (o Options) Normalized() Options {
 // order is Order, or what its zero value stands for.
 func (o *Options) order() []Step {
 	if o.Order == nil {
-		return DefaultOrder()
+		return defaultOrder
 	}
 	return o.Order
 }
