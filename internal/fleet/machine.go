@@ -163,10 +163,11 @@ func (r *run) stretch() bool {
 		n, positions = min(n, a.left), positions+a.positions
 	}
 	rows := len(r.active)
+	first := r.m.Pass(rows, positions)
 	// The seconds of k passes: each has as many positions more as there are answers.
 	take := func(k int) float64 {
 		more := float64(r.m.Position * float64(rows) * float64(k) * float64(k-1) / 2)
-		return float64(r.m.Pass(rows, positions)*float64(k)) + more
+		return float64(first*float64(k)) + more
 	}
 	if rows < r.m.Places && r.next < len(r.requests) {
 		until := r.requests[r.next].At
