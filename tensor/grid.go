@@ -55,17 +55,22 @@ func newGrid(of asm.Grid) *grid {
 		}
 		all = all[:0]
 		for k := range g.entries {
-			var distance float32
-			for j, v := range levels {
+			distance, most := float32(0), float32(math.MaxFloat32)
+			if len(all) == nearEntries {
+				most = all[nearEntries-1].distance
+			}
+			for j, v := range levels[:of.Weights] {
 				e := v - g.entries[k][j]
-				distance += float32(e * e)
+				if distance += float32(e * e); distance >= most {
+					break
+				}
+			}
+			if distance >= most {
+				continue
 			}
 			if distance == 0 {
 				all = append(all[:0], entry{0, uint16(k)})
 				break
-			}
-			if len(all) == nearEntries && distance >= all[nearEntries-1].distance {
-				continue
 			}
 			at, _ := slices.BinarySearchFunc(all, distance, func(e entry, d float32) int {
 				return cmp.Compare(e.distance, math.Nextafter32(d, math.MaxFloat32)) // behind equal ones
