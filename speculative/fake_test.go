@@ -113,12 +113,12 @@ func (f *fake) Eval(ctx context.Context, tokens, parents []int32, want engine.Ro
 	if want != engine.None {
 		f.passes++
 	}
+	f.path = append(f.path[:0], f.text...)
 	for i := first; i < len(tokens); i++ {
-		f.path = append(f.path[:0], f.text...)
-		if parents == nil {
+		at := len(f.text)
+		if f.path = f.path[:at]; parents == nil {
 			f.path = append(f.path, tokens[:i+1]...)
 		} else {
-			at := len(f.path)
 			for j := i; j >= 0; j = int(parents[j]) {
 				f.path = slices.Insert(f.path, at, tokens[j])
 			}
@@ -166,13 +166,20 @@ func mix64(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// random is a model that knows the whole text: logits from a hash of it.
+// random is a model that knows the whole text: logits from a hash of it. It keeps those of the last text's beginnings,
+// with which the next one mostly begins too.
 func random(seed uint64) func([]int32, []float32) {
+	known, hashes := []int32(nil), []uint64{mix64(seed)}
 	return func(text []int32, row []float32) {
-		h := mix64(seed)
-		for _, id := range text {
-			h = mix64(h ^ uint64(id))
+		n := 0
+		for n < min(len(known), len(text)) && known[n] == text[n] {
+			n++
 		}
+		known, hashes = known[:n], hashes[:n+1]
+		for _, id := range text[n:] {
+			known, hashes = append(known, id), append(hashes, mix64(hashes[len(known)]^uint64(id)))
+		}
+		h := hashes[len(text)]
 		for i := range row {
 			row[i] = float32(mix64(h+uint64(i))>>40) / (1 << 21)
 		}
