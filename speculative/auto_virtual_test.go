@@ -485,7 +485,7 @@ func TestAutoOnText(t *testing.T) {
 	const tokens = 64
 	texts := prompts(t, "prompts-code.jsonl", n)
 	big, small := pair(t)
-	target, draft := session(t, big, 0), session(t, small, 0)
+	draft := session(t, small, 0)
 	rows := map[uint64][]float32{}
 	for _, s := range []engine.Sampling{{}, {Temperature: 0.8, Seed: 1}} {
 		if s.Temperature > 0 {
@@ -494,11 +494,11 @@ func TestAutoOnText(t *testing.T) {
 				curves = []costCurve{costCurves[1], costCurves[2], costCurves[8]}
 			}
 		}
-		sim := &simulation{vocab: target.Vocab(), sampling: s}
+		sim := &simulation{vocab: big.Config().Vocab, sampling: s}
 		for _, text := range texts {
 			prompt := big.Tokenizer().Encode(text, bpe.EncodeOptions{AddSpecial: true})
-			got, _ := collect(t, New(target, nil, Options{MaxTokens: tokens}), prompt, s)
-			sim.texts, sim.prompt = append(sim.texts, slices.Concat(prompt, got)), append(sim.prompt, len(prompt))
+			all := slices.Concat(prompt, pairText(t, prompt, s, tokens))
+			sim.texts, sim.prompt = append(sim.texts, all), append(sim.prompt, len(prompt))
 		}
 		for i := range curves {
 			c := &curves[i]
@@ -705,8 +705,7 @@ func TestAutoWithHeads(t *testing.T) {
 		var states [][]float32
 		for _, text := range texts {
 			prompt := big.Tokenizer().Encode(text, bpe.EncodeOptions{AddSpecial: true})
-			got, _ := collect(t, New(target, nil, Options{MaxTokens: tokens}), prompt, s)
-			all := slices.Concat(prompt, got)
+			all := slices.Concat(prompt, pairText(t, prompt, s, tokens))
 			sim.texts, sim.prompt = append(sim.texts, all), append(sim.prompt, len(prompt))
 			if err := target.Truncate(0); err != nil {
 				t.Fatal(err)

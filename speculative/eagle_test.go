@@ -572,8 +572,7 @@ func TestEaglePair(t *testing.T) {
 		var want [2][]int32
 		for j, temperature := range temperatures {
 			if i < 4 {
-				want[j], _ = collect(t, New(one, nil, Options{MaxTokens: 64}), prompt,
-					engine.Sampling{Temperature: temperature, Seed: uint64(i)})
+				want[j] = pairText(t, prompt, engine.Sampling{Temperature: temperature, Seed: uint64(i)}, 64)
 			}
 		}
 		for k, drafter := range drafters {

@@ -157,7 +157,7 @@ func TestEarlyExit(t *testing.T) {
 		exits, tokens = []int{0, layers}, 16
 	}
 	for _, s := range []engine.Sampling{{}, {Temperature: 0.8, TopP: 0.95, Seed: 3}} {
-		want, _ := collect(t, New(one, nil, Options{MaxTokens: tokens}), prompt, s)
+		want := pairText(t, prompt, s, tokens)
 		for _, n := range exits {
 			d := New(one, exit(t, target, n), Options{Schedule: Constant(ConstantOptions{Length: 4}), MaxTokens: tokens})
 			if got, _ := collect(t, d, prompt, s); !slices.Equal(got, want) {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -61,6 +62,25 @@ var openPair = sync.OnceValues(func() (p [2]*engine.Model, err error) {
 	return p, nil
 })
 
+// pairTexts are the texts that pairText has written, by prompt and sampling; pairReaders hold the prompts.
+var pairTexts, pairReaders = map[string][]int32{}, map[string]*engine.Session{}
+
+// pairText is n tokens that plain decoding writes with the embedded target, in a session of their own: the reference
+// of several tests, so written once.
+func pairText(t testing.TB, prompt []int32, s engine.Sampling, n int) []int32 {
+	t.Helper()
+	read := fmt.Sprint(prompt)
+	key := fmt.Sprintf("%s %+v", read, s)
+	if len(pairTexts[key]) < n {
+		if pairReaders[read] == nil {
+			target, _ := pair(t)
+			pairReaders[read] = session(t, target, 0)
+		}
+		pairTexts[key], _ = collect(t, New(pairReaders[read], nil, Options{MaxTokens: n}), prompt, s)
+	}
+	return pairTexts[key][:n:n]
+}
+
 // P2 on the embedded pair: real text, real acceptance, and sessions that go from text to text.
 func TestPairIdentity(t *testing.T) {
 	n, tokens, seeds := 2, 24, uint64(2)
@@ -80,7 +100,7 @@ func TestPairIdentity(t *testing.T) {
 			settings = append(settings, engine.Sampling{Temperature: 0.8, TopP: 0.95, Seed: seed})
 		}
 		for i, s := range settings {
-			want, _ := collect(t, New(one, nil, Options{MaxTokens: tokens}), prompt, s)
+			want := pairText(t, prompt, s, tokens)
 			for _, c := range []struct {
 				name     string
 				drafter  Drafter
