@@ -13,7 +13,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/specgo/spec/asm"
@@ -25,59 +24,77 @@ import (
 	"github.com/specgo/spec/testdata"
 )
 
-// readTarget reads the fingerprint of the embedded target, once.
-var readTarget = sync.OnceValues(func() (engine.Fingerprint, error) {
-	r := testdata.Target()
-	f, err := gguf.Open(r, r.Size(), "target")
-	if err != nil {
-		return engine.Fingerprint{}, err
-	}
-	return engine.ReadFingerprint(context.Background(), f)
-})
+// embedded is one of the embedded models, whose texts have receipts.
+type embedded struct {
+	name   string
+	reader func() *strings.Reader
+}
 
-// targetFile is the fingerprint of the embedded target.
-func targetFile(t testing.TB) engine.Fingerprint {
+var theTarget, theDraft = embedded{"target", testdata.Target}, embedded{"draft", testdata.Draft}
+
+// fingerprints are those that were read, by name.
+var fingerprints = map[string]engine.Fingerprint{}
+
+// file is the model's fingerprint, which is read once.
+func (e embedded) file(t testing.TB) engine.Fingerprint {
 	t.Helper()
-	x, err := readTarget()
-	if err != nil {
-		t.Fatal(err)
+	x, ok := fingerprints[e.name]
+	if !ok {
+		r := e.reader()
+		f, err := gguf.Open(r, r.Size(), e.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if x, err = engine.ReadFingerprint(t.Context(), f); err != nil {
+			t.Fatal(err)
+		}
+		fingerprints[e.name] = x
 	}
 	return x
 }
 
-// targets are those that openTarget has opened, which nobody closes: by kernels and weights.
-var targets = map[[2]string]*engine.Model{}
+// opened are the models that open has opened, which nobody closes: by name, kernels and weights.
+var opened = map[[3]string]*engine.Model{}
 
-// openTarget opens the embedded target with some kernels, those of this machine by default, once.
-func openTarget(t testing.TB, simd, weights string) *engine.Model {
+// open opens the model with some kernels, those of this machine by default, once.
+func (e embedded) open(t testing.TB, simd, weights string) *engine.Model {
 	t.Helper()
 	if sets := asm.Available(); simd == "" {
 		simd = sets[len(sets)-1]
 	}
-	key := [2]string{simd, weights}
-	if m := targets[key]; m != nil {
+	key := [3]string{e.name, simd, weights}
+	if m := opened[key]; m != nil {
 		return m
 	}
 	rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 1, SIMD: simd})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := testdata.Target()
-	m, err := engine.New(context.Background(), rt, r, r.Size(), engine.Options{Name: "target", Weights: weights})
+	r := e.reader()
+	m, err := engine.New(context.Background(), rt, r, r.Size(), engine.Options{Name: e.name, Weights: weights})
 	if err != nil {
 		t.Fatal(err)
 	}
-	targets[key] = m
+	opened[key] = m
 	return m
 }
 
-// everyPenalty is a Sampling with every option on, in a way that each of them decides some token of the test's text.
+// targetFile is the fingerprint of the embedded target.
+func targetFile(t testing.TB) engine.Fingerprint { return theTarget.file(t) }
+
+// openTarget opens the embedded target with some kernels, those of this machine by default, once.
+func openTarget(t testing.TB, simd, weights string) *engine.Model {
+	return theTarget.open(t, simd, weights)
+}
+
+// everyPenalty is a Sampling with every option on, in a way that each of them decides some token of the test's text: of
+// the two banned sequences one in the target's, the other in the draft model's.
 func everyPenalty() engine.Sampling {
 	return engine.Sampling{
 		Temperature: 0.9, TopK: 30, TopP: 0.93, MinP: 0.01, RepeatPenalty: 1.15, FrequencyPenalty: 0.1,
 		PresencePenalty: 0.2, PenaltyLastN: 24,
 		LogitBias: map[int32]float32{8: 4, 11: float32(math.Inf(-1))}, Banned: []int32{15, 16},
-		BannedSequences: [][]int32{{264, 13}}, Seed: 1 << 63, Infill: sampling.Infill{Ends: []int32{5}},
+		BannedSequences: [][]int32{{264, 13}, {3818, 8}}, Seed: 1 << 63, Infill: sampling.Infill{Ends: []int32{5}},
 		Unpenalized: []int32{13},
 	}
 }
@@ -94,7 +111,7 @@ var receiptCases = []struct {
 	options  func(o *Options)
 }{
 	{"greedy", engine.Sampling{}, "", EndLength, false, nil},
-	{"greedy with drafts", engine.Sampling{RepeatPenalty: 1.2, BannedSequences: [][]int32{{198, 263}}},
+	{"greedy with drafts", engine.Sampling{RepeatPenalty: 1.2, BannedSequences: [][]int32{{198, 263}, {13, 79}}},
 		"q8_0", EndLength, true, nil},
 	{"match", engine.Sampling{Temperature: 0.8, TopK: 40, TopP: 0.95, MinP: 0.05, Seed: 3}, "f16", EndLength, true, nil},
 	{"everything", everyPenalty(), "f32", EndLength, true, nil},
@@ -115,24 +132,22 @@ var receiptCases = []struct {
 	}},
 }
 
-// receipts are those that writeReceipts returned first, by kernel set: the same texts every time. Nobody changes them.
-var receipts = map[string][]*Receipt{}
+// receipts are those that writeReceipts returned first, by model and kernel set: the same texts every time. Nobody
+// changes them.
+var receipts = map[[2]string][]*Receipt{}
 
-// writeReceipts writes the texts of receiptCases on some kernels, those of this machine by default, and their receipts.
-func writeReceipts(t *testing.T, simd string) (all []*Receipt) {
+// writeReceipts writes the texts of receiptCases with a model on some kernels, those of this machine by default, and
+// their receipts. The embedded draft model drafts.
+func writeReceipts(t *testing.T, of embedded, simd string) (all []*Receipt) {
 	t.Helper()
 	if sets := asm.Available(); simd == "" {
 		simd = sets[len(sets)-1]
 	}
-	if all = receipts[simd]; all != nil {
+	key := [2]string{of.name, simd}
+	if all = receipts[key]; all != nil {
 		return all
 	}
-	m, file := openTarget(t, simd, ""), targetFile(t)
-	r := testdata.Draft()
-	draft, err := engine.New(t.Context(), m.Runtime(), r, r.Size(), engine.Options{Name: "draft"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m, file, draft := of.open(t, simd, ""), of.file(t), theDraft.open(t, simd, "")
 	for _, c := range receiptCases {
 		how := engine.SessionOptions{KV: c.kv}
 		if c.end == EndContext {
@@ -164,7 +179,7 @@ func writeReceipts(t *testing.T, simd string) (all []*Receipt) {
 		}
 		all = append(all, x)
 	}
-	receipts[simd] = all
+	receipts[key] = all
 	return all
 }
 
@@ -185,7 +200,7 @@ func read(t *testing.T, r *Receipt) *Receipt {
 // What one set of kernels writes every other confirms, in few passes.
 func TestReceiptsAcrossKernels(t *testing.T) {
 	sets := asm.Available()
-	written := writeReceipts(t, sets[len(sets)-1])
+	written := writeReceipts(t, theTarget, sets[len(sets)-1])
 	file := targetFile(t)
 	for k, simd := range sets {
 		m := openTarget(t, simd, "")
@@ -217,7 +232,7 @@ var updateReceipts = flag.Bool("update-receipts", false, "write testdata/receipt
 func TestCommittedReceipts(t *testing.T) {
 	names := map[string]string{"greedy with drafts": "greedy", "everything": "match"}
 	if *updateReceipts {
-		for i, r := range writeReceipts(t, "avx512") {
+		for i, r := range writeReceipts(t, theTarget, "avx512") {
 			if name := names[receiptCases[i].name]; name != "" {
 				data, _ := json.MarshalIndent(r, "", " ")
 				if err := os.WriteFile("testdata/receipt-"+name+".json", append(data, '\n'), 0o666); err != nil {
@@ -242,10 +257,9 @@ func TestCommittedReceipts(t *testing.T) {
 	}
 }
 
-// Every kind of tampering is noticed, and named.
+// Every kind of tampering is noticed, and named: with the embedded draft model, which takes the least time.
 func TestReceiptTampering(t *testing.T) {
-	written, file := writeReceipts(t, ""), targetFile(t)
-	m := openTarget(t, "", "")
+	written, file, m := writeReceipts(t, theDraft, ""), theDraft.file(t), theDraft.open(t, "", "")
 	index := func(name string) *Receipt {
 		for i := range receiptCases {
 			if receiptCases[i].name == name {
@@ -291,7 +305,7 @@ func TestReceiptTampering(t *testing.T) {
 				func(r *Receipt) { r.Tokens[2] = 4096 * 4096 })
 		}
 		if turn() {
-			tamper(c.name, "prompt", "token_ids", -1, func(r *Receipt) { r.Prompt[len(r.Prompt)-2] = 40 })
+			tamper(c.name, "prompt", "token_ids", -1, func(r *Receipt) { r.Prompt[len(r.Prompt)-1] = 40 })
 		}
 		if turn() {
 			tamper(c.name, "a token less", "end_reason", -1, func(r *Receipt) { r.Tokens = r.Tokens[:len(r.Tokens)-1] })
@@ -388,7 +402,8 @@ func TestReceiptTampering(t *testing.T) {
 		}
 		r.Model.KV = "f16"
 	})
-	if c, err := Confirm(t.Context(), openTarget(t, "", "q4_0"), file, index("greedy")); !errors.Is(err, ErrNotConfirmed) {
+	converted := theDraft.open(t, "", "q4_0")
+	if c, err := Confirm(t.Context(), converted, file, index("greedy")); !errors.Is(err, ErrNotConfirmed) {
 		t.Errorf("converted weights: %v, %v", c, err)
 	}
 }
@@ -401,7 +416,7 @@ func TestLongReceiptTampering(t *testing.T) {
 
 // A model of which one byte differs is refused by its fingerprint, and by its tokens where the fingerprint is forged.
 func TestReceiptOfATamperedModel(t *testing.T) {
-	written := writeReceipts(t, "")
+	written := writeReceipts(t, theTarget, "")
 	data, err := os.ReadFile("../testdata/go-target.q8_0.gguf")
 	if err != nil {
 		t.Fatal(err)
@@ -437,7 +452,7 @@ func TestReceiptOfATamperedModel(t *testing.T) {
 
 // A token that is none is nobody's choice, also where nothing can be chosen; what follows it is not confirmed either.
 func TestReceiptOfNoToken(t *testing.T) {
-	m, r := openTarget(t, "", ""), read(t, writeReceipts(t, "")[0])
+	m, r := openTarget(t, "", ""), read(t, writeReceipts(t, theTarget, "")[0])
 	for id := range int32(m.Config().Vocab) {
 		r.Sampling.Banned = append(r.Sampling.Banned, id)
 	}
@@ -529,7 +544,7 @@ func TestReceiptRefusals(t *testing.T) {
 		t.Errorf("the beginning of no constraint: %v", err)
 	}
 
-	good := writeReceipts(t, "")[0]
+	good := writeReceipts(t, theTarget, "")[0]
 	for name, change := range map[string]func(r *Receipt){
 		"prompt":        func(r *Receipt) { r.Prompt[3] = -1 },
 		"context":       func(r *Receipt) { r.Context = len(r.Prompt) + len(r.Tokens) - 2 },
@@ -567,7 +582,7 @@ func TestReceiptRefusals(t *testing.T) {
 // What this program and another reader of JSON could take for different claims is no receipt, and neither is one of
 // another version. Each forgery says something else than the receipt to one of the two.
 func TestReceiptForgeriesAreRefused(t *testing.T) {
-	data, err := json.Marshal(writeReceipts(t, "")[0])
+	data, err := json.Marshal(writeReceipts(t, theTarget, "")[0])
 	if err != nil {
 		t.Fatal(err)
 	}
