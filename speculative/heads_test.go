@@ -58,7 +58,7 @@ func openHeads(t *testing.T, rt *engine.Runtime) map[string][2]*engine.Model {
 // reads the target's hidden states: with EAGLE-3, DFlash, one MTP block or several, and Gemma 4's heads. The text is
 // the one that a target by itself writes.
 func TestHeadsSharePrefixes(t *testing.T) {
-	for name, pair := range openHeads(t, newRuntime(t, engine.RuntimeOptions{Threads: 2})) {
+	for name, pair := range openHeads(t, newRuntime(t, engine.RuntimeOptions{Threads: 1})) {
 		target, head := pair[0], pair[1]
 		targets := shared.New(target, shared.Options{CacheBytes: 1 << 30})
 		heads := shared.New(head, shared.Options{CacheBytes: 1 << 30})
@@ -163,7 +163,7 @@ func TestHeadsSharePrefixes(t *testing.T) {
 func TestTextsWithHeadsBeginTogether(t *testing.T) {
 	const texts, begins, own = 6, 300, 20
 	ctx := t.Context()
-	for name, pair := range openHeads(t, newRuntime(t, engine.RuntimeOptions{Threads: 2})) {
+	for name, pair := range openHeads(t, newRuntime(t, engine.RuntimeOptions{Threads: 1})) {
 		target, head := pair[0], pair[1]
 		targets := shared.New(target, shared.Options{CacheBytes: 1 << 30})
 		heads := shared.New(head, shared.Options{CacheBytes: 1 << 30})
