@@ -60,7 +60,7 @@ func TestPlanResults(t *testing.T) {
 	args := []string{"plan", "--seconds", "0.1", "--prompts", file, "-n", "16"}
 	r := decode[planReport](t, done(t, "", append(args, "--json")...))
 	if want := results.TextFile("text.go", []byte(ring)); r.Tokens < 8 || len(r.Prompts) != 1 || r.Prompts[0] != want ||
-		len(r.Models) != 2 || r.Models[1].SHA256 == "" || r.SIMD == "" {
+		len(r.Models) != 2 || r.Models[1].SHA256 == "" || r.Models[1].SHA256 == r.Models[0].SHA256 || r.SIMD == "" {
 		t.Errorf("%+v", r)
 	}
 	table, err := csv.NewReader(strings.NewReader(done(t, "", append(args, "--csv")...))).ReadAll()
