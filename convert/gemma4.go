@@ -88,8 +88,8 @@ func readGemma4(c *config) (m gemma4Sizes) {
 		}
 		m.windowed = append(m.windowed, t == "sliding_attention")
 	}
-	m.sharing = c.count("num_kv_shared_layers", m.layers-1)
-	m.inputs = c.count("hidden_size_per_layer_input", largest/m.layers)
+	m.sharing = c.whole("num_kv_shared_layers", 0, m.layers-1)
+	m.inputs = c.whole("hidden_size_per_layer_input", 0, largest/m.layers)
 	inner, double := c.integer("intermediate_size"), c.boolOr("use_double_wide_mlp", false)
 	for i := range m.layers {
 		n := inner
@@ -112,16 +112,6 @@ func readGemma4(c *config) (m gemma4Sizes) {
 	}
 	m.rotation(c)
 	return m
-}
-
-// count is a whole number from 0 to most; 0 if it is absent.
-func (c *config) count(key string, most int) int {
-	n := c.numberOr(key, 0)
-	if n != float64(int(n)) || n < 0 || n > float64(most) {
-		c.fail(key, "a whole number from 0 to %d expected, not %v", most, n)
-		return 0
-	}
-	return int(n)
 }
 
 // rotation reads how heads are rotated. Without a window it is a share of the pairs, which stand at the beginning of

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// whole is a whole number from 0 to most.
+// whole is a whole number from 0 to most; absent where there is none.
 func (c *config) whole(key string, absent, most int) int {
 	x := c.numberOr(key, float64(absent))
 	if x != math.Trunc(x) || x < 0 || x > float64(most) {
