@@ -182,7 +182,7 @@ func (s *argumentSchema) members(f *Format) (names []string, each map[string]*ar
 	}
 	each = map[string]*argumentSchema{}
 	for i, name := range names {
-		if strings.ContainsAny(name, "<>\"\n") || strings.Contains(name, "\xff") || name == "" {
+		if strings.ContainsAny(name, "<>\"\n") || name == "" {
 			return nil, nil, nil, fmt.Errorf("the name %q cannot be written between tags", name)
 		}
 		if each[name], err = s.at(schemas[i]); err != nil {

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -594,6 +595,23 @@ func TestTagsWithoutTheirLineEnd(t *testing.T) {
 	tools[0].Parameters = []byte(`{"type":"object","properties":{"a":{"type":"string","enum":["x</parameter>y"]}}}`)
 	if _, err := f.ToolGrammar(tools, ToolGrammarOptions{Required: true}); !errors.Is(err, ErrTool) {
 		t.Errorf("a listed value with the tag: %v", err)
+	}
+}
+
+// TestNamesBetweenTags: names that would end a tag are refused, and others are not.
+func TestNamesBetweenTags(t *testing.T) {
+	f := Format{Syntax: SyntaxQwenXML}
+	for name, can := range map[string]bool{"a b": true, "\ufffd": true, "é": true, "": false, "a<": false, "a>": false,
+		"a\"": false, "a\n": false} {
+		schema, err := json.Marshal(map[string]any{"type": "object", "properties": map[string]any{
+			name: map[string]any{"type": "string"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = f.ToolGrammar([]Tool{{Name: "f", Parameters: schema}}, ToolGrammarOptions{Required: true})
+		if (err == nil) != can || err != nil && !errors.Is(err, ErrTool) {
+			t.Errorf("%q: %v", name, err)
+		}
 	}
 }
 
