@@ -88,9 +88,11 @@ var (
 )
 
 // with is a map with more.
-func with[K comparable, V any](m map[K]V, more map[K]V) map[K]V {
-	out := maps.Clone(m)
-	maps.Copy(out, more)
+func with[K comparable, V any](m map[K]V, more ...map[K]V) map[K]V {
+	out := map[K]V{}
+	for _, m := range append([]map[K]V{m}, more...) {
+		maps.Copy(out, m)
+	}
 	return out
 }
 
