@@ -270,3 +270,24 @@ func TestPrefixSpace(t *testing.T) {
 		keysAre(t, name, f, map[string]gguf.Value{"tokenizer.ggml.add_space_prefix": c.want})
 	}
 }
+
+// TestInfinity: the word that Python writes in the place of a number is read where a value stands, and not in texts.
+func TestInfinity(t *testing.T) {
+	s := &source{t: t, dir: t.TempDir()}
+	s.file("config.json", `{"Infinity \\\" Infinity": "Infinity \" Infinity", "list": [0.0, Infinity], "at": Infinity}`)
+	c, err := readConfig(s.dir + "/config.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := fmt.Sprint(c.values), fmt.Sprint(map[string]any{`Infinity \" Infinity`: `Infinity " Infinity`,
+		"list": []any{"0.0", infinity}, "at": infinity}); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if c.number("at"); *c.err == nil || !strings.Contains((*c.err).Error(), "at: a number expected") {
+		t.Errorf("no number: %v", *c.err)
+	}
+	s.file("config.json", `{"at": -Infinity}`)
+	if _, err := readConfig(s.dir + "/config.json"); err == nil {
+		t.Error("-Infinity was read")
+	}
+}
