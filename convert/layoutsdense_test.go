@@ -2,7 +2,6 @@ package convert
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -25,11 +24,6 @@ var (
 	hunyuanConfig = object{"hidden_act": "silu", "use_qk_norm": true, "use_cla": false, "vit_path": nil, "im_start_id": 5,
 		"attention_head_dim": 24}
 )
-
-// yarnOf are rope_parameters of YaRN with more members.
-func yarnOf(more object) object {
-	return with(object{"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 20, "rope_theta": 50}, more)
-}
 
 // denseLayouts are classes whose blocks are attention and one feed-forward network.
 func denseLayouts() []layoutCase {
@@ -142,33 +136,6 @@ func denseLayouts() []layoutCase {
 			"mrope_interleaved": true, "mrope_section": []int{3, 3, 2}, "rope_type": "default"}})},
 	}
 }
-
-// rewritten is f with other tensors in the place of those of their names, or without one whose Write is nil.
-func rewritten(t *testing.T, f *gguf.File, others ...gguf.TensorSource) *gguf.File {
-	t.Helper()
-	var list []gguf.TensorSource
-	for _, x := range f.Tensors {
-		if i := slices.IndexFunc(others, func(o gguf.TensorSource) bool { return o.Name == x.Name }); i >= 0 {
-			if others[i].Write != nil {
-				list = append(list, others[i])
-			}
-			continue
-		}
-		list = append(list, tensorOfBytes(x.Name, x.Type, x.Dims, rawBytes(t, f, x)))
-	}
-	return openedFile(t, randommodel.Bytes(t, f.KVs, list))
-}
-
-// tensorOfBytes is a tensor to write.
-func tensorOfBytes(name string, typ gguf.Type, dims []uint64, raw []byte) gguf.TensorSource {
-	return gguf.TensorSource{Name: name, Type: typ, Dims: dims, Write: func(w io.Writer) error {
-		_, err := w.Write(raw)
-		return err
-	}}
-}
-
-// layWithoutFactors leaves out the factors of frequencies, which config.json says.
-func layWithoutFactors(_ *laid, x gguf.Tensor) bool { return x.Name == "rope_freqs.weight" }
 
 // layHeadsInGroups writes q, k and v as Falcon has them: some heads of q, then one of k and one of v.
 func layHeadsInGroups(l *laid, x gguf.Tensor) bool {

@@ -186,11 +186,15 @@ func TestTypesOfExperts(t *testing.T) {
 
 // TestExpertsAreCounted: rows of all experts that no number of 32 bits counts are refused before they are multiplied.
 func TestExpertsAreCounted(t *testing.T) {
-	for name, c := range map[string]struct{ object, key string }{"GptOssForCausalLM": {"", "num_local_experts"},
-		"Gemma4ForConditionalGeneration": {"text_config.", "num_experts"}} {
+	for name, c := range map[string]struct{ object, count, width string }{
+		"GptOssForCausalLM":              {"", "num_local_experts", "intermediate_size"},
+		"Gemma4ForConditionalGeneration": {"text_config.", "num_experts", "moe_intermediate_size"},
+	} {
 		s, config, _ := layoutOf(t, name).folder(t)
-		config = inside(config, c.object+c.key, 10000)
-		s.writeConfig(inside(config, c.object+"hidden_size", largest))
-		s.refused(name, []string{"hidden_size", "10000 experts"})
+		config = inside(config, c.object+c.count, 10000)
+		for _, size := range []string{"hidden_size", c.width} {
+			s.writeConfig(inside(config, c.object+size, largest))
+			s.refused(name+", "+size, []string{"hidden_size", "10000 experts"})
+		}
 	}
 }

@@ -88,11 +88,10 @@ func recurrentLayouts() []layoutCase {
 		"num_key_value_heads": 2, "init_method": "mup", "normalization_function": "rmsnorm", "rope_theta": 10000,
 		"position_embedding_type": "nope", "time_step_limit": []any{0.0, "Infinity"}})
 	without := object{"num_local_experts": 0, "num_experts_per_tok": 0, "shared_intermediate_size": 96}
-	nemotronH := with(plain, object{"hybrid_override_pattern": "M-M*-", "mamba_head_dim": 16,
+	nemotronH := object{"tie_word_embeddings": false, "hybrid_override_pattern": "M-M*-", "mamba_head_dim": 16,
 		"num_key_value_heads": 2, "intermediate_size": 96, "mlp_hidden_act": "relu2", "mamba_hidden_act": "silu",
 		"expand": 2, "time_step_limit": []any{0.0, "Infinity"}, "use_conv_bias": true, "mamba_proj_bias": false,
-		"use_bias": false, "sliding_window": nil, "time_step_rank": 256, "chunk_size": 128})
-	delete(nemotronH, "hidden_act")
+		"use_bias": false, "sliding_window": nil, "time_step_rank": 256, "chunk_size": 128}
 	nemotronE := with(nemotronH, object{"hybrid_override_pattern": "MEM*E", "topk_group": 1})
 	mambas := object{"hidden_act": "silu", "use_bias": false, "use_conv_bias": true, "expand": 2, "rms_norm": true,
 		"time_step_limit": []any{0.0, "Infinity"}}
