@@ -160,7 +160,7 @@ func (l *laid) inPair(gate, up, name string, shape ...int) {
 func (c layoutCase) ordinary(l *laid, x gguf.Tensor) {
 	values, name := l.of(x.Name), l.name(x.Name)
 	cols, rows, n := dimsOf(x)
-	plain := func(i int) float32 { return values[i] }
+	same := func(i int) float32 { return values[i] }
 	width, _ := l.f.Uint32(architecture(l.f) + ".embedding_length")
 	heads, _ := l.f.Uint32(architecture(l.f) + ".attention.head_count")
 	d := int(width / max(heads, 1))
@@ -173,11 +173,11 @@ func (c layoutCase) ordinary(l *laid, x gguf.Tensor) {
 			l.put(fmt.Sprintf(name, k), []int{rows, cols}, func(i int) float32 { return values[k*rows*cols+i] })
 		}
 	case len(x.Dims) == 3:
-		l.put(name, []int{n, rows, cols}, plain)
+		l.put(name, []int{n, rows, cols}, same)
 	case strings.HasSuffix(x.Name, "ffn_gate_inp_shexp.weight"):
-		l.put(name, []int{1, cols}, plain)
+		l.put(name, []int{1, cols}, same)
 	case strings.HasSuffix(x.Name, "shortconv.conv.weight"), strings.HasSuffix(x.Name, "ssm_conv1d.weight"):
-		l.put(name, []int{rows, 1, cols}, plain)
+		l.put(name, []int{rows, 1, cols}, same)
 	case strings.HasSuffix(x.Name, ".ssm_a"):
 		shape := []int{rows, cols} // of Mamba; else one of the two is 1
 		if rows == 1 || cols == 1 {
@@ -185,18 +185,18 @@ func (c layoutCase) ordinary(l *laid, x gguf.Tensor) {
 		}
 		l.put(name, shape, func(i int) float32 { return float32(math.Log(-float64(values[i]))) })
 	case strings.HasSuffix(x.Name, ".ssm_d"), strings.HasSuffix(x.Name, "ssm_norm.weight"):
-		l.put(name, []int{rows * cols}, plain)
+		l.put(name, []int{rows * cols}, same)
 	case c.lessOne && strings.HasSuffix(x.Name, "norm.weight"):
 		l.put(name, []int{cols}, func(i int) float32 { return values[i] - 1 })
 	case len(x.Dims) == 1:
-		l.put(name, []int{cols}, plain)
+		l.put(name, []int{cols}, same)
 	case c.turned && (strings.HasSuffix(x.Name, "attn_q.weight") || strings.HasSuffix(x.Name, "attn_k.weight")):
 		l.put(name, []int{rows, cols}, func(i int) float32 {
 			row := i / cols
 			return values[(row/d*d+row%d%(d/2)*2+row%d/(d/2))*cols+i%cols]
 		})
 	default:
-		l.put(name, []int{rows, cols}, plain)
+		l.put(name, []int{rows, cols}, same)
 	}
 }
 
