@@ -1,6 +1,7 @@
 package bpe
 
 import (
+	"strings"
 	"unicode/utf8"
 )
 
@@ -150,6 +151,15 @@ var byteRunes = func() (runes [256]rune) {
 	}
 	return runes
 }()
+
+// SpellBytes is how byte-level vocabularies spell the bytes of a text: in GPT-2's alphabet, a character for each.
+func SpellBytes(text string) string {
+	var b strings.Builder
+	for i := range len(text) {
+		b.WriteRune(byteRunes[text[i]])
+	}
+	return b.String()
+}
 
 // runeBytes is its inverse, -1 where a rune stands for no byte.
 var runeBytes = func() (bytes [256 + 68]int16) {

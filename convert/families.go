@@ -244,13 +244,7 @@ func (b *builder) llamaBlock(s sizes, o options, i int, from string) {
 	if o.fused {
 		b.matrix(to+"attn_qkv.weight", from+"self_attn.qkv_proj.weight", (s.heads+2*s.kvHeads)*s.head, inputs)
 	} else {
-		for _, p := range []struct {
-			name  string
-			heads int
-			order rowOrder
-		}{{"q", s.heads, order}, {"k", s.kvHeads, order}, {"v", s.kvHeads, nil}} {
-			b.linear(to+"attn_"+p.name, from+"self_attn."+p.name+"_proj", p.heads*s.head, inputs, p.order)
-		}
+		b.queriesKeysValues(s, inputs, to, from, order)
 	}
 	if o.headNorms || o.wideNorms {
 		n, m := s.head, s.head
@@ -268,12 +262,9 @@ func (b *builder) llamaBlock(s sizes, o options, i int, from string) {
 		b.experts(s, o.experts, to, from)
 	case o.fusedGate:
 		b.matrix(to+"ffn_up.weight", from+"mlp.gate_up_proj.weight", 2*s.feedForward, s.width)
-	default:
-		b.linear(to+"ffn_gate", from+"mlp.gate_proj", s.feedForward, s.width, nil)
-		b.linear(to+"ffn_up", from+"mlp.up_proj", s.feedForward, s.width, nil)
-	}
-	if o.experts == nil && o.feed == nil {
 		b.linear(to+"ffn_down", from+"mlp.down_proj", s.width, s.feedForward, nil)
+	default:
+		b.gatedFeedForward(s, to, from)
 	}
 	switch {
 	case o.sandwich:
@@ -327,20 +318,24 @@ func (b *builder) window() {
 
 // windows writes the windows of models whose layer_types say which layers have one.
 func (b *builder) windows(layers int) {
-	c := b.config
+	windowed := b.config.windowed(layers)
+	b.size("attention.sliding_window", b.config.integer("sliding_window"))
+	b.set("attention.sliding_window_pattern", windowed)
+}
+
+// windowed reads which layers have a window.
+func (c *config) windowed(layers int) (windowed []bool) {
 	types := c.texts("layer_types")
 	if len(types) != layers {
 		c.fail("layer_types", "%d of %d blocks: which of them have a window?", len(types), layers)
 	}
-	var windowed []bool
 	for _, t := range types {
 		if t != "sliding_attention" && t != "full_attention" {
 			c.fail("layer_types", "layers of kind %q are not supported", gguf.Printable(t, 40))
 		}
 		windowed = append(windowed, t == "sliding_attention")
 	}
-	b.size("attention.sliding_window", c.integer("sliding_window"))
-	b.set("attention.sliding_window_pattern", windowed)
+	return windowed
 }
 
 // thetas are the bases of rotation of classes where config.json does not say, which else are 10000.

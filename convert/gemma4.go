@@ -78,16 +78,7 @@ func readGemma4(c *config) (m gemma4Sizes) {
 		c.fail("head_dim", "%d heads of %d and %d numbers: pairs are rotated, and %d numbers are the most in all", m.heads,
 			m.head, m.wholeHead, largest)
 	}
-	types := c.texts("layer_types")
-	if len(types) != m.layers {
-		c.fail("layer_types", "%d of %d blocks: which of them have a window?", len(types), m.layers)
-	}
-	for _, t := range types {
-		if t != "sliding_attention" && t != "full_attention" {
-			c.fail("layer_types", "layers of kind %q are not supported", gguf.Printable(t, 40))
-		}
-		m.windowed = append(m.windowed, t == "sliding_attention")
-	}
+	m.windowed = c.windowed(m.layers)
 	m.sharing = c.whole("num_kv_shared_layers", 0, m.layers-1)
 	m.inputs = c.whole("hidden_size_per_layer_input", 0, largest/m.layers)
 	inner, double := c.integer("intermediate_size"), c.boolOr("use_double_wide_mlp", false)

@@ -4,17 +4,6 @@ import "fmt"
 
 // Families whose blocks have LayerNorms with biases, and tensors with Llama's names beside them.
 
-// separateHeads adds the matrices of queries, keys and values and of what attention gives, and their biases.
-func (b *builder) separateHeads(s sizes, to, from, output string) {
-	for _, p := range []struct {
-		name  string
-		heads int
-	}{{"q", s.heads}, {"k", s.kvHeads}, {"v", s.kvHeads}} {
-		b.linear(to+"attn_"+p.name, from+p.name+"_proj", p.heads*s.head, s.width, nil)
-	}
-	b.linear(to+"attn_output", from+output, s.width, s.heads*s.head, nil)
-}
-
 // stableLM converts StableLM 2 and StableLM 3B. The larger ones are parallel, and normalize queries and keys, each head
 // with weights of its own.
 func stableLM(b *builder) {
@@ -37,7 +26,7 @@ func stableLM(b *builder) {
 		to, from := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("model.layers.%d.", i)
 		b.skip(from + "self_attn.rotary_emb.inv_freq")
 		b.layerNorm(to+"attn_norm", from+"input_layernorm", s.width)
-		b.separateHeads(s, to, from+"self_attn.", "o_proj")
+		b.projections(s, to, from, nil)
 		if own {
 			b.ownNorms("q", s.heads, s.head, to, from)
 			b.ownNorms("k", s.kvHeads, s.head, to, from)
@@ -85,7 +74,7 @@ func starcoder2(b *builder) {
 	for i := range s.layers {
 		to, from := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("model.layers.%d.", i)
 		b.layerNorm(to+"attn_norm", from+"input_layernorm", s.width)
-		b.separateHeads(s, to, from+"self_attn.", "o_proj")
+		b.projections(s, to, from, nil)
 		b.layerNorm(to+"ffn_norm", from+"post_attention_layernorm", s.width)
 		b.linear(to+"ffn_up", from+"mlp.c_fc", s.feedForward, s.width, nil)
 		b.linear(to+"ffn_down", from+"mlp.c_proj", s.width, s.feedForward, nil)
@@ -111,7 +100,8 @@ func phi2(b *builder) {
 	for i := range s.layers {
 		to, from := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("model.layers.%d.", i)
 		b.layerNorm(to+"attn_norm", from+"input_layernorm", s.width)
-		b.separateHeads(s, to, from+"self_attn.", "dense")
+		b.queriesKeysValues(s, s.width, to, from, nil)
+		b.linear(to+"attn_output", from+"self_attn.dense", s.width, s.heads*s.head, nil)
 		b.linear(to+"ffn_up", from+"mlp.fc1", s.feedForward, s.width, nil)
 		b.linear(to+"ffn_down", from+"mlp.fc2", s.width, s.feedForward, nil)
 	}

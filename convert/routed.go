@@ -76,10 +76,15 @@ func (b *builder) gatedFeedForward(s sizes, to, from string) {
 
 // projections adds attention's matrices with Llama's names; rows of q and k are in an order.
 func (b *builder) projections(s sizes, to, from string, order rowOrder) {
-	b.linear(to+"attn_q", from+"self_attn.q_proj", s.heads*s.head, s.width, order)
-	b.linear(to+"attn_k", from+"self_attn.k_proj", s.kvHeads*s.head, s.width, order)
-	b.linear(to+"attn_v", from+"self_attn.v_proj", s.kvHeads*s.head, s.width, nil)
+	b.queriesKeysValues(s, s.width, to, from, order)
 	b.linear(to+"attn_output", from+"self_attn.o_proj", s.width, s.heads*s.head, nil)
+}
+
+// queriesKeysValues adds the matrices that make these of so many inputs.
+func (b *builder) queriesKeysValues(s sizes, inputs int, to, from string, order rowOrder) {
+	b.linear(to+"attn_q", from+"self_attn.q_proj", s.heads*s.head, inputs, order)
+	b.linear(to+"attn_k", from+"self_attn.k_proj", s.kvHeads*s.head, inputs, order)
+	b.linear(to+"attn_v", from+"self_attn.v_proj", s.kvHeads*s.head, inputs, nil)
 }
 
 // norms of queries and keys, of each head.

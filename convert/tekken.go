@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 
+	"github.com/specgo/spec/bpe"
 	"github.com/specgo/spec/gguf"
 )
 
@@ -81,7 +81,7 @@ func readTekken(file string, rows int) (*words, error) {
 			return fail("vocab: rank %d stands there twice, or its %d bytes do", v.Rank, len(text))
 		}
 		ranks[text] = v.Rank
-		w.tokens[c.Specials+v.Rank], w.types[c.Specials+v.Rank] = byteLevel(text), typeNormal
+		w.tokens[c.Specials+v.Rank], w.types[c.Specials+v.Rank] = bpe.SpellBytes(text), typeNormal
 	}
 	if len(ranks) != used {
 		return fail("vocab: %d of %d tokens are there", len(ranks), used)
@@ -111,30 +111,7 @@ func splitsOf(text string, ranks map[string]int) (merges []string) {
 		return cmp.Or(cmp.Compare(a.left, b.left), cmp.Compare(a.right, b.right))
 	})
 	for _, p := range list {
-		merges = append(merges, byteLevel(text[:p.at])+" "+byteLevel(text[p.at:]))
+		merges = append(merges, bpe.SpellBytes(text[:p.at])+" "+bpe.SpellBytes(text[p.at:]))
 	}
 	return merges
 }
-
-// byteLevel spells bytes as vocabularies of single bytes do: those of printable characters of Latin-1 as these, the
-// others as the characters from U+0100 on.
-func byteLevel(text string) string {
-	var b strings.Builder
-	for i := range len(text) {
-		b.WriteRune(byteRunes[text[i]])
-	}
-	return b.String()
-}
-
-// byteRunes are the characters of single bytes.
-var byteRunes = func() (runes [256]rune) {
-	next := rune(0x100)
-	for i := range runes {
-		if i > ' ' && i < 0x7f || i > 0xa0 && i != 0xad {
-			runes[i] = rune(i)
-		} else {
-			runes[i], next = next, next+1
-		}
-	}
-	return runes
-}()
