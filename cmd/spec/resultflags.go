@@ -5,7 +5,6 @@ import (
 	"io"
 	"path/filepath"
 	"strings"
-	"sync"
 
 	"github.com/specgo/spec/engine"
 	"github.com/specgo/spec/engine/promptcache"
@@ -86,14 +85,13 @@ func (m *modelFlags) hashed(ctx context.Context, p *program, path, name string, 
 	if err != nil {
 		return results.File{}, err
 	}
+	var f *gguf.File
 	if path == "" {
-		print, err := embeddedPrint(ctx, name, embedded)
-		return results.File{Name: name, SHA256: print.Model}, err
+		f, err = gguf.Open(embedded, embedded.Size(), name)
+	} else if err = modelFile(path, byFlag); err == nil {
+		name = filepath.Base(path)
+		f, err = gguf.OpenFile(path)
 	}
-	if err := modelFile(path, byFlag); err != nil {
-		return results.File{}, err
-	}
-	f, err := gguf.OpenFile(path)
 	if err != nil {
 		return results.File{}, err
 	}
@@ -108,25 +106,5 @@ func (m *modelFlags) hashed(ctx context.Context, p *program, path, name string, 
 	} else {
 		print, err = promptcache.Fingerprint(ctx, dir, f)
 	}
-	return results.File{Name: filepath.Base(path), SHA256: print.Model}, err
-}
-
-// embeddedPrints are the fingerprints of embedded models that embeddedPrint has read, by name: they do not change.
-var embeddedPrints sync.Map
-
-// embeddedPrint is the fingerprint of an embedded model, which a process reads once.
-func embeddedPrint(ctx context.Context, name string, model *strings.Reader) (engine.Fingerprint, error) {
-	if print, ok := embeddedPrints.Load(name); ok {
-		return print.(engine.Fingerprint), nil
-	}
-	f, err := gguf.Open(model, model.Size(), name)
-	if err != nil {
-		return engine.Fingerprint{}, err
-	}
-	defer f.Close()
-	print, err := engine.ReadFingerprint(ctx, f)
-	if err == nil {
-		embeddedPrints.Store(name, print)
-	}
-	return print, err
+	return results.File{Name: name, SHA256: print.Model}, err
 }
