@@ -233,7 +233,7 @@ func (r *reference) gated(gate, up []float64) []float64 {
 func (r *reference) feedForward(b, suffix string, h []float64) []float64 {
 	up := r.linear(b+"ffn_up"+suffix, h)
 	switch {
-	case r.is("phi3", "glm4"):
+	case r.is("phi3", "glm4") || r.is("granite_swa") && suffix == "_shexp":
 		up = r.gated(up[:len(up)/2], up[len(up)/2:])
 	case r.t[b+"ffn_gate"+suffix+".weight"] != nil:
 		up = r.gated(r.linear(b+"ffn_gate"+suffix, h), up)

@@ -250,11 +250,11 @@ func (r Recipe) File(tb testing.TB) []byte {
 			norm(b+"ffn_norm", Width)
 		}
 		feedForward := func(suffix string, inner int, n ...int) {
-			if has("gate") {
+			if has("gate") && !(has("sharedup2") && suffix == "_shexp") {
 				matrix(b+"ffn_gate"+suffix, has("bias"), inner, Width, n...)
 			}
 			up := inner
-			if has("up2") {
+			if has("up2") || has("sharedup2") && suffix == "_shexp" {
 				up *= 2
 			}
 			if has("gateups") && suffix == "_exps" {
