@@ -218,6 +218,9 @@ func (r Recipe) File(tb testing.TB) []byte {
 			matrix(b+"attn_k", has("bias") || has("qkvbias"), k, Width)
 			matrix(b+"attn_v", has("bias") || has("qkvbias"), k, Width)
 		}
+		if has("attngate") {
+			matrix(b+"attn_gate", false, q, Width)
+		}
 		if !recurrent {
 			matrix(b+"attn_output", has("bias"), Width, q)
 		}
