@@ -186,7 +186,7 @@ func (r Recipe) File(tb testing.TB) []byte {
 				dim, kv = Dim, 2
 			}
 			q, k = Heads*dim, kv*dim
-			if list, ok := keys["feed_forward_length"].([]uint32); ok {
+			if list, ok := keys["feed_forward_length"].([]uint32); ok && i < len(list) {
 				inner = int(list[i])
 			}
 			if norm(b+"attn_q_norm", dim); i < 4 {
