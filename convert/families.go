@@ -41,6 +41,8 @@ var families = []family{
 	{"DeepseekV3ForCausalLM", "deepseek2", deepseekV3},
 	{"GraniteMoeForCausalLM", "granitemoe", graniteMoE},
 	{"GraniteMoeSharedForCausalLM", "granitemoe", graniteMoE},
+	{"GraniteSWAForCausalLM", "granite_swa", graniteSWA},
+	{"GraniteMoeSWAForCausalLM", "granite_swa", graniteSWA},
 	{"GraniteMoeHybridForCausalLM", "granitehybrid", graniteHybrid},
 	{"NemotronForCausalLM", "nemotron", nemotron},
 	{"NemotronHForCausalLM", "nemotron_h", nemotronH},
@@ -349,7 +351,7 @@ var thetas = map[string]float64{"gemma3": 1e6, "gemma-embedding": 1e6, "smollm3"
 	"lfm2moe": 1e6, "gpt-oss": 150000}
 
 // factored are the architectures of llamaLike that have rope_freqs.weight.
-var factored = []string{"llama", "granite", "granitemoe", "apertus", "arcee", "eagle3", "exaone4"}
+var factored = []string{"llama", "granite", "granitemoe", "granite_swa", "apertus", "arcee", "eagle3", "exaone4"}
 
 // rotation writes the keys of RoPE. head is the size of a head.
 func (b *builder) rotation(head int) {

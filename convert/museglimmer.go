@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+
+	"github.com/specgo/spec/gguf"
 )
 
 // museGlimmer converts Muse Glimmer, for texts. The norms of queries and keys have no weights in the source, which
@@ -22,36 +24,39 @@ func museGlimmer(b *builder) {
 			b.values(to+"attn_k_norm.weight", slices.Repeat([]float32{1}, s.head))
 			b.gatedFeedForward(s, to, from)
 		}})
-	b.turnedWindows()
+	for i, turned := range b.turnedLayers() {
+		if kind := c.texts("layer_types")[i]; turned != (kind == "sliding_attention") {
+			c.fail(layerBases, "layer %d: GGUF's muse-glimmer rotates layers with a window, and no others", i)
+		}
+	}
 	b.pictures()
 }
 
-// turnedWindows checks that the layers with a window, and no others, are rotated, all with one base.
-func (b *builder) turnedWindows() {
+// layerBases are the bases of rotation of each layer, 0 where it is not rotated.
+const layerBases = "layer_rope_theta"
+
+// turnedLayers are the layers that are rotated, all with one base; nil: config.json does not say it for each.
+func (b *builder) turnedLayers() (turned []bool) {
 	c := b.config
-	const bases = "layer_rope_theta"
-	list, types := c.numbers(bases), c.texts("layer_types")
+	list := c.numbers(layerBases)
 	if len(list) == 0 {
-		return // as layer_types says
+		return nil
 	}
-	base := float32(0)
-	for _, kv := range b.kvs {
-		if x, ok := kv.Value.(float32); ok && kv.Key == b.arch+".rope.freq_base" {
-			base = x
+	if layers := c.layers("num_hidden_layers"); len(list) != layers {
+		c.fail(layerBases, "%d values for %d layers", len(list), layers)
+		return nil
+	}
+	for i, base := range list {
+		want := slices.ContainsFunc(b.kvs, func(kv gguf.KV) bool {
+			return kv.Key == b.arch+".rope.freq_base" && kv.Value == base
+		})
+		if base != 0 && !want {
+			c.fail(layerBases, "layer %d has %v: GGUF's %s has one base for all layers that are rotated", i, base, b.arch)
+			return nil
 		}
+		turned = append(turned, base != 0)
 	}
-	if len(list) != len(types) {
-		c.fail(bases, "%d values for %d layers", len(list), len(types))
-	}
-	for i := 0; i < len(list) && *c.err == nil; i++ {
-		want := float32(0)
-		if types[i] == "sliding_attention" {
-			want = base
-		}
-		if list[i] != want {
-			c.fail(bases, "layer %d has %v: GGUF's %s rotates layers with a window alone, by %v", i, list[i], b.arch, base)
-		}
-	}
+	return turned
 }
 
 // museAssistant converts Muse Glimmer's draft head: a DFlash head whose config.json has no object of its own, no
