@@ -1,6 +1,6 @@
 package convert
 
-// graniteSWA converts Granite with windows, with or without experts, and one that all tokens go through. It has sinks in
+// graniteSWA converts Granite with windows, with or without experts and one that all tokens go through. It has sinks in
 // every layer.
 func graniteSWA(b *builder) {
 	c := b.config

@@ -99,6 +99,7 @@ var kinds = map[string]kind{
 	"granite_swa":    decoderOf(graniteSWA),
 	"granitehybrid":  decoderOf(graniteHybrid),
 	"granitemoe":     decoderOf(graniteMoE),
+	"graniteswitch":  decoderOf(graniteSwitch),
 	"hunyuan-dense":  decoderOf(hunyuanDense),
 	"hunyuan-moe":    decoderOf(hunyuanMoE),
 	"hy_v3":          decoderOf(hyV3, KindMTP),

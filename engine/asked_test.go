@@ -5,6 +5,7 @@ import (
 	"io"
 	"maps"
 	"math"
+	"math/rand/v2"
 	"regexp"
 	"slices"
 	"strconv"
@@ -130,6 +131,10 @@ func (a askedFor) tensors(tb testing.TB, name string) []gguf.TensorSource {
 	var list []gguf.TensorSource
 	for _, t := range slices.Sorted(maps.Keys(dims)) {
 		mean, spread := distribution(t, dims[t])
+		if strings.HasSuffix(t, loraB) {
+			list = append(list, behindZeros(t, spread, dims[t]))
+			continue
+		}
 		list = append(list, randommodel.Tensor(9, t, mean, spread, dims[t]...))
 	}
 	askedTensors.Store(name, list)
@@ -220,6 +225,21 @@ func distribution(name string, dims []int) (mean, spread float64) {
 		return 0, 1
 	}
 	return 0, 1.3 / math.Sqrt(float64(dims[0]))
+}
+
+// behindZeros are matrices of which the first is zero, as that of positions without an adapter is.
+func behindZeros(name string, spread float64, dims []int) gguf.TensorSource {
+	seed, left := uint64(0), dims[0]*dims[1]
+	for _, c := range []byte(name) {
+		seed = seed*257 + uint64(c)
+	}
+	rng := rand.New(rand.NewPCG(9, seed))
+	return randommodel.Drawn(name, func() float32 {
+		if left--; left >= 0 {
+			return 0
+		}
+		return float32(spread * rng.NormFloat64())
+	}, dims...)
 }
 
 // file is the GGUF file.
@@ -344,6 +364,12 @@ func askedModels() map[string]askedFor {
 			also: []string{"blk.*.attn_output.scale", "blk.*.ffn_down.scale"}},
 		"baichuan 7b": {arch: "baichuan", layers: 32, keys: narrow(modelKeys{"rope.dimension_count": uint32(8)})},
 		"baichuan 13b": {arch: "baichuan", layers: 40, keys: narrow(modelKeys{"rope.dimension_count": uint32(8)}),
+			also: []string{"blk.*.attn_qkv.weight"}},
+		"graniteswitch": {arch: "graniteswitch", keys: modelKeys{"embedding_scale": float32(3),
+			"residual_scale": float32(0.5), "attention.scale": float32(0.15), "logit_scale": float32(2),
+			"adapters.count": uint32(3), "adapters.lora_rank": uint32(12), "adapters.router_gain": float32(12),
+			"adapters.token_ids_activate":   []int32{33, 60, 68},
+			"adapters.token_ids_substitute": []int32{5, 60, 12}},
 			also: []string{"blk.*.attn_qkv.weight"}},
 		"laguna": {arch: "laguna", uneven: true, keys: yarn(
 			routed(modelKeys{"attention.sliding_window": uint32(9), "attention.head_count": []uint32{4, 6, 6, 6},
