@@ -219,6 +219,23 @@ func TestEnds(t *testing.T) {
 	}
 }
 
+// In Muse Glimmer's format, too, and the end of a turn is one whether the file says so or not. Llama 4, whose tokens
+// these were, ends with both.
+func TestEndOfAMessageOfMuse(t *testing.T) {
+	c := Defaults("gpt2", "gpt-2")
+	c.Tokens, c.EOS = []string{"<|end_of_text|>", "<|eom|>", "<|eot|>", "<|start|>", "<|message|>"}, 0
+	for _, configured := range [][]int32{nil, {1}, {1, 2}} {
+		c.EOG = configured
+		if tok := must(t, c); !tok.IsEOG(0) || tok.IsEOG(1) || !tok.IsEOG(2) || tok.IsEOG(3) {
+			t.Errorf("%d: ends: %v %v %v", configured, tok.IsEOG(0), tok.IsEOG(1), tok.IsEOG(2))
+		}
+	}
+	c.Tokens[3] = "<|header_start|>"
+	if tok := must(t, c); !tok.IsEOG(1) || !tok.IsEOG(2) {
+		t.Error("ends that the file names, of another format")
+	}
+}
+
 // In the harmony format a message's end is not the answer's, also where the file says that it is the end of a turn.
 func TestEndOfAHarmonyMessage(t *testing.T) {
 	c := Defaults("gpt2", "gpt-2")

@@ -35,8 +35,23 @@ func (t *Tokenizer) findEnds(configured []int32) {
 	if id, ok := t.ids["<|end|>"]; ok && t.harmony() && id != t.eos { // whatever the file says of the end of a turn
 		t.eog = slices.DeleteFunc(t.eog, func(x int32) bool { return x == id })
 	}
+	if end, ok := t.museEnd(); ok { // likewise, and of Llama 4's token of that name, which Muse Glimmer has
+		t.eog = slices.DeleteFunc(t.eog, func(x int32) bool { return x == t.ids["<|eom|>"] && x != t.eos })
+		t.eog = append(t.eog, end)
+	}
 	slices.Sort(t.eog)
 	t.eog = slices.Compact(t.eog)
+}
+
+// museEnd is the end of a turn of vocabularies that have the marks of Muse Glimmer's messages, where <|eom|> ends a
+// message and the turn goes on with the next.
+func (t *Tokenizer) museEnd() (end int32, ok bool) {
+	for _, s := range []string{"<|start|>", "<|message|>", "<|eom|>", "<|eot|>"} {
+		if end, ok = t.ids[s]; !ok {
+			return 0, false
+		}
+	}
+	return end, true
 }
 
 // harmony says whether the vocabulary has the marks of the harmony format (gpt-oss),

@@ -74,7 +74,7 @@ func (p *Parser) taggedBetween() bool {
 		p.state = (*Parser).taggedHeader
 	case p.tagged.name != "": // behind a call
 		p.raw = ""
-		p.state = (*Parser).content
+		p.state = p.behindCalls()
 	default:
 		return p.notACall(m)
 	}
@@ -145,7 +145,7 @@ func (p *Parser) taggedEnd(err error) {
 	}
 	p.end("", err)
 	p.edge()
-	p.state = (*Parser).content
+	p.state = p.behindCalls()
 	if err == nil && p.syntax.tags.call != "" {
 		p.state = (*Parser).taggedBetween
 	}

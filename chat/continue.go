@@ -35,8 +35,8 @@ func (p *Prompt) Thought(reasoning string) (*Prompt, bool) {
 	f := p.format
 	open, opening := "", p.Opening()
 	switch {
-	case f.Syntax.of().channels:
-		open = harmonyChannel + "analysis" + harmonyMessage
+	case f.Syntax.of().channels != nil:
+		open = f.Syntax.of().channels.thought
 	case f.ThinkEnd == "" || strings.HasSuffix(strings.TrimSpace(p.Text()), f.ThinkEnd):
 		return nil, false
 	case opening != "":

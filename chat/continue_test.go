@@ -94,6 +94,7 @@ func TestThought(t *testing.T) {
 		{talk + "{# [THINK][/THINK] #}", "so", "a|[THINK]so"},
 		{talk + "{# <|channel>thought <channel|> #}", "so", "a|<|channel>thought\nso"},
 		{talk + "<|start|>{# <|channel|><|message|> #}", "so", "a|<|start|><|channel|>analysis<|message|>so"},
+		{talk + "<|start|>{# <|eom|><atem:function_calls> #}", "so", "a|<|start|> to=self<|message|>so"},
 		{talk + aprielStart + "\n{# [BEGIN FINAL RESPONSE] #}", aprielStart + "\nso", "a|" + aprielStart + "\nso"},
 		{talk + "{# [BEGIN FINAL RESPONSE] #}", aprielStart + "\nso", "a|" + aprielStart + "\nso"},
 		{talk + "<think>\n\n</think>\n\n", "so", ""}, {talk, "so", ""},

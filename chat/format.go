@@ -10,7 +10,7 @@ import (
 type Format struct {
 	Syntax Syntax
 	// ThinkStart and ThinkEnd enclose reasoning; "" if the format has none.
-	// Harmony has channels instead.
+	// Harmony and Muse have channels instead.
 	ThinkStart, ThinkEnd string
 
 	// Bare says that the model writes the shorter of a syntax's two forms; Open is the mark around calls where a syntax
@@ -48,7 +48,7 @@ func DetectFormat(source string) *Format {
 			break
 		}
 	}
-	if s.channels {
+	if s.channels != nil {
 		return &f
 	}
 	for _, m := range thinkMarks {
@@ -64,7 +64,7 @@ func DetectFormat(source string) *Format {
 }
 
 // Thinks reports whether answers may have reasoning in front of their content.
-func (f *Format) Thinks() bool { return f.ThinkStart != "" || f.Syntax.of().channels }
+func (f *Format) Thinks() bool { return f.ThinkStart != "" || f.Syntax.of().channels != nil }
 
 // Unmarked reports whether calls need no mark: an answer that begins as JSON may be one.
 func (f *Format) Unmarked() bool { return f.Syntax.of().bare }

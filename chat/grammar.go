@@ -275,8 +275,8 @@ func (f *Format) callMarks(tools []Tool, o *GrammarOptions) (marks []string) {
 			marks = append(marks, "["+t.Name+"(") // which would be a call that no grammar holds
 		}
 	}
-	if s.channels {
-		for _, m := range harmonyMarks {
+	if s.channels != nil {
+		for _, m := range s.marks {
 			marks = append(marks, o.mark(m))
 		}
 	}

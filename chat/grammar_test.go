@@ -139,6 +139,11 @@ var toolTexts = []struct {
 	{Format{Syntax: SyntaxHarmony}, harmonyMarks,
 		"<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>{\"city\": \"x\"}",
 		[2]string{"get_weather", "get"}},
+	{Format{Syntax: SyntaxMuse}, museMarks,
+		" to=get_weather<|message|><atem:function_calls>\n<atem:invoke name=\"get_weather\">\n<atem:parameter " +
+			"name=\"city\">a <|eot|> b</atem:parameter>\n<atem:parameter name=\"unit\">C</atem:parameter>\n</atem:invoke>\n" +
+			"</atem:function_calls><|eom|><|start|>assistant to=now<|message|><atem:function_calls>\n<atem:invoke " +
+			"name=\"now\">\n</atem:invoke>\n</atem:function_calls>", [2]string{">C", ">K"}},
 	{Format{Syntax: SyntaxQwenXML}, nil,
 		"<tool_call>\n<function=get_weather>\n<parameter=city>\nZürich </x>\n</parameter>\n" +
 			"<parameter=unit>\nF\n</parameter>\n</function>\n</tool_call>\n<tool_call>\n<function=now>\n" +
@@ -256,7 +261,11 @@ func TestToolGrammar(t *testing.T) {
 				t.Errorf("%s: parsed %+v", name, e)
 			}
 		}
-		if want := strings.Count(x.text, "now") + strings.Count(x.text, "get_weather"); calls != want {
+		want := strings.Count(x.text, "now") + strings.Count(x.text, "get_weather")
+		if x.format.Syntax == SyntaxMuse { // the recipient of a message, and what it calls
+			want /= 2
+		}
+		if calls != want {
 			t.Errorf("%s: %d calls, want %d", name, calls, want)
 		}
 		single := o
@@ -283,6 +292,16 @@ func TestToolGrammar(t *testing.T) {
 			for _, more := range harmonyMarks {
 				text := texts[1] + more
 				if n, of, final := follows(t, g, byteTokens(harmonyMarks), text); n == of && final {
+					t.Errorf("%s: %q is allowed", name, text)
+				}
+			}
+		case SyntaxMuse:
+			const thought = " to=self<|message|>so<|eom|><|start|>assistant"
+			texts = []string{x.text, " to=user<|message|>Hello < [ {there}.", thought + thought + x.text,
+				thought + " to=user<|message|>I look.<|eom|><|start|>assistant" + x.text}
+			for _, more := range []string{museMessage, museEnd, museTurnEnd, museStart} {
+				text := texts[1] + more
+				if n, of, final := follows(t, g, byteTokens(museMarks), text); n == of && final {
 					t.Errorf("%s: %q is allowed", name, text)
 				}
 			}
@@ -341,6 +360,24 @@ func TestToolGrammarReasoning(t *testing.T) {
 		"1": false, "<|channel|>final<|message|>2": false,
 	} {
 		g := h.AnswerGrammar(object, GrammarOptions{Control: ControlMarks(v)})
+		if n, of, final := follows(t, g, v, text); (n == of && final) != want {
+			t.Errorf("%q: %v", text, !want)
+		}
+	}
+}
+
+// An answer of Muse's whose content is constrained may be reasoned about before, and begins with its recipient.
+func TestAnswerGrammarOfMuse(t *testing.T) {
+	object, err := grammar.ParseSchema(nil, []byte(`{"const":1}`), grammar.SchemaOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := byteTokens(museMarks)
+	g := (&Format{Syntax: SyntaxMuse}).AnswerGrammar(object, GrammarOptions{Control: ControlMarks(v)})
+	for text, want := range map[string]bool{
+		" to=user<|message|>1": true, " to=self<|message|>so<|eom|><|start|>assistant to=user<|message|>1": true,
+		"1": false, " to=user<|message|>2": false, " to=self<|message|>1": false, " to=f<|message|>1": false,
+	} {
 		if n, of, final := follows(t, g, v, text); (n == of && final) != want {
 			t.Errorf("%q: %v", text, !want)
 		}
@@ -692,6 +729,7 @@ func TestTextGrammar(t *testing.T) {
 		{Format{Syntax: SyntaxQwenXML, Open: seedCall, Bare: true}, "a <seed:tool_cal", "a <tool_call>", nil},
 		{Format{Syntax: SyntaxLFM2}, "a [no()]", "a [now()]", nil},
 		{Format{Syntax: SyntaxHarmony}, "a", "a<|end|><|start|>", harmonyMarks},
+		{Format{Syntax: SyntaxMuse}, "a", "a<|eom|><|start|>", museMarks},
 	} {
 		v := byteTokens(x.controls)
 		g, err := x.format.TextGrammar(weatherTools, []string{"foo"}, GrammarOptions{Control: ControlMarks(v)})

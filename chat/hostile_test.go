@@ -28,6 +28,8 @@ func hostileTexts(k int) map[string]string {
 			strings.Repeat("<｜tool▁call▁begin｜>function", k<<11),
 		"harmony":   strings.Repeat("<|channel|>analysis", k<<11) + strings.Repeat("<|message|><|end|>", k<<11),
 		"harmony 2": "<|channel|>final<|message|>" + strings.Repeat("<|end|> <|start|> to=x<|message|>{", k<<11),
+		"muse":      strings.Repeat("<|start|>assistant to=", k<<11) + strings.Repeat("<|message|><|eom|>", k<<11),
+		"muse 2":    " to=f<|message|>" + strings.Repeat("<atem:function_calls><atem:invoke name=\"", k<<11),
 		"think":     strings.Repeat("<think>", k<<12) + strings.Repeat("</think>", k<<12),
 		"json":      strings.Repeat(`{"name":"f","arguments":{}}`, k<<11),
 		"json list": "[" + strings.Repeat(`{"name":"f","arguments":{}},`, k<<11),
@@ -102,6 +104,8 @@ func TestHeldTextsAreNotCopiedForEachPiece(t *testing.T) {
 		"text":        {SyntaxHermes, "a"},
 		"halves":      {SyntaxHermes, "<tool_c"},
 		"channels":    {SyntaxHarmony, "<|channel|>final<|message|><|en"},
+		"messages":    {SyntaxMuse, " to=user<|message|><|eo"},
+		"to nobody":   {SyntaxMuse, " to=f<|message|>no call"},
 	} {
 		wantLinear(t, name, func(n int) {
 			f := Format{Syntax: x.syntax, ThinkStart: "<think>", ThinkEnd: "</think>"}

@@ -103,8 +103,8 @@ func NewParser(f Format, o ParserOptions) *Parser {
 		} else if f.startIsText() && !o.Continued {
 			p.text(ReasoningEvent, f.ThinkStart)
 		}
-	case o.Continued && p.syntax.channels:
-		p.state = (*Parser).harmonyBody
+	case o.Continued && p.syntax.channels != nil:
+		p.state = p.syntax.channels.body
 		if o.Reasoning && !o.Inline {
 			p.body = ReasoningEvent
 		}
@@ -453,6 +453,12 @@ func (p *Parser) beginCalls(m string) {
 
 // notACall makes content of what was read as a call, and goes on with content.
 func (p *Parser) notACall(read string) bool {
+	if p.syntax.next != nil { // it is not for the user
+		p.edge()
+		p.add(Event{Kind: ToolCallEnd, Call: p.calls, Err: ErrToolCall})
+		p.raw, p.state = "", p.syntax.next
+		return true
+	}
 	kind, state := ContentEvent, (*Parser).content
 	if p.late == lateReading {
 		kind, state = ReasoningEvent, (*Parser).reasoning
@@ -465,6 +471,14 @@ func (p *Parser) notACall(read string) bool {
 	p.raw, p.call, p.array = "", nil, false
 	p.state = state
 	return true
+}
+
+// behindCalls reads on behind calls.
+func (p *Parser) behindCalls() func(p *Parser) bool {
+	if p.syntax.next != nil {
+		return p.syntax.next
+	}
+	return (*Parser).content
 }
 
 // cutCall is where an answer ends in a call whose name is not whole: the call is reported, and no content.

@@ -32,12 +32,23 @@ func (t *Template) messageValues(all []Message, textArguments, typedContent bool
 	if t.responses {
 		return t.turnValues(slices.Clone(all), textArguments, typedContent)
 	}
-	for i := range all {
-		v, err := t.messageValue(&all[i], textArguments, typedContent)
-		if err != nil {
-			return nil, fmt.Errorf("message %d: %w", i, err)
+	for i, m := range all {
+		parts := []Message{m}
+		said := t.format.Syntax == SyntaxMuse && m.Content != "" && len(m.ToolCalls) > 0
+		if said { // its template leaves out what is said beside calls, which are other messages
+			parts = []Message{{Role: m.Role, Content: m.Content, Reasoning: m.Reasoning},
+				{Role: m.Role, ToolCalls: m.ToolCalls}}
 		}
-		list = append(list, v)
+		for k := range parts {
+			v, err := t.messageValue(&parts[k], textArguments, typedContent)
+			if err != nil {
+				return nil, fmt.Errorf("message %d: %w", i, err)
+			}
+			if said && k == 0 {
+				v.Set(jinja.NewText("end_turn", FromTemplate), false)
+			}
+			list = append(list, v)
+		}
 	}
 	return list, nil
 }

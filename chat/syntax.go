@@ -19,7 +19,7 @@ func (s Syntax) String() string {
 
 // syntaxes are all that are known. A template has the first that detects it, and the last where none does.
 var syntaxes = [...]*syntax{
-	&harmony, &dsmlCalls, &deepseek, &mistral, &kimi, &gemma4, &lfm2, &solar, &glm, &qwenXML, &granite,
+	&harmony, &muse, &dsmlCalls, &deepseek, &mistral, &kimi, &gemma4, &lfm2, &solar, &glm, &qwenXML, &granite,
 	&minimax3, &minimax, &hunyuan, &minicpm, &olmo, &functionary32, &functionary31,
 	&command, &commandR, &apertus, &apriel, &nemotron, &functoolsCalls, &gigaChat, &hermes, &llama3, &plainJSON,
 }
@@ -55,7 +55,8 @@ type syntax struct {
 	first    func(p *Parser) bool
 	answer   func(p *Parser) bool // reads the beginning of what follows reasoning
 	drop     []string             // marks around content that are no part of it
-	channels bool                 // content and reasoning are messages with a header each
+	channels *channels            // content and reasoning are messages with a header each; nil: they are not
+	next     func(p *Parser) bool // reads what follows calls, and what is none in their place; nil: both are content
 
 	thinksAgain bool     // reasoning may stand between content; an end of it that never began is left out
 	keys        callKeys // of a call in JSON
@@ -70,6 +71,12 @@ type syntax struct {
 	around   func(f *Format, g *grammar.Grammar, calls bool, o *GrammarOptions) *grammar.Grammar
 	// asleep is an answer that may have calls, and need not; nil: free text, in which marks begin calls.
 	asleep func(f *Format, calls *grammar.Grammar, o *ToolGrammarOptions) *grammar.Grammar
+}
+
+// channels are those of a syntax.
+type channels struct {
+	thought string               // what begins reasoning behind a prompt
+	body    func(p *Parser) bool // reads a message's text
 }
 
 // allMarks are the marks of calls and their parts, also those that are text in every vocabulary.

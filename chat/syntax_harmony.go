@@ -30,7 +30,7 @@ var harmony = syntax{
 	marks:    harmonyMarks,
 	ends:     []string{harmonyReturn, harmonyCall},
 	first:    (*Parser).harmonyHeader,
-	channels: true,
+	channels: &channels{thought: harmonyChannel + "analysis" + harmonyMessage, body: (*Parser).harmonyBody},
 	call: func(_ *Format, tool string, args *grammar.Grammar, o *ToolGrammarOptions) *grammar.Grammar {
 		return grammar.Sequence(grammar.Text(o.mark(harmonyChannel)+"commentary to=functions."+tool+" "+
 			o.mark(harmonyConstrain)+"json"+o.mark(harmonyMessage)), args)

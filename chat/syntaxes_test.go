@@ -141,7 +141,7 @@ var moreAnswers = []parserCase{
 func TestCutCallsAreReported(t *testing.T) {
 	for _, x := range toolTexts {
 		s := x.format.Syntax.of()
-		if s.bare || s.channels || s.name == SyntaxFunctionary32 {
+		if s.bare || s.channels != nil || s.name == SyntaxFunctionary32 {
 			continue // no mark says that a call begins
 		}
 		begun := func(n int) bool {

@@ -188,6 +188,9 @@ func (t *Template) render(
 			return jinja.Text{}, fmt.Errorf("the variable %s: %w", k, err)
 		}
 		set(k, x)
+		if _, own := c.Extra[strength]; k == "reasoning_effort" && !own {
+			set(strength, x)
+		}
 	}
 	set("messages", &jinja.List{Items: messages})
 	tools := &jinja.List{}
@@ -218,6 +221,9 @@ func (t *Template) render(
 	set("eos_token", jinja.NewText(t.o.EOS, FromTemplate))
 	return t.program.Render(ctx, jinja.Context{Vars: vars, Clock: clock, Limits: limits})
 }
+
+// strength is what the template of Muse Glimmer calls reasoning_effort.
+const strength = "reasoning_strength"
 
 // setFunctions sets FireFunction's variables: the tools as JSON, "" without any, and the time.
 func (t *Template) setFunctions(

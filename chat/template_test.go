@@ -145,6 +145,7 @@ func TestDetectFormat(t *testing.T) {
 func TestEndMarksOfSyntaxes(t *testing.T) {
 	want := map[Syntax][]string{
 		SyntaxHarmony: {"<|return|>", "<|call|>"}, SyntaxSolar: {"<|calls|>"},
+		SyntaxMuse: {"<|eot|>"},
 	}
 	for _, s := range syntaxes {
 		f := Format{Syntax: s.name}

@@ -41,6 +41,8 @@ var families = []family{
 	{"DeepseekV3ForCausalLM", "deepseek2", deepseekV3},
 	{"GraniteMoeForCausalLM", "granitemoe", graniteMoE},
 	{"GraniteMoeSharedForCausalLM", "granitemoe", graniteMoE},
+	{"GraniteSWAForCausalLM", "granite_swa", graniteSWA},
+	{"GraniteMoeSWAForCausalLM", "granite_swa", graniteSWA},
 	{"GraniteMoeHybridForCausalLM", "granitehybrid", graniteHybrid},
 	{"NemotronForCausalLM", "nemotron", nemotron},
 	{"NemotronHForCausalLM", "nemotron_h", nemotronH},
@@ -78,6 +80,7 @@ var families = []family{
 	{"Gemma4ForConditionalGeneration", "gemma4", gemma4},
 	{"Ministral3ForCausalLM", "mistral3", mistral3},
 	{"Mistral3ForConditionalGeneration", "mistral3", mistral3},
+	{"MuseGlimmerForConditionalGeneration", "muse-glimmer", museGlimmer},
 	{"StableLmForCausalLM", "stablelm", stableLM},
 	{"Starcoder2ForCausalLM", "starcoder2", starcoder2},
 	{"FalconForCausalLM", "falcon", falcon},
@@ -126,6 +129,7 @@ type options struct {
 	sandwich   bool    // a norm before and one behind each sublayer (Gemma 2 and 3)
 	postNorms  bool    // norms behind the sublayers only (OLMo 2)
 	addToNorms float32 // Gemma stores its norms' weights less 1
+	plainEnd   bool    // but not those of the norm behind the blocks
 	fused      bool    // one matrix for q, k, v (Phi 3)
 	fusedGate  bool    // one matrix for gate and up
 	activation string  // "" is silu
@@ -162,7 +166,11 @@ func (b *builder) llamaLike(o options) {
 	for i := range s.layers {
 		b.llamaBlock(s, o, i, fmt.Sprintf("%slayers.%d.", prefix, i))
 	}
-	b.vector("output_norm.weight", prefix+"norm.weight", s.width, o.addToNorms)
+	more := o.addToNorms
+	if o.plainEnd {
+		more = 0
+	}
+	b.vector("output_norm.weight", prefix+"norm.weight", s.width, more)
 	head := "lm_head.weight"
 	if of := "language_model." + head; b.holds(of) {
 		head = of
@@ -343,7 +351,7 @@ var thetas = map[string]float64{"gemma3": 1e6, "gemma-embedding": 1e6, "smollm3"
 	"lfm2moe": 1e6, "gpt-oss": 150000}
 
 // factored are the architectures of llamaLike that have rope_freqs.weight.
-var factored = []string{"llama", "granite", "granitemoe", "apertus", "arcee", "eagle3", "exaone4"}
+var factored = []string{"llama", "granite", "granitemoe", "granite_swa", "apertus", "arcee", "eagle3", "exaone4"}
 
 // rotation writes the keys of RoPE. head is the size of a head.
 func (b *builder) rotation(head int) {
@@ -519,7 +527,7 @@ func (b *builder) pictures() {
 	for _, name := range b.weights.names {
 		part := strings.TrimPrefix(name, "model.")
 		for _, prefix := range []string{"vision_tower.", "multi_modal_projector.", "visual.", "audio_tower.",
-			"embed_vision.", "embed_audio."} {
+			"embed_vision.", "embed_audio.", "vision_adapter.", "vision_projection."} {
 			if strings.HasPrefix(part, prefix) {
 				b.skip(name)
 				n++
@@ -540,6 +548,8 @@ var textParts = map[string]map[string]any{
 	"Qwen3VLMoeForConditionalGeneration": {},
 	"Gemma4ForConditionalGeneration":     {},
 	"Mistral3ForConditionalGeneration":   {},
+
+	"MuseGlimmerForConditionalGeneration": {},
 	"Gemma3ForConditionalGeneration": {"vocab_size": json.Number("262208"), "num_attention_heads": json.Number("8"),
 		"num_key_value_heads": json.Number("4"), "head_dim": json.Number("256"), "rms_norm_eps": json.Number("1e-6"),
 		"max_position_embeddings": json.Number("131072"), "query_pre_attn_scalar": json.Number("256"),
@@ -557,7 +567,7 @@ func (c *config) textPart(absent map[string]any) *config {
 		"mm_tokens_per_image", "image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id",
 		"boi_token_id", "eoi_token_id", "vision_soft_tokens_per_image", "multimodal_projector_bias", "projector_hidden_act",
 		"spatial_merge_size", "vision_feature_layer", "audio_config", "audio_token_id", "boa_token_id", "eoa_token_id",
-		"eoa_token_index"} {
+		"eoa_token_index", "out_hidden_size", "projector_hidden_size"} {
 		c.has(key) // of pictures and sound
 	}
 	const quantization = "quantization_config"

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -21,8 +22,9 @@ var headFamilies = []family{
 	{"Eagle3LlamaForCausalLM", "eagle3", eagle3},
 	{"Eagle3Speculator", "eagle3", eagle3},
 	{"Eagle3DraftModel", "eagle3", eagle3},
-	{"DFlashDraftModel", "dflash", func(b *builder) { dflash(b, false) }},
-	{"Qwen3DSparkModel", "dflash", func(b *builder) { dflash(b, true) }},
+	{"DFlashDraftModel", "dflash", func(b *builder) { dflash(b, dflashForm{}) }},
+	{"Qwen3DSparkModel", "dflash", func(b *builder) { dflash(b, dflashForm{flat: true, chained: true}) }},
+	{"MuseGlimmerAssistantModel", "dflash", museAssistant},
 }
 
 // HeadClasses lists the classes of draft heads that can be converted.
@@ -300,9 +302,15 @@ func (b *builder) draftVocab(rows, width int) {
 	b.targets = append(b.targets, target{name: "d2t", cols: rows, ids: ids})
 }
 
-// dflash converts a DFlash head, or a DSpark head: one whose rows are of the next token, with what the token before
-// gives.
-func dflash(b *builder, chained bool) {
+// dflashForm is how a DFlash head is published.
+type dflashForm struct {
+	chained  bool   // a DSpark head: its rows are of the next token, with what the token before gives
+	flat     bool   // its own members of config.json are not in an object
+	fc, norm string // the tensors that read the target's states; "": as DFlash's authors call them
+}
+
+// dflash converts a DFlash head, or a DSpark head.
+func dflash(b *builder, form dflashForm) {
 	c := b.config
 	o := options{headNorms: true, block: true}
 	b.sharesVocab()
@@ -321,7 +329,7 @@ func dflash(b *builder, chained bool) {
 	}
 	b.rotation(s.head)
 	own := c
-	if !chained {
+	if !form.flat {
 		if own = c.object("dflash_config"); own == nil {
 			c.fail("dflash_config", "missing")
 			return
@@ -350,13 +358,13 @@ func dflash(b *builder, chained bool) {
 	}
 	b.kvs = append(b.kvs, gguf.KV{Key: "tokenizer.ggml.mask_token_id", Value: uint32(mask)})
 
-	b.matrix("fc.weight", "fc.weight", s.width, len(list)*s.width)
-	b.vector("enc.output_norm.weight", "hidden_norm.weight", s.width, 0)
+	b.matrix("fc.weight", cmp.Or(form.fc, "fc.weight"), s.width, len(list)*s.width)
+	b.vector("enc.output_norm.weight", cmp.Or(form.norm, "hidden_norm.weight"), s.width, 0)
 	for i := range s.layers {
 		b.llamaBlock(s, o, i, fmt.Sprintf("layers.%d.", i))
 	}
 	b.vector("output_norm.weight", "norm.weight", s.width, 0)
-	if chained {
+	if form.chained {
 		b.markov(s.width)
 	}
 }

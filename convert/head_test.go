@@ -147,11 +147,24 @@ func TestHeads(t *testing.T) {
 			"architectures": []string{"Qwen3DSparkModel"}, "dflash_config": nil, "target_layer_ids": []int{0, 1},
 			"mask_token_id": 68, "markov_rank": 32, "markov_head_type": "vanilla", "num_anchors": 512,
 			"enable_confidence_head": true, "confidence_head_with_markov": true})},
+		"Muse Glimmer's": {randommodel.DFlash{Layers: layers, Window: 9, Windows: []bool{true, false}}.File(t), "",
+			dflashConfig(map[string]any{"architectures": []string{"MuseGlimmerAssistantModel"}, "sliding_window": 9,
+				"layer_types": []string{"sliding_attention", "full_attention"}, "vocab_size": nil, "dflash_config": nil,
+				"model_type": "muse_glimmer_assistant", "target_layer_ids": []int{0, 1}, "mask_token_id": 68,
+				"num_target_layers": nil, "rope_theta": nil,
+				"rope_parameters": map[string]any{"rope_type": "default", "rope_theta": 5000}})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, want := publishedHead(t, x.file, x.block)
 			if strings.HasPrefix(name, "DSpark") { // copies of the target's
 				s.tensors["embed_tokens.weight"], s.tensors["lm_head.weight"] = []int{70, 64}, []int{70, 64}
+			}
+			if name == "Muse Glimmer's" {
+				for ours, theirs := range map[string]string{"fc.weight": "encoder.fc.weight",
+					"hidden_norm.weight": "encoder.output_norm_enc.weight"} {
+					s.tensors[theirs], s.values[theirs] = s.tensors[ours], s.values[ours]
+					delete(s.tensors, ours)
+				}
 			}
 			s.file("config.json", x.config)
 			s.weights()

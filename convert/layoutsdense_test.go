@@ -38,10 +38,20 @@ func denseLayouts() []layoutCase {
 		"bias": false, "multi_query": true, "parallel_attn": true, "activation": "gelu", "num_kv_heads": 4,
 		"new_decoder_architecture": false, "apply_residual_connection_post_layernorm": false,
 		"tie_word_embeddings": true}
+	muse := object{"hidden_activation": "silu", "tie_word_embeddings": false, "head_dim": randommodel.Dim,
+		"rope_theta": nil, "rope_parameters": object{"rope_type": "default", "rope_theta": 500},
+		"layer_types": windows("sssf"), "layer_rope_theta": []float64{500, 500, 500, 0}, "qk_scale_factor": 3.875,
+		"post_norm_eps": 1e-8, "output_multiplier": 0.4, "final_logit_softcapping": 3, "attention_bias": false}
 	return []layoutCase{
 		{class: "Olmo2ForCausalLM", recipe: "olmo2", names: sandwichNames, config: plain},
 		{class: "Olmo3ForCausalLM", recipe: "olmo2 pattern", names: sandwichNames,
 			config: with(plain, object{"layer_types": windows("sssf")})},
+		{class: "MuseGlimmerForConditionalGeneration", recipe: "muse-glimmer published", turned: true, lessOne: true,
+			names: append([]string{"attn_gate.", "self_attn.gate_proj."}, sandwichNames...), config: muse, lay: layMuse,
+			file: museScaled, refuses: object{"text_config.hidden_activation": "gelu", "text_config.post_norm_eps": 1e-5,
+				"text_config.qk_scale_factor": nil, "text_config.output_multiplier": nil,
+				"text_config.layer_types":      naming{windows("ssss"), "layer_rope_theta"},
+				"text_config.layer_rope_theta": []float64{500, 500, 500, 500}}},
 		{class: "Ernie4_5ForCausalLM", recipe: "ernie4_5 biases", config: with(tied, object{"use_bias": true})},
 		{class: "Glm4ForCausalLM", recipe: "glm4", names: []string{"post_attention_norm.", "post_self_attn_layernorm.",
 			"post_ffw_norm.", "post_mlp_layernorm.", "ffn_up.", "mlp.gate_up_proj."},
@@ -216,4 +226,27 @@ func TestLengthOfSharperAttention(t *testing.T) {
 	s.writeConfig(inside(config, "rope_parameters", object{"rope_type": "default", "rope_theta": 50,
 		"llama_4_scaling_beta": 0.1}))
 	s.refused("without YaRN", []string{"rope_parameters.llama_4_scaling_beta", "YaRN"})
+}
+
+// layMuse: Muse Glimmer's norms of queries and keys have no weights, and those of the norm behind the blocks are as
+// they are.
+func layMuse(l *laid, x gguf.Tensor) bool {
+	if x.Name == "output_norm.weight" {
+		values := l.of(x.Name)
+		l.put(l.name(x.Name), []int{len(values)}, func(i int) float32 { return values[i] })
+		return true
+	}
+	return strings.HasSuffix(x.Name, "_q_norm.weight") || strings.HasSuffix(x.Name, "_k_norm.weight")
+}
+
+// museScaled has Muse Glimmer's factor of queries in their norms.
+func museScaled(t *testing.T, f *gguf.File) *gguf.File {
+	var norms []gguf.TensorSource
+	for i := range 4 {
+		for name, factor := range map[string]float32{"q": 3.875, "k": 1} {
+			norms = append(norms, randommodel.Encoded(fmt.Sprintf("blk.%d.attn_%s_norm.weight", i, name), gguf.F32,
+				slices.Repeat([]float32{factor}, randommodel.Dim), []uint64{randommodel.Dim}))
+		}
+	}
+	return rewritten(t, f, norms...)
 }

@@ -47,6 +47,7 @@ var (
 	mtpNames = strings.NewReplacer("model.layers.4.nextn.eh_proj.", "mtp.fc.",
 		"model.layers.4.nextn.enorm.", "mtp.pre_fc_norm_embedding.", "model.layers.4.nextn.hnorm.", "mtp.pre_fc_norm_hidden.",
 		"model.layers.4.nextn.shared_head_norm.", "mtp.norm.", "model.layers.4.", "mtp.layers.0.")
+	sinkNames    = []string{"attn_sinks.weight", "self_attn.sinks"}
 	graniteNames = append([]string{"ffn_gate_inp.", "block_sparse_moe.router.layer."}, mambaNames("mamba.")...)
 	backbone     = []string{"blk.", "backbone.layers.", "token_embd.", "backbone.embeddings.", "output_norm.",
 		"backbone.norm_f.", "attn_norm.", "norm."}
@@ -135,6 +136,19 @@ func recurrentLayouts() []layoutCase {
 
 		{class: "GraniteMoeForCausalLM", recipe: "granitemoe", names: graniteNames, members: graniteMembers,
 			turned: true, lay: layGranite, config: with(tied, scaled)},
+		{class: "GraniteSWAForCausalLM", recipe: "granite_swa", names: sinkNames, members: graniteMembers, turned: true,
+			edit: func(r *randommodel.Recipe) { // biases of queries and keys are not turned in this harness
+				r.Parts = strings.ReplaceAll(r.Parts, " bias", "")
+			},
+			config: with(tied, object{"layer_types": windows("fssf"), "layer_rope_theta": []float64{0, 10000, 0, 10000}}),
+			refuses: object{"layer_rope_theta": []float64{0, 500, 0, 10000}, "layer_types": windows("fss"),
+				"sliding_window": nil}},
+		{class: "GraniteMoeSWAForCausalLM", recipe: "granite_swa experts", members: graniteMembers, turned: true,
+			names: slices.Concat([]string{"ffn_up_shexp.", "shared_mlp.input_linear."}, sinkNames, graniteNames),
+			lay: func(l *laid, x gguf.Tensor) bool {
+				return !strings.HasSuffix(x.Name, "ffn_up_shexp.weight") && layGranite(l, x)
+			},
+			config: with(tied, scaled, object{"layer_types": windows("fssf")})},
 		{class: "GraniteMoeHybridForCausalLM", recipe: "granitehybrid", names: graniteNames, turned: true,
 			members: graniteHybridMembers, lay: layGranite, config: with(hybrid, without, object{"attention_multiplier": 0.25}),
 			refuses: object{"layer_types": []string{"mamba"}, "mamba_conv_bias": false, "mamba_proj_bias": true,

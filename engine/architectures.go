@@ -59,6 +59,7 @@ var kinds = map[string]kind{
 	"afmoe":          decoderOf(afmoe),
 	"apertus":        ofPlain(decoderOf(apertus), xieluKeys),
 	"arcee":          decoderOf(arcee),
+	"baichuan":       decoderOf(baichuan),
 	"bailingmoe":     decoderOf(bailingMoE),
 	"bailingmoe2":    decoderOf(bailingMoE2),
 	"bitnet":         decoderOf(bitNet),
@@ -95,8 +96,10 @@ var kinds = map[string]kind{
 	"gptj":           decoderOf(gptJ),
 	"gptneox":        decoderOf(gptNeoX),
 	"granite":        decoderOf(granite),
+	"granite_swa":    decoderOf(graniteSWA),
 	"granitehybrid":  decoderOf(graniteHybrid),
 	"granitemoe":     decoderOf(graniteMoE),
+	"graniteswitch":  decoderOf(graniteSwitch),
 	"hunyuan-dense":  decoderOf(hunyuanDense),
 	"hunyuan-moe":    decoderOf(hunyuanMoE),
 	"hy_v3":          decoderOf(hyV3, KindMTP),
@@ -121,6 +124,7 @@ var kinds = map[string]kind{
 	"mistral3":       decoderOf(mistral3),
 	"mistral4":       ofValues(decoderOf(mistral4)),
 	"mpt":            decoderOf(mpt),
+	"muse-glimmer":   decoderOf(museGlimmer),
 	"nanbeige":       {is: KindModel, family: nanbeige, layers: (*loader).layerCount, build: (*loader).looped},
 	"nemotron":       decoderOf(nemotron),
 	"nemotron_h":     ofSparse(decoderOf(nemotronH)),
@@ -156,6 +160,7 @@ var kinds = map[string]kind{
 	"starcoder":      decoderOf(starcoder),
 	"starcoder2":     decoderOf(starcoder2),
 	"step35":         ofRawStates(decoderOf(step35, KindMTP)),
+	"talkie":         decoderOf(talkie),
 	"xverse":         decoderOf(xverse),
 
 	"t5":        {is: KindEncoderDecoder, layers: (*loader).t5Layers, build: (*loader).t5},
@@ -180,7 +185,6 @@ var kinds = map[string]kind{
 	// These are refused, with the part that is missing.
 	"arctic":           lacking("experts that read another input than the feed-forward beside them"),
 	"arwkv7":           lacking("the recurrence of RWKV-7 in Qwen's blocks"),
-	"baichuan":         lacking("positions that depend on the number of blocks"),
 	"chameleon":        lacking("a model that reads and writes pictures as tokens"),
 	"cogvlm":           lacking("weights of their own for the tokens of pictures"),
 	"deepseek2-ocr":    lacking(pictures),
@@ -200,7 +204,6 @@ var kinds = map[string]kind{
 	"rnd1":             lacking(diffusion),
 	"rwkv6":            lacking("the recurrence of RWKV-6"),
 	"rwkv6qwen2":       lacking("the recurrence of RWKV-6 in Qwen's blocks"),
-	"talkie":           lacking("norms without weights, and one factor for each head"),
 	"wavtokenizer-dec": lacking("a model that writes sound"),
 
 	// These are not read. They are here because a file of theirs is told apart from a model.

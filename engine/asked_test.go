@@ -5,6 +5,7 @@ import (
 	"io"
 	"maps"
 	"math"
+	"math/rand/v2"
 	"regexp"
 	"slices"
 	"strconv"
@@ -77,7 +78,8 @@ func (a askedFor) tensors(tb testing.TB, name string) []gguf.TensorSource {
 		return known.([]gguf.TensorSource)
 	}
 	kvs, layers := a.kvs(a.all()), int(a.all()["block_count"].(uint32))
-	dims := map[string][]int{fmt.Sprintf("blk.%d.attn_norm.weight", layers-1): {1}}
+	last := fmt.Sprintf("blk.%d.attn_norm.weight", layers-1)
+	dims, guessed := map[string][]int{last: {1}}, map[string]bool{last: true}
 	for _, also := range a.also {
 		if rest, ok := strings.CutPrefix(also, "blk.*."); ok {
 			for i := range layers {
@@ -87,7 +89,6 @@ func (a askedFor) tensors(tb testing.TB, name string) []gguf.TensorSource {
 			dims[also] = []int{1}
 		}
 	}
-	guessed := map[string]bool{}
 	for {
 		var empty []gguf.TensorSource
 		for _, t := range slices.Sorted(maps.Keys(dims)) {
@@ -130,6 +131,10 @@ func (a askedFor) tensors(tb testing.TB, name string) []gguf.TensorSource {
 	var list []gguf.TensorSource
 	for _, t := range slices.Sorted(maps.Keys(dims)) {
 		mean, spread := distribution(t, dims[t])
+		if strings.HasSuffix(t, loraB) {
+			list = append(list, behindZeros(t, spread, dims[t]))
+			continue
+		}
 		list = append(list, randommodel.Tensor(9, t, mean, spread, dims[t]...))
 	}
 	askedTensors.Store(name, list)
@@ -222,6 +227,21 @@ func distribution(name string, dims []int) (mean, spread float64) {
 	return 0, 1.3 / math.Sqrt(float64(dims[0]))
 }
 
+// behindZeros are matrices of which the first is zero, as that of positions without an adapter is.
+func behindZeros(name string, spread float64, dims []int) gguf.TensorSource {
+	seed, left := uint64(0), dims[0]*dims[1]
+	for _, c := range []byte(name) {
+		seed = seed*257 + uint64(c)
+	}
+	rng := rand.New(rand.NewPCG(9, seed))
+	return randommodel.Drawn(name, func() float32 {
+		if left--; left >= 0 {
+			return 0
+		}
+		return float32(spread * rng.NormFloat64())
+	}, dims...)
+}
+
 // file is the GGUF file.
 func (a askedFor) file(tb testing.TB, name string) []byte {
 	tb.Helper()
@@ -278,6 +298,11 @@ func askedModels() map[string]askedFor {
 		maps.Copy(all, keys)
 		return all
 	}
+	narrow := func(keys modelKeys) modelKeys { // of models with many layers
+		maps.Copy(keys, modelKeys{"embedding_length": uint32(32), "attention.head_count_kv": uint32(4),
+			"feed_forward_length": uint32(48)})
+		return keys
+	}
 	const choice, choice1, choice2, choice3 = "blk.*.exp_probs_b.bias", "blk.1.exp_probs_b.bias",
 		"blk.2.exp_probs_b.bias", "blk.3.exp_probs_b.bias"
 	return map[string]askedFor{
@@ -326,6 +351,26 @@ func askedModels() map[string]askedFor {
 			also: []string{choice, "rope_freqs.weight"}},
 		"afmoe": {arch: "afmoe", keys: routed(
 			modelKeys{"attention.sliding_window": uint32(9), "expert_gating_func": nil})},
+		"muse-glimmer": {arch: "muse-glimmer", layers: 5, keys: modelKeys{"attention.sliding_window": uint32(9),
+			"attention.sliding_window_pattern": []bool{true, false, true, true, false},
+			"attention.key_length":             uint32(24), "attention.value_length": uint32(24),
+			"attention.layer_norm_rms_epsilon": float32(0.02), "rope.freq_base": float32(300),
+			"logit_scale": float32(0.7), "final_logit_softcapping": float32(1.5)}},
+		"muse-glimmer period": {arch: "muse-glimmer", keys: modelKeys{"attention.sliding_window": uint32(7),
+			"attention.sliding_window_pattern": uint32(2), "attention.head_count_kv": uint32(1),
+			"rope.freq_base_swa": float32(80), "logit_scale": float32(0.2)},
+			also: []string{"blk.*.attn_qkv.weight"}},
+		"talkie": {arch: "talkie", keys: modelKeys{"logit_scale": float32(0.7)},
+			also: []string{"blk.*.attn_output.scale", "blk.*.ffn_down.scale"}},
+		"baichuan 7b": {arch: "baichuan", layers: 32, keys: narrow(modelKeys{"rope.dimension_count": uint32(8)})},
+		"baichuan 13b": {arch: "baichuan", layers: 40, keys: narrow(modelKeys{"rope.dimension_count": uint32(8)}),
+			also: []string{"blk.*.attn_qkv.weight"}},
+		"graniteswitch": {arch: "graniteswitch", keys: modelKeys{"embedding_scale": float32(3),
+			"residual_scale": float32(0.5), "attention.scale": float32(0.15), "logit_scale": float32(2),
+			"adapters.count": uint32(3), "adapters.lora_rank": uint32(12), "adapters.router_gain": float32(12),
+			"adapters.token_ids_activate":   []int32{33, 60, 68},
+			"adapters.token_ids_substitute": []int32{5, 60, 12}},
+			also: []string{"blk.*.attn_qkv.weight"}},
 		"laguna": {arch: "laguna", uneven: true, keys: yarn(
 			routed(modelKeys{"attention.sliding_window": uint32(9), "attention.head_count": []uint32{4, 6, 6, 6},
 				"attention.key_length": uint32(16), "attention.value_length": uint32(16),
@@ -501,7 +546,7 @@ func TestAskedModelsRefuseWhatTheyDoNotAskFor(t *testing.T) {
 			return fmt.Sprint(err)
 		}
 		norm := tensors[slices.IndexFunc(tensors, func(s gguf.TensorSource) bool { // not every block has one
-			return strings.HasSuffix(s.Name, ".attn_norm.weight")
+			return strings.HasSuffix(s.Name, ".attn_norm.weight") || name == "talkie" && strings.HasSuffix(s.Name, "norm.weight")
 		})].Name
 		for j, named := range []string{
 			"blk.1.attn_mystery.weight", "mystery.weight", "attention.mystery", "mystery_scale", "ssm.mystery", norm,

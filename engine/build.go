@@ -84,6 +84,9 @@ func (b *build) decoderBlock(i int) block {
 	}
 	if f.at == atOutputs || f.at == atBoth {
 		block.attnPostNorm, block.ffnPostNorm = b.norm(n+"post_attention_norm", d), b.norm(n+"post_ffw_norm", d)
+		if f.postEpsilon > 0 {
+			block.attnPostNorm.eps, block.ffnPostNorm.eps = f.postEpsilon, f.postEpsilon
+		}
 	}
 	switch {
 	case block.mixer != nil:

@@ -22,6 +22,8 @@ type normParts struct {
 	parallel bool              // both sublayers read the block's input
 	names    map[string]string // of norms that the file calls otherwise: attn_norm, ffn_norm, output_norm; "": not there
 	lacking  bool              // the first block may lack attn_norm: attention reads its input as it is
+
+	postEpsilon float32 // of the norms of outputs; 0: that of the others
 }
 
 // normPlaces is where a block's norms are.

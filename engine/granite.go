@@ -1,8 +1,18 @@
 package engine
 
 // granite is IBM Granite 3 and 4 (dense): scaled embeddings, sublayers, attention and logits.
-func granite(l *loader, c *Config) family {
-	f := family{
+func granite(l *loader, _ *Config) family {
+	f := graniteBlock(l)
+	if !l.boolOr("rope.scaling.finetuned", true) {
+		f.rope.pairing = none
+		l.ignoreKeys("rope.")
+	}
+	return f
+}
+
+// graniteBlock is what all Granites are.
+func graniteBlock(l *loader) family {
+	return family{
 		norms:     normParts{kind: rmsNorm{}},
 		rope:      ropeParts{pairing: pairs, keys: freqFactors | longrope},
 		attention: attentionParts{scale: l.floatOr("attention.scale", 0)},
@@ -13,11 +23,6 @@ func granite(l *loader, c *Config) family {
 			logit:     1 / l.positive("logit_scale", 0),
 		},
 	}
-	if !l.boolOr("rope.scaling.finetuned", true) {
-		f.rope.pairing = none
-		l.ignoreKeys("rope.")
-	}
-	return f
 }
 
 // graniteMoE is granite with experts, and possibly one that every token is sent to.

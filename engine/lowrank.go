@@ -28,6 +28,8 @@ type lowRanks struct {
 	some     []float32 // [rows][W] of it, where a product is with rows of a matrix alone
 	in       tensor.Input
 	products []tensor.Product
+
+	switched switchedRows // the adapters that a model has in its file
 }
 
 // applied is the change of one of a matmul's products.

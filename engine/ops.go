@@ -54,8 +54,16 @@ type product struct {
 // times is the product of a linear map and the input of a matmul.
 func (l linear) times(out []float32) product { return product{linear: l, out: out} }
 
-// matmul multiplies x [n][cols] with several matrices in one parallel phase.
+// matmul multiplies x [n][cols] with several matrices in one parallel phase, and adds what adapters give.
 func (p *pass) matmul(x []float32, cols int, products ...product) {
+	p.multiplied(x, cols, products...)
+	if p.adapted.switched.of != nil {
+		p.switchProducts(x, cols, products)
+	}
+}
+
+// multiplied is matmul without the adapters of the model's own file.
+func (p *pass) multiplied(x []float32, cols int, products ...product) {
 	if p.err != nil {
 		return
 	}
@@ -72,7 +80,7 @@ func (p *pass) matmul(x []float32, cols int, products ...product) {
 	}
 	if apart {
 		for _, m := range products {
-			p.matmul(x, cols, m)
+			p.multiplied(x, cols, m)
 		}
 		return
 	}
@@ -107,7 +115,7 @@ func (p *pass) matmulEach(x []float32, cols int, products []product) {
 // together is matmulEach in one phase. It reports false where that is not possible: matrices on disk, adapters, a
 // watch, or activations that are not finite.
 func (p *pass) together(x []float32, cols int, products []product) bool {
-	if len(p.adapted.sets) > 0 || p.watch != nil {
+	if len(p.adapted.sets) > 0 || p.adapted.switched.of != nil || p.watch != nil {
 		return false
 	}
 	if len(p.eachInput) < len(products) {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -101,6 +102,12 @@ func TestKeysThatMustSaySomething(t *testing.T) {
 		{all["llama4"], modelKeys{"expert_count": nil, "expert_used_count": nil, "expert_feed_forward_length": nil},
 			"llama4.expert_count"},
 		{askedFor{arch: "hunyuan-dense"}, modelKeys{"expert_count": uint32(2)}, "hunyuan-dense.expert_count"},
+		{askedFor{arch: "muse-glimmer"}, modelKeys{"attention.sliding_window": uint32(9), "logit_scale": float32(1)},
+			"muse-glimmer.attention.sliding_window_pattern"},
+		{all["muse-glimmer"], modelKeys{"logit_scale": nil}, "muse-glimmer.logit_scale"},
+		{all["muse-glimmer"], modelKeys{"rope.scaling.factor": float32(4)}, "muse-glimmer.rope.scaling.factor"},
+		{askedFor{arch: "baichuan"}, nil, "baichuan.block_count"},
+		{all["baichuan 7b"], modelKeys{"vocab_size": uint32(125696)}, "general.architecture"},
 		{all["mistral4"], modelKeys{yarnMagnitude: float32(1)}, "mistral4." + yarnMagnitude},
 		{all["qwen3vlmoe"], modelKeys{"rope.dimension_sections": []int32{3, 3, 1, 1}}, "qwen3vlmoe.rope.dimension_sections"},
 		{all["mistral4"], modelKeys{yarnMagnitude: float32(1.5), "rope.scaling.yarn_log_multiplier": float32(0.1)},
@@ -108,7 +115,8 @@ func TestKeysThatMustSaySomething(t *testing.T) {
 	} {
 		a := c.a.and(c.more)
 		_, err := Describe(headerOf(t, a.kvs(a.all()), []gguf.TensorSource{
-			randommodel.Tensor(1, "blk.3.attn_norm.weight", 1, 0, randommodel.Width)}, "said.gguf"))
+			randommodel.Tensor(1, fmt.Sprintf("blk.%d.attn_norm.weight", a.all()["block_count"].(uint32)-1), 1, 0,
+				randommodel.Width)}, "said.gguf"))
 		if err == nil || !strings.Contains(err.Error(), "said.gguf") || !strings.Contains(err.Error(), `"`+c.key+`"`) {
 			t.Errorf("%s: %v", c.key, err)
 		}

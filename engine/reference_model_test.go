@@ -181,6 +181,22 @@ func (r *reference) norm(name string, x []float64) []float64 {
 	return r.normalize(x, r.t[name+".weight"], r.t[name+".bias"])
 }
 
+// postNorm is the norm of what a sublayer gives, of which Muse Glimmer has another epsilon.
+func (r *reference) postNorm(name string, x []float64) []float64 {
+	if r.arch != "muse-glimmer" {
+		return r.norm(name, x)
+	}
+	squares := 0.0
+	for _, v := range x {
+		squares += v * v / float64(len(x))
+	}
+	var y []float64
+	for i, v := range x {
+		y = append(y, v/math.Sqrt(squares+1e-8)*r.t[name+".weight"][i])
+	}
+	return y
+}
+
 // headNorm normalizes q or k: every head with the weights that all share or with its own, or all heads at once.
 func (r *reference) headNorm(name string, x []float64, headDim int) []float64 {
 	w := r.t[name+".weight"]
@@ -233,7 +249,7 @@ func (r *reference) gated(gate, up []float64) []float64 {
 func (r *reference) feedForward(b, suffix string, h []float64) []float64 {
 	up := r.linear(b+"ffn_up"+suffix, h)
 	switch {
-	case r.is("phi3", "glm4"):
+	case r.is("phi3", "glm4") || r.is("granite_swa") && suffix == "_shexp":
 		up = r.gated(up[:len(up)/2], up[len(up)/2:])
 	case r.t[b+"ffn_gate"+suffix+".weight"] != nil:
 		up = r.gated(r.linear(b+"ffn_gate"+suffix, h), up)
@@ -268,7 +284,7 @@ func (r *reference) logits(ids []int32) []float64 {
 	if list, err := r.f.Uint32s(r.arch + ".attention.head_count_kv"); err == nil {
 		kvHeads = int(slices.Max(list))
 	}
-	post := r.is("gemma2", "gemma3", "gemma4", "olmo2", "exaone4", "glm4")
+	post := r.is("gemma2", "gemma3", "gemma4", "olmo2", "exaone4", "glm4", "muse-glimmer")
 	after := !r.flag("norm_before", true) // Vaswani et al. 2017: LayerNorm(x + Sublayer(x))
 	noInput := r.is("olmo2", "exaone4") || after
 	residual := r.number("residual_scale", 0)
@@ -310,6 +326,9 @@ func (r *reference) logits(ids []int32) []float64 {
 		if p := r.t["position_embd.weight"]; p != nil {
 			addTo(x, p[position*width:][:width])
 		}
+		if r.arch == "muse-glimmer" {
+			x = r.normalize(x, nil, nil)
+		}
 		if r.t["token_embd_norm.weight"] != nil && !r.is("lfm2", "lfm2moe") {
 			x = r.norm("token_embd_norm", x)
 		}
@@ -343,6 +362,9 @@ func (r *reference) logits(ids []int32) []float64 {
 						}
 						q = queries
 					}
+				}
+				if r.arch == "muse-glimmer" {
+					gates = r.linear(b+"attn_gate", h)
 				}
 				if r.arch == "gemma4" {
 					if len(v) == 0 {
@@ -452,7 +474,7 @@ func (r *reference) logits(ids []int32) []float64 {
 				continue
 			}
 			if post {
-				y = r.norm(b+"post_attention_norm", y)
+				y = r.postNorm(b+"post_attention_norm", y)
 			}
 			for i, v := range y {
 				x[i] += v * residual
@@ -469,7 +491,7 @@ func (r *reference) logits(ids []int32) []float64 {
 			}
 			y = ffn(h)
 			if post {
-				y = r.norm(b+"post_ffw_norm", y)
+				y = r.postNorm(b+"post_ffw_norm", y)
 			}
 			for i, v := range y {
 				x[i] += v * residual
@@ -502,7 +524,7 @@ func (r *reference) logits(ids []int32) []float64 {
 				logitScale = 256 / float64(width)
 			}
 		}
-		if !r.is("command-r", "cohere2") {
+		if !r.is("command-r", "cohere2", "muse-glimmer") {
 			logitScale = 1 / logitScale
 		}
 		if limit == 0 && r.arch == "gemma2" {

@@ -9,7 +9,8 @@ func (r *reference) windowed(layer int) bool {
 	if r.is("lfm2", "lfm2moe") {
 		return r.number("attention.sliding_window", 0) > 0
 	}
-	period, ok := map[string]int{"gemma2": 2, "gemma3": 6, "cohere2": 4, "gpt-oss": 2, "olmo2": 4, "gemma4": 6}[r.arch]
+	period, ok := map[string]int{"gemma2": 2, "gemma3": 6, "cohere2": 4, "gpt-oss": 2, "olmo2": 4, "gemma4": 6,
+		"granite_swa": 1, "muse-glimmer": 4}[r.arch]
 	if !ok || r.number("attention.sliding_window", 0) == 0 && r.arch != "gemma2" {
 		return false
 	}
@@ -29,8 +30,12 @@ func (r *reference) rotated(layer int) bool {
 		return false
 	case "smollm3":
 		return (layer+1)%4 != 0
-	case "cohere2":
+	case "cohere2", "muse-glimmer":
 		return r.windowed(layer)
+	case "granite_swa":
+		list, _ := r.f.Value("granite_swa.attention.rope_pattern")
+		all, ok := list.([]bool)
+		return !ok || all[layer]
 	case "granite", "granitemoe", "granitehybrid":
 		return r.flag("rope.scaling.finetuned", true)
 	}

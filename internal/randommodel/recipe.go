@@ -186,7 +186,7 @@ func (r Recipe) File(tb testing.TB) []byte {
 				dim, kv = Dim, 2
 			}
 			q, k = Heads*dim, kv*dim
-			if list, ok := keys["feed_forward_length"].([]uint32); ok {
+			if list, ok := keys["feed_forward_length"].([]uint32); ok && i < len(list) {
 				inner = int(list[i])
 			}
 			if norm(b+"attn_q_norm", dim); i < 4 {
@@ -217,6 +217,9 @@ func (r Recipe) File(tb testing.TB) []byte {
 			matrix(b+"attn_q", has("bias") || has("qkvbias"), q, Width)
 			matrix(b+"attn_k", has("bias") || has("qkvbias"), k, Width)
 			matrix(b+"attn_v", has("bias") || has("qkvbias"), k, Width)
+		}
+		if has("attngate") {
+			matrix(b+"attn_gate", false, q, Width)
 		}
 		if !recurrent {
 			matrix(b+"attn_output", has("bias"), Width, q)
@@ -250,11 +253,11 @@ func (r Recipe) File(tb testing.TB) []byte {
 			norm(b+"ffn_norm", Width)
 		}
 		feedForward := func(suffix string, inner int, n ...int) {
-			if has("gate") {
+			if has("gate") && !(has("sharedup2") && suffix == "_shexp") {
 				matrix(b+"ffn_gate"+suffix, has("bias"), inner, Width, n...)
 			}
 			up := inner
-			if has("up2") {
+			if has("up2") || has("sharedup2") && suffix == "_shexp" {
 				up *= 2
 			}
 			if has("gateups") && suffix == "_exps" {

@@ -22,6 +22,13 @@ func Recipes() map[string]Recipe {
 	}
 	granite := keys{"embedding_scale": float32(3), "residual_scale": float32(0.5), "attention.scale": float32(0.15),
 		"logit_scale": float32(2)}
+	swa := func(more keys) keys {
+		all := keys{"attention.sliding_window": uint32(9),
+			"attention.sliding_window_pattern": []bool{false, true, true, false},
+			"attention.rope_pattern":           []bool{false, true, false, true}}
+		maps.Copy(all, more)
+		return all
+	}
 	all := map[string]Recipe{
 		"llama":      {Arch: "llama", Parts: "gate"},
 		"gpt2":       {Arch: "gpt2", Parts: "ln fused bias learned", KV: 4},
@@ -51,6 +58,16 @@ func Recipes() map[string]Recipe {
 			Keys: keys{"logit_scale": float32(2), "rope.scaling.finetuned": false, "rope.freq_base": float32(100)}},
 		"granitemoe": {Arch: "granitemoe", Parts: "gate experts",
 			Keys: used(keys{"logit_scale": float32(2), "expert_shared_feed_forward_length": uint32(32)})},
+		"granite_swa": {Arch: "granite_swa", Parts: "gate sinks bias", Keys: swa(granite)},
+		"granite_swa experts": {Arch: "granite_swa", Parts: "gate sinks experts sharedup2",
+			Keys: used(swa(keys{"logit_scale": float32(2), "expert_shared_feed_forward_length": uint32(32),
+				"attention.rope_pattern": nil}))},
+		"granite_swa experts, one matrix": {Arch: "granite_swa", Parts: "gate sinks experts gateups untied",
+			Keys: used(swa(keys{"logit_scale": float32(0.5)}))},
+		"muse-glimmer published": {Arch: "muse-glimmer", Parts: "gate attngate post qkhead untied",
+			Keys: keys{"attention.sliding_window": uint32(9), "rope.freq_base": float32(500),
+				"attention.sliding_window_pattern": []bool{true, true, true, false}, "logit_scale": float32(0.4),
+				"final_logit_softcapping": float32(3)}},
 		"qwen2": {Arch: "qwen2", Parts: "gate qkvbias untied outbias"},
 		"qwen2moe": {Arch: "qwen2moe", Parts: "gate experts sharedgate untied",
 			Keys: used(keys{"expert_feed_forward_length": uint32(32), "expert_shared_feed_forward_length": uint32(64)})},
