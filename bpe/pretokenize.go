@@ -29,7 +29,7 @@ type splitter interface {
 type splitState struct {
 	end    int // of the word that the first expression has made
 	inner  int // of the word that the second expression has made
-	groups int // superbpe: up to here the words are groups of three digits
+	groups int // superbpe: up to here the words are groups of three digits; deepseek-v3: the end of a group
 }
 
 // A pretokenizer is a rule with the settings that go with its name.

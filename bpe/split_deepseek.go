@@ -109,15 +109,20 @@ func (d deepSeekV3) next(s *scratch, text string, i int) int {
 	return i
 }
 
-// number returns the end of the group of numbers at text[i]. A run of them that is
-// counted from the right ends at s.split.inner.
+// number returns the end of the group of numbers at text[i], or of its part that is in A or
+// is not. The group ends at s.split.groups, a run that is counted from the right at s.split.inner.
 func (d deepSeekV3) number(s *scratch, text string, i int) int {
-	if d.fromRight && i >= s.split.inner {
-		s.split.inner = s.skip(text, i, number)
-		n := utf8.RuneCountInString(text[i:s.split.inner])
-		return s.numbers(text, i, (n-1)%d.digits+1)
+	if i >= s.split.groups {
+		digits := d.digits
+		if d.fromRight && i >= s.split.inner {
+			s.split.inner = s.skip(text, i, number)
+			digits = (utf8.RuneCountInString(text[i:s.split.inner])-1)%d.digits + 1
+		}
+		s.split.groups = s.numbers(text, i, digits)
 	}
-	return s.numbers(text, i, d.digits)
+	first, _ := utf8.DecodeRuneInString(text[i:])
+	asian := d.asian(first)
+	return s.skipFunc(text[:s.split.groups], i, func(r rune) bool { return d.asian(r) == asian })
 }
 
 func deepSeekV3Asian(r rune) bool { return r >= 0x4E00 && r <= 0x9FA5 || r >= 0x3040 && r <= 0x30FF }

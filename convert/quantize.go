@@ -205,8 +205,8 @@ func (q *Quantization) metadata() (kvs []gguf.KV) {
 }
 
 // writeTensor writes the tensor t of f to w in a type, on all processors; its bytes as they are where that is its own.
-// It calls read, in order, with the number of bytes read since the last call. Errors name the file and the tensor; when
-// ctx ends, so does writeTensor, with its error.
+// It calls read, in order, with the number of bytes read since the last call. Errors name the file, and gguf.Write the
+// tensor; when ctx ends, so does writeTensor, with its error.
 func (q *Quantization) writeTensor(ctx context.Context, w io.Writer, t gguf.Tensor, to gguf.Type,
 	read func(bytes int64)) error {
 	f := q.file
@@ -254,7 +254,7 @@ func (q *Quantization) writeTensor(ctx context.Context, w io.Writer, t gguf.Tens
 	for done := range pending {
 		r := <-done
 		if r.err != nil {
-			return fmt.Errorf("%s: tensor %q: %w", f.Name, t.Name, r.err)
+			return fmt.Errorf("%s: %w", f.Name, r.err)
 		}
 		if _, err := w.Write(r.encoded); err != nil {
 			return err
@@ -308,14 +308,14 @@ func convertRows(f *gguf.File, t gguf.Tensor, to gguf.Type, row, n uint64, impor
 		return nil, 0, err
 	}
 	encoded = make([]byte, size)
-	if importance == nil {
-		return encoded, int64(len(raw)), tensor.Encode(into, encoded, x)
-	}
 	bytes := uint64(size) / rows
 	for i := range rows {
-		of := importance[(row+i)/t.Dims[1]*cols:][:cols]
+		var of []float32
+		if importance != nil {
+			of = importance[(row+i)/t.Dims[1]*cols:][:cols]
+		}
 		if err := tensor.EncodeWeighted(into, encoded[i*bytes:][:bytes], x[i*cols:][:cols], of); err != nil {
-			return nil, 0, err
+			return nil, 0, fmt.Errorf("row %d: %w", row+i, err)
 		}
 	}
 	return encoded, int64(len(raw)), nil

@@ -35,8 +35,8 @@ func fitRange(x, w, q []float32, most float32, signed bool) (scale, minimum floa
 	roundUnsigned(q, x, reciprocal(scale), minimum, most)
 	least := rangeError(x, w, q, scale, minimum)
 	first, each := most-4, float32(0.5)
-	if most < 4 {
-		first, each = most/2, most/20
+	if most < 4 { // beyond most too: where few numbers matter, the others are clipped
+		first, each = 1.9, 0.2
 	}
 	for step := range 11 {
 		span := first + float32(each*float32(step)) // how many steps the range is divided in
@@ -78,7 +78,7 @@ func fitScale(x, w, q []float32, half float32) (scale float32) {
 	least := float32(math.MaxFloat32)
 	first, each := half-2, float32(0.5)
 	if half < 8 {
-		first, each = half-1, 0.25
+		first, each = half-1, 0.35
 	}
 	for step := range 9 {
 		// the integer that stands for the greatest magnitude, before it is clipped

@@ -140,6 +140,24 @@ func TestPerplexity(t *testing.T) {
 			t.Errorf("%d chunks: %+v, want %v, %v", n, part, want, err)
 		}
 	}
+	// The standard error is that of the chunks' means; one chunk has none.
+	var each []float64
+	for i := range 3 {
+		y, err := engine.Perplexity(t.Context(), m, ids[32*i:32*i+32], engine.SessionOptions{Context: 32})
+		if err != nil {
+			t.Fatal(err)
+		}
+		each = append(each, math.Log(y))
+	}
+	mean := (each[0] + each[1] + each[2]) / 3
+	spread := math.Sqrt((math.Pow(each[0]-mean, 2) + math.Pow(each[1]-mean, 2) + math.Pow(each[2]-mean, 2)) / 6)
+	want := fmt.Sprintf("perplexity %.4f ± %.4f over 3 chunks of 32 tokens\n", math.Exp(mean), math.Exp(mean)*spread)
+	if line := done(t, text, "perplexity", "-c", "32", "--chunks", "3"); line != want {
+		t.Errorf("%q, want %q", line, want)
+	}
+	if line := done(t, text, "perplexity", "-c", "32", "--chunks", "1"); strings.Contains(line, "±") {
+		t.Errorf("%q", line)
+	}
 	// Keys and values in fewer bits predict otherwise, by the measure of the engine.
 	type cached struct {
 		answer

@@ -16,7 +16,7 @@ var perplexityCommand = command{
 	name:  "perplexity",
 	does:  "how well a model predicts a text",
 	usage: "[-m FILE] -f TEXT [-c N] [--chunks N]",
-	about: `Prints exp of the mean negative log-likelihood over a text, as llama.cpp's tool of this name measures it: the text is cut into chunks of N tokens, the rest dropped; the first token of each becomes the beginning-of-text token, if the vocabulary asks for one; the second half of each chunk is scored. A text has at most 64 MiB.`,
+	about: `Prints exp of the mean negative log-likelihood over a text, as llama.cpp's tool of this name measures it: the text is cut into chunks of N tokens, the rest dropped; the first token of each becomes the beginning-of-text token, if the vocabulary asks for one; the second half of each chunk is scored. Behind ± stands the standard error by how much the chunks differ, for llama.cpp's takes the tokens of a chunk to be independent. A text has at most 64 MiB.`,
 	new:   func() job { return &perplexity{chunk: 512, chunks: -1, results: asText} },
 }
 
@@ -28,11 +28,24 @@ type perplexityReport struct {
 }
 
 type perplexityRow struct {
-	Perplexity float64 `json:"perplexity"`
-	Tokens     int     `json:"n_tokens"` // of the text
-	Chunks     int     `json:"n_chunks"` // that were scored
-	Chunk      int     `json:"n_chunk_tokens"`
-	KV         string  `json:"kv"` // type of the KV cache
+	perplexityMean
+	Tokens int    `json:"n_tokens"` // of the text
+	Chunks int    `json:"n_chunks"` // that were scored
+	Chunk  int    `json:"n_chunk_tokens"`
+	KV     string `json:"kv"` // type of the KV cache
+}
+
+// perplexityMean is exp of the mean of the chunks' log-likelihoods, negated.
+type perplexityMean struct {
+	Perplexity float64  `json:"perplexity"`
+	Error      *float64 `json:"standard_error"` // of it, by how much the chunks differ; null of one chunk
+}
+
+func (m perplexityMean) String() string {
+	if m.Error == nil {
+		return fmt.Sprintf("%.4f", m.Perplexity)
+	}
+	return fmt.Sprintf("%.4f ± %.4f", m.Perplexity, *m.Error)
 }
 
 // perplexity is the command's options.
@@ -120,25 +133,43 @@ func (x *perplexity) run(ctx context.Context, p *program) error {
 	if done, err := writeForPrograms(&x.results, p.stdout, report, []perplexityRow{report.perplexityRow}); done {
 		return err
 	}
-	_, err = fmt.Fprintf(p.stdout, "perplexity %.4f over %d chunks of %d tokens\n", result, chunks, x.chunk)
+	_, err = fmt.Fprintf(p.stdout, "perplexity %v over %d chunks of %d tokens\n", result, chunks, x.chunk)
 	return err
 }
 
 // measure scores the chunks one by one: each counts the same number of tokens, so that the mean of their
 // log-likelihoods is that of all.
 func (x *perplexity) measure(ctx context.Context, p *program, m *engine.Model, ids []int32, chunks int) (
-	float64, error) {
+	perplexityMean, error) {
 	o := engine.SessionOptions{Context: x.chunk, KV: x.sessions.KV}
 	bar := terminal.NewBar(p.stderr, "perplexity")
 	defer bar.Clear()
-	sum := 0.0
+	var lost []float64
 	for i := range chunks {
 		y, err := engine.Perplexity(ctx, m, ids[i*x.chunk:(i+1)*x.chunk], o)
 		if err != nil {
-			return 0, err
+			return perplexityMean{}, err
 		}
-		sum += math.Log(y)
-		bar.Set(int64(i+1), int64(chunks), fmt.Sprintf("%.4f so far", math.Exp(sum/float64(i+1))))
+		lost = append(lost, math.Log(y))
+		bar.Set(int64(i+1), int64(chunks), fmt.Sprintf("%v so far", meanPerplexity(lost)))
 	}
-	return math.Exp(sum / float64(chunks)), nil
+	return meanPerplexity(lost), nil
+}
+
+// meanPerplexity is of the chunks with these mean negative log-likelihoods. The error of an exp is the exp times the
+// error of its exponent.
+func meanPerplexity(lost []float64) (m perplexityMean) {
+	n, sum, squares := float64(len(lost)), 0.0, 0.0
+	for _, v := range lost {
+		sum += v
+	}
+	for _, v := range lost {
+		squares += (v - sum/n) * (v - sum/n)
+	}
+	m.Perplexity = math.Exp(sum / n)
+	if n > 1 {
+		e := m.Perplexity * math.Sqrt(squares/(n-1)/n)
+		m.Error = &e
+	}
+	return m
 }
