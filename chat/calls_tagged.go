@@ -24,7 +24,8 @@ type tags struct {
 	trim                       func(f *Format, value string) string // without what is the tags'; nil: as it is
 	typed                      bool                                 // behindKey says whether the value is a string
 
-	// Writing. behind is what separates an argument from what follows.
+	// Writing. behind is what separates an argument from what follows; loose says that models leave it out as well.
+	loose         bool
 	writeCall     func(f *Format, tool string, o *ToolGrammarOptions) (begin, end string)
 	writeArgument func(f *Format, name string, text bool, o *ToolGrammarOptions) (begin, end, behind string)
 }
@@ -338,7 +339,11 @@ func (f *Format) taggedArgument(name string, s *argumentSchema, tags *tags, o *T
 	before, end, behind := tags.writeArgument(f, name, types&stringType != 0, o)
 	if !tags.typed && tags.quote == "" {
 		value, err := s.value(end, nil, o)
-		return grammar.Sequence(grammar.Text(before), value, grammar.Text(behind)), err
+		after := grammar.Text(behind)
+		if tags.loose && behind != "" {
+			after = grammar.Repeat(after, 0, 1)
+		}
+		return grammar.Sequence(grammar.Text(before), value, after), err
 	}
 	otherBefore, otherEnd, otherBehind := tags.writeArgument(f, name, false, o)
 	texts, others, err := s.kinds(end, otherEnd, o)

@@ -496,7 +496,7 @@ func (p *Parser) cutCall() bool {
 // cutIn reports whether the answer ended within one of marks.
 func (p *Parser) cutIn(marks ...string) bool {
 	rest := strings.TrimSpace(p.buf)
-	return p.closed && slices.ContainsFunc(marks, func(m string) bool { return strings.HasPrefix(m, rest) })
+	return p.closed && slices.ContainsFunc(marks, func(m string) bool { return m != rest && strings.HasPrefix(m, rest) })
 }
 
 // halfMark is how many bytes at the answer's end begin a mark of a call, at least half of it. Fewer are content: "<"

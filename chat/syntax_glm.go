@@ -7,7 +7,7 @@ import (
 )
 
 // SyntaxGLM: <tool_call>f<arg_key>a</arg_key><arg_value>…</arg_value></tool_call>, of GLM 4.5 and later; before 4.7
-// with line ends between the tags (not Bare).
+// with line ends between the tags (not Bare). Ling 3 has them behind the name, the keys and the last value.
 const SyntaxGLM Syntax = "glm"
 
 const (
@@ -31,6 +31,7 @@ var glm = syntax{
 	},
 	tags: &tags{
 		callEnd: toolCallEnd, argument: glmKey, keyEnd: glmKeyEnd, behindKey: (*Parser).glmValue, valueEnd: glmValueEnd,
+		loose: true,
 		writeCall: func(f *Format, tool string, o *ToolGrammarOptions) (begin, end string) {
 			return o.mark(toolCall) + tool + f.newline(), o.mark(toolCallEnd)
 		},

@@ -51,3 +51,40 @@ func TestReasoningInFrontOfCalls(t *testing.T) {
 		}
 	}
 }
+
+// The calls of answers in every syntax are read as well where the answer is reasoning that never ends, as Ling 3 writes
+// them: also one whose last mark is the answer's end.
+func TestCallsInReasoningThatNeverEnds(t *testing.T) {
+	calls := func(all []Event) (list []Event) {
+		for _, e := range all {
+			if e.Kind != ContentEvent && e.Kind != ReasoningEvent {
+				list = append(list, e)
+			}
+		}
+		return list
+	}
+	for _, a := range append(answers[:len(answers):len(answers)], moreAnswers...) {
+		f, o := a.format, a.o
+		s := f.Syntax.of()
+		if f.ThinkStart == "" {
+			f.ThinkStart, f.ThinkEnd = "<thoughts>", "</thoughts>"
+		}
+		at := len(a.text)
+		for _, m := range s.open {
+			if i := strings.Index(a.text, m); i >= 0 {
+				at = min(at, i)
+			}
+		}
+		text := a.text[at:]
+		want := calls(parse(f, o, text))
+		if s.channels != nil || len(o.Tools) == 0 || o.Reasoning || o.JSON || o.Continued ||
+			strings.Contains(text, f.ThinkEnd) ||
+			len(want) > 0 && want[0].Kind == ToolCallEnd { // the beginning of a call, which is a thought here
+			continue
+		}
+		o.Reasoning = true
+		if got := calls(parse(f, o, "hm "+text)); show(got) != show(want) {
+			t.Errorf("%s: %q\n got %s\nwant %s", a.name, text, show(got), show(want))
+		}
+	}
+}

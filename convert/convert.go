@@ -70,6 +70,7 @@ type target struct {
 	float      bool     // stays float32 whatever the type asked for is
 	add        float32
 	decay      bool      // x becomes -exp(x)
+	exponent   bool      // x becomes exp(x)
 	values     []float32 // computed: there is no source
 	ids        []int64   // the same, a vector of token ids
 	experts    []string  // the source's tensors of a matrix each, one behind the other, in the place of from
@@ -471,9 +472,12 @@ func (t target) rowsOf(ctx context.Context, w io.Writer, x []float32, to tensor.
 				row[i] *= f
 			}
 		}
-		if t.decay {
+		if t.decay || t.exponent {
 			for i := range row {
-				row[i] = float32(-math.Exp(float64(row[i])))
+				row[i] = float32(math.Exp(float64(row[i])))
+				if t.decay {
+					row[i] = -row[i]
+				}
 			}
 		}
 		if t.add != 0 {

@@ -1,10 +1,17 @@
 package convert
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // latentSizes are those of latent attention (arXiv:2405.04434): of the latents of queries, 0 without, and of keys with
 // values; of a head the numbers of a key that are not turned and those that are, and of a value.
-type latentSizes struct{ queries, latent, still, turned, value int }
+type latentSizes struct {
+	queries, latent, still, turned, value int
+
+	output string // the output's matrix; "": o_proj.weight
+}
 
 // deepseekV2 converts DeepSeek V2: experts by a softmax, in one group. GGUF's deepseek2 chooses groups as V3 does.
 func deepseekV2(b *builder) {
@@ -130,5 +137,5 @@ func (b *builder) latentAttention(s sizes, a latentSizes, to, from string) {
 		}})
 	b.add(target{name: to + "v_b.weight", from: from + both, rows: s.heads * a.value, cols: a.latent, stack: s.heads,
 		sourceRows: s.heads * each, order: partOfEach(each, a.still, a.value)})
-	b.matrix(to+"output.weight", from+"o_proj.weight", s.width, s.heads*a.value)
+	b.matrix(to+"output.weight", from+cmp.Or(a.output, "o_proj.weight"), s.width, s.heads*a.value)
 }

@@ -56,6 +56,7 @@ var families = []family{
 	{"ApertusForCausalLM", "apertus", apertus},
 	{"ArceeForCausalLM", "arcee", arcee},
 	{"BailingMoeV2ForCausalLM", "bailingmoe2", bailingMoE2},
+	{"BailingMoeV3ForCausalLM", "bailingmoe3", bailingMoE3},
 	{"Ernie4_5_MoeForCausalLM", "ernie4_5-moe", ernieMoE},
 	{"MixtralForCausalLM", "llama", mixtral},
 	{"Olmo2ForCausalLM", "olmo2", func(b *builder) { b.llamaLike(options{wideNorms: true, postNorms: true}) }},

@@ -98,6 +98,7 @@ func expertLayouts() []layoutCase {
 				"partial_rotary_factor": 0.5, "score_function": "sigmoid", "use_qk_norm": true,
 				"use_rmsnorm": true, "moe_router_enable_expert_bias": true, "use_qkv_bias": false, "router_dtype": "fp32"}),
 			refuses: object{"score_function": "softmax", "use_qk_norm": false, "moe_router_enable_expert_bias": false}},
+		ling3Layout(),
 		{class: "Ernie4_5_MoeForCausalLM", shared: "ernie4-5-moe", names: append([]string{"exp_probs_b.bias",
 			"mlp.moe_statics.e_score_correction_bias"}, routedNames...), members: with(llamaMembers, members{
 			"expert_count": "moe_num_experts", "expert_used_count": "moe_k",

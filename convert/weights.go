@@ -230,6 +230,8 @@ func (s stored) rowsCols() (rows, cols int) {
 		return s.shape[0], s.shape[1]
 	case n == 3 && s.shape[1] == 1:
 		return s.shape[0], s.shape[2]
+	case n == 4 && s.shape[0] == 1 && s.shape[1] == 1 && s.shape[3] == 1: // a number for each head
+		return 1, s.shape[2]
 	}
 	return 0, 0
 }

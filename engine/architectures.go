@@ -62,6 +62,7 @@ var kinds = map[string]kind{
 	"baichuan":       decoderOf(baichuan),
 	"bailingmoe":     decoderOf(bailingMoE),
 	"bailingmoe2":    decoderOf(bailingMoE2),
+	"bailingmoe3":    ofValues(decoderOf(bailingMoE3, KindMTP)),
 	"bitnet":         decoderOf(bitNet),
 	"bloom":          decoderOf(bloom),
 	"chatglm":        decoderOf(chatGLM),

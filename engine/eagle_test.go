@@ -30,9 +30,14 @@ type draftGolden struct {
 	}
 }
 
-func readDraftGolden(t *testing.T, name string) (g draftGolden) {
+func readDraftGolden(t *testing.T, name string) draftGolden {
 	t.Helper()
-	data, err := os.ReadFile(testkit.Shared(t, "families/models/golden/"+name))
+	return readDraftGoldenAt(t, testkit.Shared(t, "families/models/golden/"+name))
+}
+
+func readDraftGoldenAt(t *testing.T, path string) (g draftGolden) {
+	t.Helper()
+	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}

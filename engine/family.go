@@ -20,7 +20,7 @@ type normParts struct {
 	kind     normKind
 	at       normPlaces
 	parallel bool              // both sublayers read the block's input
-	names    map[string]string // of norms that the file calls otherwise: attn_norm, ffn_norm, output_norm; "": not there
+	names    map[string]string // of norms that the file calls otherwise, and that of an MTP block; "": not there
 	lacking  bool              // the first block may lack attn_norm: attention reads its input as it is
 
 	postEpsilon float32 // of the norms of outputs; 0: that of the others

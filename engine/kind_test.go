@@ -106,7 +106,8 @@ func TestArchitecturesAreDocumented(t *testing.T) {
 // TestArchitecturesOfOthers: every architecture that llama.cpp of August 2026 names is read, or refused with what is
 // missing to read it; a draft head, a projector and the like are told apart.
 func TestArchitecturesOfOthers(t *testing.T) {
-	const names = `afmoe apertus arcee arctic arwkv7 baichuan bailingmoe bailingmoe2 bert bitnet bloom chameleon chatglm
+	const names = `afmoe apertus arcee arctic arwkv7 baichuan bailingmoe bailingmoe2 bailingmoe3 bert bitnet bloom
+		chameleon chatglm
 		clip codeshell cogvlm cohere2 cohere2moe command-r dbrx deci deepseek deepseek2 deepseek2-ocr deepseek32 deepseek4
 		dflash dots1 dream eagle3 ernie4_5 ernie4_5-moe eurobert exaone exaone-moe exaone4 falcon falcon-h1 gemma
 		gemma-embedding gemma2 gemma3 gemma3n gemma4 gemma4-assistant glm-dsa glm4 glm4moe gpt-oss gpt2 gptj gptneox granite

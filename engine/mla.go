@@ -27,6 +27,7 @@ type latentAttention struct {
 	vb     []linear // [H] of [dv][R]
 	kvb    linear   // [H*(nope+dv)][R]: of every head the rows of keys, then those of values
 	o      linear   // [D][H*dv]
+	gate   linear   // [H][D]: what a head gives is multiplied by the sigmoid of this; none: it is not
 
 	rope   *tensor.RopeTable // nil: not rotated
 	style  tensor.RopeStyle
@@ -93,18 +94,26 @@ func (b *build) latentAttention(i int, s latentSizes, scale float32, angles *ten
 	return a
 }
 
+// newLatentAttention is latentAttention of families that have no files of the older form.
+func (b *build) newLatentAttention(i int, s latentSizes, scale float32, angles *tensor.RopeTable) *latentAttention {
+	if older := b.block(i) + "attn_kv_b.weight"; b.holds(older) {
+		b.bad(older, ErrUnsupported, "latent attention of an older form in a %s model", b.arch)
+	}
+	return b.latentAttention(i, s, scale, angles)
+}
+
 func (l *latentAttention) forward(p *pass, c *Config, y, h []float32) {
 	q, kv := p.matrix(&p.q, l.heads*(l.nope+l.rot)), p.matrix(&p.k, l.rank+l.rot)
 	if l.qRank > 0 {
 		a := p.matrix(&p.gate, l.qRank)
-		p.matmul(h, c.HiddenSize, l.qa.times(a), l.kva.times(kv))
+		l.project(p, c, h, l.qa.times(a), l.kva.times(kv))
 		p.norm(a, a, l.qaNorm)
 		p.matmul(a, l.qRank, l.q.times(q))
 		if l.index != nil {
 			l.index.choose(p, h, a)
 		}
 	} else {
-		p.matmul(h, c.HiddenSize, l.q.times(q), l.kva.times(kv))
+		l.project(p, c, h, l.q.times(q), l.kva.times(kv))
 	}
 	latent := l.latents(p, kv)
 	rotated := p.matrix(&p.wide, l.heads*l.rot) // [rows][H][n]
@@ -120,9 +129,29 @@ func (l *latentAttention) forward(p *pass, c *Config, y, h []float32) {
 	}
 }
 
+// project multiplies h [rows][D] with two matrices, and with that of the gates. These are in p.up until output takes
+// them; an index, which no model with gates has, needs p.up too.
+func (l *latentAttention) project(p *pass, c *Config, h []float32, first, second product) {
+	if l.gate.w == nil {
+		p.matmul(h, c.HiddenSize, first, second)
+	} else {
+		p.matmul(h, c.HiddenSize, first, second, l.gate.times(p.matrix(&p.up, l.heads)))
+	}
+}
+
+// output computes y of what the heads give, a [rows][H][dv].
+func (l *latentAttention) output(p *pass, y, a []float32) {
+	if l.gate.w != nil {
+		gates := p.matrix(&p.up, l.heads)
+		p.each(gates, tensor.Sigmoid)
+		p.mulRows(a, gates)
+	}
+	p.matmul(a, l.heads*l.values, l.o.times(y))
+}
+
 // latents makes of kv [rows][R+n] what the cache of the newer form holds, and returns c [rows][R] alone.
 func (l *latentAttention) latents(p *pass, kv []float32) []float32 {
-	latent, rotated := p.matrix(&p.v, l.rank), p.matrix(&p.up, l.rot)
+	latent, rotated := p.matrix(&p.v, l.rank), p.matrix(&p.wide, l.rot)
 	columns(latent, kv, l.rank, 0, l.rank+l.rot)
 	columns(rotated, kv, l.rot, l.rank, l.rank+l.rot)
 	p.norm(latent, latent, l.kvNorm)
@@ -152,7 +181,7 @@ func (l *latentAttention) absorbed(p *pass, y, q, kv, latent []float32) {
 	}
 	p.attend(a, l.cache, l.options(p), queries, kv, latent)
 	l.perHead(p, out, l.values, a, l.rank, l.vb)
-	p.matmul(out, l.heads*l.values, l.o.times(y))
+	l.output(p, y, out)
 }
 
 // perHead multiplies the first numbers of every head of x [rows][H][from] with the head's matrix, into the first
@@ -193,7 +222,7 @@ func (l *latentAttention) expanded(p *pass, y, q, kv, latent []float32) {
 	}
 	a := p.matrix(&p.a, l.heads*l.values)
 	p.attend(a, l.cache, l.options(p), q, k, v)
-	p.matmul(a, l.heads*l.values, l.o.times(y))
+	l.output(p, y, a)
 }
 
 // expand makes keys [rows][H][nope+n] and values [rows][H][dv].

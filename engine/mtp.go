@@ -159,8 +159,9 @@ func (l *loader) mtp(model *Model, k *kind) network {
 			outputNorm, output = lent.outputNorm, linear{w: lent.output.w, scale: lent.output.scale}
 		}
 		x.outputNorm, x.output = outputNorm, output
-		if l.holds(n + "nextn.shared_head_norm.weight") {
-			x.outputNorm = b.norm(n+"nextn.shared_head_norm", d)
+		const own = "nextn.shared_head_norm" // always there in families that call it otherwise
+		if name := b.called(own); name != own || l.holds(n+name+".weight") {
+			x.outputNorm = b.norm(n+name, d)
 		}
 		if l.holds(n + "nextn.shared_head_head.weight") {
 			x.output = l.matrix(n+"nextn.shared_head_head.weight", c.Vocab, d)

@@ -23,6 +23,12 @@ func TestMTPGolden(t *testing.T) {
 	}
 }
 
+// TestMTPGoldenOfLing3: the same for Ling 3, whose MTP block has the final norm in another tensor.
+func TestMTPGoldenOfLing3(t *testing.T) {
+	const name = "bailingmoe3"
+	draftsLike(t, written(t, askedModels()[name].file(t, name)), readDraftGoldenAt(t, "testdata/mtpling3.json"))
+}
+
 // draftsLike compares the MTP block of a model's file with a golden.
 func draftsLike(t *testing.T, file string, g draftGolden) {
 	t.Helper()

@@ -13,10 +13,16 @@ import (
 	"github.com/specgo/spec/internal/testkit"
 )
 
-// openRecipe opens a random model of reference_families_test.go.
+// openRecipe opens a random model of reference_families_test.go or of asked_test.go.
 func openRecipe(tb testing.TB, rt *Runtime, name string) *Model {
 	tb.Helper()
-	m, err := openBytes(tb, rt, randommodel.Recipes()[name].File(tb), name, Options{})
+	var file []byte
+	if recipe, ok := randommodel.Recipes()[name]; ok {
+		file = recipe.File(tb)
+	} else {
+		file = askedModels()[name].file(tb, name)
+	}
+	m, err := openBytes(tb, rt, file, name, Options{})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -26,7 +32,7 @@ func openRecipe(tb testing.TB, rt *Runtime, name string) *Model {
 // hybrids have a kind of recurrent layer each, one of them windows as well, and one experts; gemma4 has layers that
 // share keys and values.
 var hybrids = []string{"gemma4", "gemma4 experts", "qwen35moe", "lfm2", "lfm2 windows", "lfm2moe",
-	"granitehybrid", "falcon-h1", "qwen35"}
+	"granitehybrid", "falcon-h1", "qwen35", "bailingmoe3"}
 
 // TestRecurrentOneAnswer: promise P1 on every kind of recurrent layer: all ways to feed a text, kernel sets, thread
 // counts, caches.

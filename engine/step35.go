@@ -38,23 +38,7 @@ func step35(l *loader, c *Config) family {
 		shared: l.integerOr("expert_shared_feed_forward_length", 0), dense: l.routerless,
 	}))
 	l.leadingDense() // layers without a router are
-	routed, plain := l.limits("swiglu_clamp_exp"), l.limits("swiglu_clamp_shexp")
-	f.feed.own = func(b *build, i int) sublayer {
-		n := b.block(i)
-		if f.feed.experts == nil || l.routerless(i) {
-			ffn := b.feedForward(n, "", b.ffn[i])
-			ffn.act = plain(i)
-			return ffn
-		}
-		e := b.expertBlock(f.feed.experts, n)
-		for j := range e.each {
-			e.each[j].act = routed(i)
-		}
-		if e.shared != nil {
-			e.shared.act = plain(i)
-		}
-		return e
-	}
+	l.limitFeeds(&f)
 	return f
 }
 
@@ -73,6 +57,29 @@ func (b *build) step35Angles() (whole, half *tensor.RopeTable) {
 	}
 	const factors = "rope_freqs.weight"
 	return b.ropeTable(window, factors), b.ropeTable(o, factors)
+}
+
+// limitFeeds limits the activations of a family's feed-forwards and experts, whose options are complete, in the layers
+// that the file names: swiglu_clamp_exp those of the experts that a router chooses, swiglu_clamp_shexp the others.
+func (l *loader) limitFeeds(f *family) {
+	routed, plain := l.limits("swiglu_clamp_exp"), l.limits("swiglu_clamp_shexp")
+	o := f.feed.experts
+	f.feed.own = func(b *build, i int) sublayer {
+		n := b.block(i)
+		if o == nil || o.dense != nil && o.dense(i) {
+			ffn := b.feedForward(n, "", b.ffn[i])
+			ffn.act = plain(i)
+			return ffn
+		}
+		e := b.expertBlock(o, n)
+		for j := range e.each {
+			e.each[j].act = routed(i)
+		}
+		if e.shared != nil {
+			e.shared.act = plain(i)
+		}
+		return e
+	}
 }
 
 // limits reads the limits of the layers' activations; 0 is none.
