@@ -76,8 +76,24 @@ func (a askedFor) tensors(tb testing.TB, name string) []gguf.TensorSource {
 	if known, ok := askedTensors.Load(name); ok {
 		return known.([]gguf.TensorSource)
 	}
-	kvs, layers := a.kvs(a.all()), int(a.all()["block_count"].(uint32))
-	dims := map[string][]int{fmt.Sprintf("blk.%d.attn_norm.weight", layers-1): {1}}
+	dims, err := a.shapes(tb, name, a.kvs(a.all()), int(a.all()["block_count"].(uint32)))
+	if err != nil {
+		tb.Fatalf("%s: %v", name, err)
+	}
+	var list []gguf.TensorSource
+	for _, t := range slices.Sorted(maps.Keys(dims)) {
+		mean, spread := distribution(t, dims[t])
+		list = append(list, randommodel.Tensor(9, t, mean, spread, dims[t]...))
+	}
+	askedTensors.Store(name, list)
+	return list
+}
+
+// shapes are those of the tensors that the family asks for where the file has these keys. The error is one of a key.
+func (a askedFor) shapes(tb testing.TB, name string, kvs []gguf.KV, layers int) (map[string][]int, error) {
+	tb.Helper()
+	first, last := "blk.0.attn_norm.weight", fmt.Sprintf("blk.%d.attn_output.weight", layers-1)
+	dims, guessed := map[string][]int{first: {1}, last: {1}}, map[string]bool{first: true, last: true}
 	for _, also := range a.also {
 		if rest, ok := strings.CutPrefix(also, "blk.*."); ok {
 			for i := range layers {
@@ -87,7 +103,6 @@ func (a askedFor) tensors(tb testing.TB, name string) []gguf.TensorSource {
 			dims[also] = []int{1}
 		}
 	}
-	guessed := map[string]bool{}
 	for {
 		var empty []gguf.TensorSource
 		for _, t := range slices.Sorted(maps.Keys(dims)) {
@@ -95,7 +110,7 @@ func (a askedFor) tensors(tb testing.TB, name string) []gguf.TensorSource {
 		}
 		_, err := Describe(headerOf(tb, kvs, empty, name))
 		if err == nil {
-			break
+			return dims, nil
 		}
 		if m := unasked.FindStringSubmatch(err.Error()); m != nil && guessed[m[1]] {
 			delete(dims, m[1])
@@ -103,7 +118,7 @@ func (a askedFor) tensors(tb testing.TB, name string) []gguf.TensorSource {
 		}
 		m := wrongTensor.FindStringSubmatch(err.Error())
 		if m == nil || len(dims) > 2000 {
-			tb.Fatalf("%s: %v", name, err)
+			return nil, err
 		}
 		d := []int{1}
 		if m[3] != "" {
@@ -113,7 +128,7 @@ func (a askedFor) tensors(tb testing.TB, name string) []gguf.TensorSource {
 				d = append(d, k)
 			}
 			if slices.Equal(d, dims[m[1]]) {
-				tb.Fatalf("%s: %v", name, err)
+				return nil, err
 			}
 		}
 		dims[m[1]] = d
@@ -127,13 +142,6 @@ func (a askedFor) tensors(tb testing.TB, name string) []gguf.TensorSource {
 			}
 		}
 	}
-	var list []gguf.TensorSource
-	for _, t := range slices.Sorted(maps.Keys(dims)) {
-		mean, spread := distribution(t, dims[t])
-		list = append(list, randommodel.Tensor(9, t, mean, spread, dims[t]...))
-	}
-	askedTensors.Store(name, list)
-	return list
 }
 
 // headerOf is the header of a file whose tensors are not written.
@@ -165,7 +173,7 @@ func headerOf(tb testing.TB, kvs []gguf.KV, tensors []gguf.TensorSource, name st
 	return file
 }
 
-var nothing [64 << 10]byte
+var nothing [16 << 20]byte
 
 const maxHeader = 96 << 10 // bytes, more than any header here has
 
