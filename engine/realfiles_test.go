@@ -151,3 +151,30 @@ func TestBlockIndex(t *testing.T) {
 		}
 	}
 }
+
+// TestConvertersWriteMore: keys that a converter takes from config.json whatever the model is, and that say nothing of
+// it, are no reason to refuse one.
+func TestConvertersWriteMore(t *testing.T) {
+	more := modelKeys{
+		"attention.causal": true, "attention.layer_norm_epsilon": float32(1e-5),
+		"attention.layer_norm_rms_epsilon": float32(1e-5), "expert_group_count": uint32(1),
+		"expert_group_used_count": uint32(1), "rope.scaling.finetuned": false,
+		"rope.scaling.original_context_length": uint32(512), "rope.scaling.type": "none",
+		"rope.scaling.yarn_beta_fast": float32(32), "rope.scaling.yarn_beta_slow": float32(1),
+		"rope.scaling.yarn_ext_factor": float32(1), "rope.scaling.yarn_log_multiplier": float32(0.1),
+		"tensor_data_layout": "Meta AI original pth",
+	}
+	for name, a := range askedModels() {
+		tensors := a.tensors(t, name)
+		for key, value := range more {
+			keys := a.all()
+			if _, ok := keys[key]; ok {
+				continue
+			}
+			keys[key] = value
+			if _, err := Describe(headerOf(t, a.kvs(keys), tensors, name)); err != nil {
+				t.Errorf("%s with %s %v: %v", name, key, value, err)
+			}
+		}
+	}
+}
