@@ -77,9 +77,28 @@ func (a askedFor) tensors(tb testing.TB, name string) []gguf.TensorSource {
 	if known, ok := askedTensors.Load(name); ok {
 		return known.([]gguf.TensorSource)
 	}
-	kvs, layers := a.kvs(a.all()), int(a.all()["block_count"].(uint32))
-	last := fmt.Sprintf("blk.%d.attn_norm.weight", layers-1)
-	dims, guessed := map[string][]int{last: {1}}, map[string]bool{last: true}
+	dims, err := a.shapes(tb, name, a.kvs(a.all()), int(a.all()["block_count"].(uint32)))
+	if err != nil {
+		tb.Fatalf("%s: %v", name, err)
+	}
+	var list []gguf.TensorSource
+	for _, t := range slices.Sorted(maps.Keys(dims)) {
+		mean, spread := distribution(t, dims[t])
+		if strings.HasSuffix(t, loraB) {
+			list = append(list, behindZeros(t, spread, dims[t]))
+			continue
+		}
+		list = append(list, randommodel.Tensor(9, t, mean, spread, dims[t]...))
+	}
+	askedTensors.Store(name, list)
+	return list
+}
+
+// shapes are those of the tensors that the family asks for where the file has these keys. The error is one of a key.
+func (a askedFor) shapes(tb testing.TB, name string, kvs []gguf.KV, layers int) (map[string][]int, error) {
+	tb.Helper()
+	first, last := "blk.0.attn_norm.weight", fmt.Sprintf("blk.%d.attn_output.weight", layers-1)
+	dims, guessed := map[string][]int{first: {1}, last: {1}}, map[string]bool{first: true, last: true}
 	for _, also := range a.also {
 		if rest, ok := strings.CutPrefix(also, "blk.*."); ok {
 			for i := range layers {
@@ -100,7 +119,7 @@ func (a askedFor) tensors(tb testing.TB, name string) []gguf.TensorSource {
 			_, err = header(file, Options{MTP: true, Target: model})
 		}
 		if err == nil {
-			break
+			return dims, nil
 		}
 		if m := unasked.FindStringSubmatch(err.Error()); m != nil && guessed[m[1]] {
 			delete(dims, m[1])
@@ -108,7 +127,7 @@ func (a askedFor) tensors(tb testing.TB, name string) []gguf.TensorSource {
 		}
 		m := wrongTensor.FindStringSubmatch(err.Error())
 		if m == nil || len(dims) > 2000 {
-			tb.Fatalf("%s: %v", name, err)
+			return nil, err
 		}
 		d := []int{1}
 		if m[3] != "" {
@@ -118,7 +137,7 @@ func (a askedFor) tensors(tb testing.TB, name string) []gguf.TensorSource {
 				d = append(d, k)
 			}
 			if slices.Equal(d, dims[m[1]]) {
-				tb.Fatalf("%s: %v", name, err)
+				return nil, err
 			}
 		}
 		dims[m[1]] = d
@@ -132,17 +151,6 @@ func (a askedFor) tensors(tb testing.TB, name string) []gguf.TensorSource {
 			}
 		}
 	}
-	var list []gguf.TensorSource
-	for _, t := range slices.Sorted(maps.Keys(dims)) {
-		mean, spread := distribution(t, dims[t])
-		if strings.HasSuffix(t, loraB) {
-			list = append(list, behindZeros(t, spread, dims[t]))
-			continue
-		}
-		list = append(list, randommodel.Tensor(9, t, mean, spread, dims[t]...))
-	}
-	askedTensors.Store(name, list)
-	return list
 }
 
 // headerOf is the header of a file whose tensors are not written.
@@ -174,7 +182,7 @@ func headerOf(tb testing.TB, kvs []gguf.KV, tensors []gguf.TensorSource, name st
 	return file
 }
 
-var nothing [64 << 10]byte
+var nothing [16 << 20]byte
 
 const maxHeader = 96 << 10 // bytes, more than any header here has
 

@@ -38,9 +38,6 @@ func latentFamily(l *loader, c *Config, form latentForm) family {
 			width: width, dense: l.leadingDense(),
 		}))},
 	}
-	if f.feed.experts == nil {
-		l.ignoreKeys("expert_") // they say nothing
-	}
 	s := l.latentSizes(c)
 	multiplier := float32(0)
 	if !form.plain {

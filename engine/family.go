@@ -43,6 +43,7 @@ type ropeParts struct {
 	layers  func(layer int) bool // that are rotated; nil: all
 	keys    ropeKeys
 	alibi   float32 // the greatest ALiBi bias; 0: none
+	base    float32 // rope.freq_base of a file that does not say it; 0: 10000
 
 	windowBase     float32 // rope.freq_base of layers with a window; 0: that of the others
 	windowDims     int     // of a head that are rotated in layers with a window; 0: as in the others

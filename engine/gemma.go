@@ -36,8 +36,10 @@ func gemma2(l *loader, c *Config) family {
 func gemma3(l *loader, c *Config) family {
 	f := gemma(l, c)
 	f.norms.at, f.attention.norms, f.ends.output = atBoth, perHead, outputOptional
+	f.rope.base = l.floatOr("rope.global.freq_base", 0) // so the files of Ollama's library call it
 	if f.attention.window = l.integerOr("attention.sliding_window", 0); f.attention.window > 0 {
-		f.attention.windowed, f.rope.windowBase, f.rope.windowUnscaled = l.window(6), 10000, true
+		f.attention.windowed, f.rope.windowUnscaled = l.window(6), true
+		f.rope.windowBase = l.positive("rope.local.freq_base", 10000)
 	}
 	f.scales.logitCap = l.floatOr("final_logit_softcapping", 0)
 	if c.Layers == 62 { // 27B

@@ -14,8 +14,8 @@ func (l *loader) gemma3n(model *Model) network {
 	c := &model.config
 	f := gemma(l, c)
 	b := newBuild(l, c, f)
-	const own = 20 // layers with keys and values of their own
-	sharing := l.integerOr("attention.shared_kv_layers", c.Layers-own)
+	const own = 20                                                   // layers with keys and values of their own
+	sharing := l.wholeOr("attention.shared_kv_layers", c.Layers-own) // a float in files of the first week
 	if l.ok() && sharing != c.Layers-own {
 		l.fail("attention.shared_kv_layers", ErrUnsupported, "%d of %d layers; in these models %d have keys and values",
 			sharing, c.Layers, own)

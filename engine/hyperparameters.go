@@ -68,6 +68,19 @@ func (l *loader) integerOr(key string, absent int) int {
 	return int(min(n, largest))
 }
 
+// wholeOr is integerOr for a number that some files have as a float.
+func (l *loader) wholeOr(key string, absent int) int {
+	x, err := l.f.Float32(l.arch + "." + key)
+	if err != nil {
+		return l.integerOr(key, absent)
+	}
+	if l.keys[key] = true; !(x >= 0 && x <= largest) || x != float32(int(x)) {
+		l.fail(key, ErrValue, "%v", x)
+		return absent
+	}
+	return int(x)
+}
+
 // perLayer is a hyperparameter with a value for every layer: an array with one for each block, or a number for all,
 // which in sparse models may be 0.
 func (l *loader) perLayer(key string, sparse bool) []int {
@@ -167,23 +180,30 @@ func (l *loader) layerCount(*Config) int {
 	if l.ok() && l.layers < 1 {
 		l.fail("nextn_predict_layers", ErrValue, "%d of %d blocks", more, blocks)
 	}
+	if l.blocksHeld("") == l.layers { // those that predict tokens further ahead may have been left out
+		blocks = l.layers
+	}
 	l.checkBlocks("block_count", "", blocks)
 	return l.layers
 }
 
 // checkBlocks compares a number of blocks with the names of tensors, which are not to blame where they contradict it.
 func (l *loader) checkBlocks(key, prefix string, blocks int) {
-	most := -1
+	if held := l.blocksHeld(prefix); l.ok() && held != blocks {
+		l.fail(key, ErrValue, "%d, the tensors are those of %d blocks (%sblk.)", blocks, held, prefix)
+	}
+}
+
+// blocksHeld is the number of blocks that the names of tensors count.
+func (l *loader) blocksHeld(prefix string) (n int) {
 	for _, t := range l.f.Tensors {
 		if name, ok := strings.CutPrefix(t.Name, prefix); ok {
 			if i, ok := blockIndex(name); ok {
-				most = max(most, i)
+				n = max(n, i+1)
 			}
 		}
 	}
-	if l.ok() && most+1 != blocks {
-		l.fail(key, ErrValue, "%d, the tensors are those of %d blocks (%sblk.)", blocks, most+1, prefix)
-	}
+	return n
 }
 
 // heads reads the numbers and the size of the attention heads.
@@ -214,6 +234,9 @@ func (l *loader) heads(c *Config, k *kind) {
 	}
 	c.HeadDim = l.integerOr("attention.key_length", c.HiddenSize/max(1, c.Heads))
 	l.atMostHeads("attention.key_length", c.HeadDim)
+	if n := l.integerOr("attention.head_dim", c.HeadDim); l.ok() && n != c.HeadDim { // of Ollama's converter
+		l.fail("attention.head_dim", ErrUnsupported, "%d; keys have %d dimensions", n, c.HeadDim)
+	}
 	if !l.ok() || k.sparse && c.Heads == 0 {
 		return
 	}

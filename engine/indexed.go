@@ -64,13 +64,10 @@ func (l *loader) indexed(r rotation, eps float32) *indexed {
 // index reads layer i's; nil if it has none. MTP blocks look at every position.
 func (b *build) index(i int, s latentSizes, x *indexed, angles *tensor.RopeTable) *index {
 	n, d := b.block(i)+"indexer.", b.c.HiddenSize
-	if b.first > 0 {
+	if b.first > 0 || !x.own(i) { // some files have a copy in layers that use another's
 		for _, name := range []string{"attn_q_b.weight", "attn_k.weight", "k_norm.weight", "k_norm.bias", "proj.weight"} {
 			b.find(n + name) // not read
 		}
-		return nil
-	}
-	if !x.own(i) {
 		return nil
 	}
 	if b.ok() && (s.rot > x.size || s.qRank == 0) {

@@ -335,11 +335,9 @@ func blockIndex(tensor string) (int, bool) {
 	if !ok {
 		return 0, false
 	}
-	var i int
-	if _, err := fmt.Sscanf(rest, "%d.", &i); err != nil || i < 0 || !strings.HasPrefix(rest, fmt.Sprintf("%d.", i)) {
-		return 0, false
-	}
-	return i, true
+	digits, _, ok := strings.Cut(rest, ".")
+	i, err := strconv.Atoi(digits)
+	return max(i, 0), ok && err == nil && i >= 0 && strconv.Itoa(i) == digits
 }
 
 // blockOf is the block that a tensor is a part of, as a name: "blk.3", and of an encoder-decoder model "enc.blk.3" or

@@ -138,6 +138,7 @@ type Model struct {
 type origin struct {
 	weights     string      // Options.Weights
 	fingerprint Fingerprint // of the file, as Options.Fingerprint said; the zero value: nobody asked
+	more        bool        // the file has blocks behind the model's layers
 }
 
 // plans are where a model's weights are, and what its draft form would take.

@@ -176,7 +176,7 @@ func (l *loader) mtp(model *Model, k *kind) network {
 func (m *Model) HasMTP() bool {
 	v, _ := m.metadata[m.config.Architecture+".nextn_predict_layers"]
 	n, err := strconv.Atoi(fmt.Sprint(v))
-	return m.kind.admits(KindMTP) && err == nil && n > 0
+	return m.kind.admits(KindMTP) && m.more && err == nil && n > 0
 }
 
 // mtpAlone reports whether a file of an architecture has multi-token-prediction blocks without the model that they

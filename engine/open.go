@@ -116,6 +116,7 @@ func (m *Model) read(l *loader) {
 	}
 	c.Context = l.integer("context_length")
 	c.Layers = m.kind.layers(l, c)
+	m.more = l.blocksHeld("") > l.layers
 	c.HiddenSize = l.integer("embedding_length")
 	l.heads(c, &m.kind)
 	if !l.boolOr("attention.causal", true) && m.kind.is != KindEncoder {

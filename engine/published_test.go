@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -50,8 +51,109 @@ func TestPublishedFilesHaveMore(t *testing.T) {
 		"one expert": {askedFor{arch: "hunyuan-dense"}, askedFor{arch: "hunyuan-dense"}.and(modelKeys{
 			"expert_count": uint32(1), "expert_used_count": uint32(1)})},
 		"the magnitude that follows": {latent, latent.and(modelKeys{yarnMagnitude: float32(1)})},
+		// GLM-5.2 of Unsloth
+		"copies of an index": {all["glm-dsa"], all["glm-dsa"].and(nil,
+			"blk.1.indexer.attn_k.weight", "blk.1.indexer.attn_q_b.weight", "blk.1.indexer.k_norm.bias",
+			"blk.1.indexer.k_norm.weight", "blk.1.indexer.proj.weight", "blk.3.indexer.k_norm.weight")},
+		// converters that write what config.json says, whatever the model is
+		"experts that are not there": {all["maincoder"], all["maincoder"].and(modelKeys{"expert_gating_func": uint32(2),
+			"expert_group_count": uint32(1), "expert_group_used_count": uint32(1), "expert_weights_norm": true})},
+		// Ollama's converter
+		"the size of a head, again": {all["maincoder"], all["maincoder"].and(modelKeys{"attention.head_dim": uint32(16)})},
 	} {
 		sameBits(t, name, logits(c[1], name+", published"), logits(c[0], name))
+	}
+}
+
+// TestOllamasNames: keys of Ollama's converter say what llama.cpp's say by other names, bit for bit.
+func TestOllamasNames(t *testing.T) {
+	rt, ids := newRuntime(t, RuntimeOptions{Threads: 1}), randomTokens(25, randommodel.Vocab, 5)
+	gemma3 := askedFor{arch: "gemma3", layers: 6, keys: modelKeys{"attention.sliding_window": uint32(9)}}
+	mellum := askedModels()["mellum"]
+	for name, c := range map[string]struct {
+		a           askedFor
+		keys, names modelKeys
+	}{
+		"bases of angles": {gemma3, modelKeys{"rope.freq_base": float32(300), "rope.freq_base_swa": float32(20)},
+			modelKeys{"rope.global.freq_base": float32(300), "rope.local.freq_base": float32(20)}},
+		"numbers of YaRN": {mellum, modelKeys{"rope.scaling.yarn_beta_fast": float32(8),
+			"rope.scaling.yarn_beta_slow": float32(0.1)}, modelKeys{"rope.scaling.beta_fast": float32(8),
+			"rope.scaling.beta_slow": float32(0.1)}},
+	} {
+		var logits [3][]float32
+		for i, keys := range []modelKeys{nil, c.keys, c.names} {
+			m, err := openBytes(t, rt, c.a.and(keys).file(t, fmt.Sprint(name, i)), name+".gguf", Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			logits[i] = eval(t, newSession(t, m, SessionOptions{}), ids, nil, All)
+		}
+		sameBits(t, name, logits[2], logits[1])
+		if slices.Equal(logits[0], logits[1]) {
+			t.Errorf("%s: without the keys the logits are the same", name)
+		}
+	}
+}
+
+// TestWholeFloats: the files of Gemma 3n's first week have a number of layers as a float.
+func TestWholeFloats(t *testing.T) {
+	const key = "attention.shared_kv_layers"
+	a := askedModels()["gemma3n"]
+	tensors := a.tensors(t, "gemma3n")
+	for _, c := range []struct {
+		v  gguf.Value
+		ok bool
+	}{{uint32(2), true}, {float32(2), true}, {float32(2.5), false}, {float32(-2), false}, {"2", false},
+		{float32(math.NaN()), false}, {float32(math.Inf(1)), false}} {
+		more := a.and(modelKeys{key: c.v})
+		_, err := Describe(headerOf(t, more.kvs(more.all()), tensors, "floats.gguf"))
+		if (err == nil) != c.ok || err != nil && !strings.Contains(err.Error(), `"gemma3n.`+key) {
+			t.Errorf("%T %v: %v", c.v, c.v, err)
+		}
+	}
+}
+
+// TestExpertsThatNobodyAsksFor: a family without experts refuses them, and what is said of them.
+func TestExpertsThatNobodyAsksFor(t *testing.T) {
+	a := askedModels()["maincoder"]
+	tensors := a.tensors(t, "maincoder")
+	for _, keys := range []modelKeys{{"expert_count": uint32(1)}, {"expert_count": uint32(2)},
+		{"expert_count": uint32(8), "expert_group_count": uint32(1)}} {
+		more := a.and(keys)
+		_, err := Describe(headerOf(t, more.kvs(more.all()), tensors, "experts.gguf"))
+		if err == nil || !strings.Contains(err.Error(), `"maincoder.expert_`) {
+			t.Errorf("%v: %v", keys, err)
+		}
+	}
+}
+
+// TestBlocksThatWereLeftOut: a file whose keys count MTP blocks that it does not have is the model without them.
+func TestBlocksThatWereLeftOut(t *testing.T) {
+	a := askedModels()["qwen3next"]
+	keys := a.all()
+	blocks := keys["block_count"].(uint32)
+	open := func(more uint32, o Options) (*Model, error) {
+		keys["block_count"], keys["nextn_predict_layers"] = blocks+more, more
+		return header(headerOf(t, a.kvs(keys), a.tensors(t, "qwen3next"), "cut.gguf"), o)
+	}
+	for _, more := range []uint32{0, 1, 3} {
+		m, err := open(more, Options{})
+		if err != nil {
+			t.Fatal(more, err)
+		}
+		if m.HasMTP() || m.config.Layers != int(blocks) {
+			t.Errorf("%d more: MTP %v, %d layers", more, m.HasMTP(), m.config.Layers)
+		}
+	}
+	target, _ := open(0, Options{})
+	if _, err := open(1, Options{MTP: true, Target: target}); err == nil || !strings.Contains(err.Error(), "blk.4.") {
+		t.Errorf("its MTP blocks: %v", err)
+	}
+	keys["nextn_predict_layers"] = uint32(1)
+	keys["block_count"] = blocks + 2
+	_, err := Describe(headerOf(t, a.kvs(keys), a.tensors(t, "qwen3next"), "cut.gguf"))
+	if err == nil || !strings.Contains(err.Error(), "block_count") {
+		t.Errorf("a layer less: %v", err)
 	}
 }
 
@@ -98,6 +200,7 @@ func TestKeysThatMustSaySomething(t *testing.T) {
 		more modelKeys
 		key  string
 	}{
+		{all["maincoder"], modelKeys{"attention.head_dim": uint32(24)}, "maincoder.attention.head_dim"},
 		{all["mellum"], modelKeys{"attention.sliding_window_pattern": nil}, "mellum.attention.sliding_window_pattern"},
 		{all["llama4"], modelKeys{"expert_count": nil, "expert_used_count": nil, "expert_feed_forward_length": nil},
 			"llama4.expert_count"},

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/specgo/spec/tensor"
@@ -32,7 +33,7 @@ func (l *loader) ropes(c *Config, f *family) (r ropes) {
 		return r
 	}
 	c.RopeDims = l.integerOr("rope.dimension_count", c.HeadDim)
-	c.RopeBase = l.floatOr("rope.freq_base", 10000)
+	c.RopeBase = l.floatOr("rope.freq_base", cmp.Or(f.rope.base, 10000))
 	if c.RopeDims < 2 || c.RopeDims > c.HeadDim || c.RopeDims%2 != 0 {
 		l.fail("rope.dimension_count", ErrValue, "%d of a head's %d dimensions", c.RopeDims, c.HeadDim)
 	}
@@ -139,8 +140,10 @@ func (l *loader) ropeScaling(c *Config, keys ropeKeys, o *tensor.RopeOptions) (f
 		o.Scale = 1
 	case kind == "linear":
 	case kind == "yarn":
-		o.Yarn = tensor.Yarn{Original: float64(original), Fast: float64(l.positive("rope.scaling.yarn_beta_fast", 32)),
-			Slow: float64(l.positive("rope.scaling.yarn_beta_slow", 1))}
+		beta := func(name string, absent float32) float64 { // files that Ollama made have it without yarn_
+			return float64(l.positive("rope.scaling.yarn_"+name, l.positive("rope.scaling."+name, absent)))
+		}
+		o.Yarn = tensor.Yarn{Original: float64(original), Fast: beta("beta_fast", 32), Slow: beta("beta_slow", 1)}
 		if keys&yarnMultiplier != 0 {
 			o.Yarn.LogMultiplier = float64(l.floatOr("rope.scaling.yarn_log_multiplier", 0))
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -37,7 +38,7 @@ func TestTokenizerKeys(t *testing.T) {
 		return tok
 	}
 	key := func(name string, v gguf.Value) gguf.KV { return gguf.KV{Key: "tokenizer.ggml." + name, Value: v} }
-	special := bpe.EncodeOptions{AddSpecial: true}
+	special, none := bpe.EncodeOptions{AddSpecial: true}, uint32(math.MaxUint32)
 	for _, c := range []struct {
 		kv   []gguf.KV
 		want []int32 // "a" with BOS and EOS where the file asks for them
@@ -51,6 +52,12 @@ func TestTokenizerKeys(t *testing.T) {
 		// </s> is a control token and ends a text too
 		{[]gguf.KV{key("eos_token_id", uint32(7)), key("add_eos_token", true)}, []int32{1, 5, 7}, []int32{2, 7}},
 		{[]gguf.KV{key("eot_token_id", uint32(6))}, []int32{1, 5}, []int32{2, 6}},
+		{[]gguf.KV{key("eos_token_ids", []int32{7, 2, 6})}, []int32{1, 5}, []int32{2, 6, 7}},
+		{[]gguf.KV{key("eos_token_ids", []uint32{6}), key("eot_token_id", uint32(7))}, []int32{1, 5}, []int32{2, 6, 7}},
+		// as the tiny models of llama2.c say that there is none
+		{[]gguf.KV{key("seperator_token_id", none), key("padding_token_id", none), key("bos_token_id", none),
+			key("eos_token_id", none), key("unknown_token_id", none), key("eot_token_id", none),
+			key("fim_pre_token_id", none)}, []int32{1, 5}, []int32{2}},
 		{[]gguf.KV{key("eom_token_id", uint32(7))}, []int32{1, 5}, []int32{2, 7}},
 		{[]gguf.KV{key("eom_token_id", uint32(0))}, []int32{1, 5}, []int32{0, 2}},
 	} {
@@ -119,7 +126,7 @@ func TestTokenizerKeysHaveTheirTypes(t *testing.T) {
 	for _, name := range []string{"pre", "bos_token_id", "eos_token_id", "unknown_token_id", "add_bos_token",
 		"add_eos_token",
 		"add_sep_token", "add_space_prefix", "remove_extra_whitespaces", "eot_token_id", "eom_token_id", "suppress_tokens",
-		"fim_pre_token_id", "middle_token_id", "fim_rep_token_id"} {
+		"fim_pre_token_id", "middle_token_id", "fim_rep_token_id", "eos_token_ids"} {
 		name = "tokenizer.ggml." + name
 		_, err := ReadTokenizer(tokenizerFile(t, gguf.KV{Key: name, Value: []float32{1}}))
 		if !errors.Is(err, gguf.ErrType) || !strings.Contains(err.Error(), name) {

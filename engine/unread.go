@@ -103,12 +103,20 @@ var ignored = map[string]string{
 	"*.attention.layer_norm_epsilon":     "of the kind of norm that the architecture does not have",
 	"*.attention.layer_norm_rms_epsilon": "likewise",
 	"*.attention.group_norm_epsilon":     "likewise",
-	"*.expert_used_count":                "without experts it says nothing; with them it is asked for",
 	"stablelm.use_parallel_residual":     "the reference tells by the tensors whether the block is parallel",
 	"llama.attention.sliding_window":     "Mistral 7B 0.1: the reference engine runs these files with full attention",
 }
 
-// ignores reports whether a key is ignored on purpose.
+// ignores reports whether a key is ignored on purpose. It may be how experts are chosen, where there are none, or one.
 func (l *loader) ignores(key string) bool {
-	return ignored[l.arch+"."+key] != "" || ignored["*."+key] != ""
+	if ignored[l.arch+"."+key] != "" || ignored["*."+key] != "" {
+		return true
+	}
+	for _, prefix := range []string{"expert_used_", "expert_gating_", "expert_group_", "expert_weights_"} {
+		if strings.HasPrefix(key, prefix) {
+			n, _ := l.f.Uint32(l.arch + ".expert_count")
+			return n < 2
+		}
+	}
+	return false
 }

@@ -44,6 +44,12 @@ func Read(f *gguf.File) (*bpe.Tokenizer, error) {
 		}
 		return int32(n), nil
 	}
+	readID := func(key string, v *int32) {
+		if n, _ := f.Uint32(prefix + key); n == math.MaxUint32 { // -1 as converters of llama2.c's models write it
+			return
+		}
+		read(f, prefix+key, id, v, &err)
+	}
 	for _, d := range []*int32{&c.BOS, &c.EOS, &c.UNK, &c.SEP} { // a default that the vocabulary lacks is none
 		if int(*d) >= len(c.Tokens) {
 			*d = -1
@@ -57,10 +63,10 @@ func Read(f *gguf.File) (*bpe.Tokenizer, error) {
 			c.Merges, err = f.Strings(prefix + "merges")
 		}
 	}
-	read(f, prefix+"bos_token_id", id, &c.BOS, &err)
-	read(f, prefix+"eos_token_id", id, &c.EOS, &err)
-	read(f, prefix+"unknown_token_id", id, &c.UNK, &err)
-	read(f, prefix+"seperator_token_id", id, &c.SEP, &err)
+	readID("bos_token_id", &c.BOS)
+	readID("eos_token_id", &c.EOS)
+	readID("unknown_token_id", &c.UNK)
+	readID("seperator_token_id", &c.SEP)
 	read(f, prefix+"add_bos_token", f.Bool, &c.AddBOS, &err)
 	read(f, prefix+"add_eos_token", f.Bool, &c.AddEOS, &err)
 	if c.SEP < 0 { // no default adds what is not there
@@ -83,9 +89,10 @@ func Read(f *gguf.File) (*bpe.Tokenizer, error) {
 		c.AddBOS = true
 	}
 	read(f, prefix+"suppress_tokens", f.Int32s, &c.Suppressed, &err)
+	read(f, prefix+"eos_token_ids", f.Int32s, &c.EOG, &err) // of Ollama's converter
 	for _, key := range []string{"eot_token_id", "eom_token_id"} {
 		end := int32(-1)
-		read(f, prefix+key, id, &end, &err)
+		readID(key, &end)
 		if end >= 0 {
 			c.EOG = append(c.EOG, end)
 		}
@@ -96,8 +103,8 @@ func Read(f *gguf.File) (*bpe.Tokenizer, error) {
 		{"rep", "fim_rep_token_id", ""}, {"pad", "fim_pad_token_id", ""},
 	} {
 		is := int32(-1)
-		if read(f, prefix+mark.key, id, &is, &err); is < 0 && mark.old != "" {
-			read(f, prefix+mark.old, id, &is, &err)
+		if readID(mark.key, &is); is < 0 && mark.old != "" {
+			readID(mark.old, &is)
 		}
 		if is >= 0 {
 			if c.Infill == nil {
