@@ -6,6 +6,7 @@ import "fmt"
 // GGUF's, and experts in groups behind dense blocks.
 func bailingMoE2(b *builder) {
 	c := b.config
+	c.saysTheta()
 	for _, key := range []string{"embedding_dropout", "output_dropout", "router_dtype", "mtp_loss_scaling_factor"} {
 		c.has(key) // how it was trained
 	}

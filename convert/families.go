@@ -60,6 +60,7 @@ var families = []family{
 	{"MixtralForCausalLM", "llama", mixtral},
 	{"Olmo2ForCausalLM", "olmo2", func(b *builder) { b.llamaLike(options{wideNorms: true, postNorms: true}) }},
 	{"Olmo3ForCausalLM", "olmo2", func(b *builder) {
+		b.config.saysTheta()
 		b.llamaLike(options{wideNorms: true, postNorms: true, windows: true})
 	}},
 	{"OlmoeForCausalLM", "olmoe", olmoe},
@@ -347,8 +348,20 @@ func (c *config) windowed(layers int) (windowed []bool) {
 }
 
 // thetas are the bases of rotation of classes where config.json does not say, which else are 10000.
-var thetas = map[string]float64{"gemma3": 1e6, "gemma-embedding": 1e6, "smollm3": 2e6, "ernie4_5-moe": 5e5,
-	"lfm2moe": 1e6, "gpt-oss": 150000}
+var thetas = map[string]float64{"gemma3": 1e6, "gemma-embedding": 1e6, "smollm3": 2e6, "ernie4_5": 5e5,
+	"ernie4_5-moe": 5e5, "lfm2": 1e6, "lfm2moe": 1e6, "gpt-oss": 150000, "apertus": 12e6}
+
+// saysTheta fails where config.json does not say the base of rotation: versions of the class assume different ones.
+func (c *config) saysTheta() {
+	const key = "rope_theta"
+	in := c.rotary()
+	if full := in.object("full_attention"); full != nil {
+		in = full
+	}
+	if !c.has(key) && (in == nil || !in.has(key)) {
+		c.fail(key, "missing: versions of the class assume different ones")
+	}
+}
 
 // factored are the architectures of llamaLike that have rope_freqs.weight.
 var factored = []string{"llama", "granite", "granitemoe", "granite_swa", "apertus", "arcee", "eagle3", "exaone4"}

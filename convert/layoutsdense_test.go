@@ -45,7 +45,7 @@ func denseLayouts() []layoutCase {
 	return []layoutCase{
 		{class: "Olmo2ForCausalLM", recipe: "olmo2", names: sandwichNames, config: plain},
 		{class: "Olmo3ForCausalLM", recipe: "olmo2 pattern", names: sandwichNames,
-			config: with(plain, object{"layer_types": windows("sssf")})},
+			config: with(plain, object{"layer_types": windows("sssf"), "rope_theta": 10000})},
 		{class: "MuseGlimmerForConditionalGeneration", recipe: "muse-glimmer published", turned: true, lessOne: true,
 			names: append([]string{"attn_gate.", "self_attn.gate_proj."}, sandwichNames...), config: muse, lay: layMuse,
 			file: museScaled, refuses: object{"text_config.hidden_activation": "gelu", "text_config.post_norm_eps": 1e-5,
@@ -142,8 +142,8 @@ func denseLayouts() []layoutCase {
 			refuses: object{"hidden_act": "gelu", "qk_norm": false, "post_norm": true}},
 		{class: "ArceeForCausalLM", recipe: "arcee", turned: true, config: with(tied, object{"hidden_act": "relu2",
 			"mlp_bias": false, "attention_bias": false}), refuses: object{"hidden_act": "silu"}},
-		{class: "Qwen3VLForConditionalGeneration", recipe: "qwen3vl", config: with(tied, object{"rope_scaling": object{
-			"mrope_interleaved": true, "mrope_section": []int{3, 3, 2}, "rope_type": "default"}})},
+		{class: "Qwen3VLForConditionalGeneration", recipe: "qwen3vl", config: with(tied, object{"rope_theta": 10000,
+			"rope_scaling": object{"mrope_interleaved": true, "mrope_section": []int{3, 3, 2}, "rope_type": "default"}})},
 	}
 }
 

@@ -176,7 +176,7 @@ func recurrentLayouts() []layoutCase {
 			"ffn_up.", "feed_forward.up_proj.", "ffn_down.", "feed_forward.down_proj."}, mambaNames("mamba.")...),
 			members: falconMembers, lay: layFalconH1, config: with(tied, falconMultipliers, object{
 				"mamba_d_head": 32, "mamba_rms_norm": false, "mamba_norm_before_gate": true, "mamba_use_mlp": true,
-				"projectors_bias": false, "mamba_conv_bias": true}),
+				"projectors_bias": false, "mamba_conv_bias": true, "rope_theta": 10000}),
 			refuses: object{"attn_layer_indices": []int{1}, "mlp_multipliers": []float64{1}, "attention_bias": true,
 				"mamba_use_mlp": false, "ssm_multipliers": []float64{1, 2}}},
 		{class: "MambaForCausalLM", shared: "mamba", names: slices.Concat([]string{"ssm_x.", "mixer.x_proj.", "ssm_dt.",

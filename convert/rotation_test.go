@@ -127,3 +127,35 @@ func TestRotationRefused(t *testing.T) {
 		s.refused(c.class, []string{"config.json", c.want})
 	}
 }
+
+// TestBasesNotSaid: where config.json does not say the base of rotation it is the class's own, or refused where
+// versions of the class differ.
+func TestBasesNotSaid(t *testing.T) {
+	for class, want := range map[string]float32{"LlamaForCausalLM": 10000, "MixtralForCausalLM": 1e6,
+		"Ernie4_5ForCausalLM": 5e5, "Ernie4_5_MoeForCausalLM": 5e5, "Lfm2ForCausalLM": 1e6, "Lfm2MoeForCausalLM": 1e6,
+		"ApertusForCausalLM": 12e6, "Qwen3MoeForCausalLM": 10000, "Olmo2ForCausalLM": 10000,
+		"Olmo3ForCausalLM": 0, "Qwen3VLForConditionalGeneration": 0, "Qwen3VLMoeForConditionalGeneration": 0,
+		"FalconH1ForCausalLM": 0, "BailingMoeV2ForCausalLM": 0} {
+		var s *source
+		var config object
+		if class == "LlamaForCausalLM" {
+			s, config = llamaSource(t, class)
+			s.weights()
+		} else {
+			s, config, _ = layoutOf(t, class).folder(t)
+		}
+		in, parts := config["text_config"].(object)
+		if !parts {
+			in = config
+		}
+		delete(in, "rope_theta")
+		if s.writeConfig(config); want == 0 {
+			s.refused(class, []string{"config.json", "rope_theta", "missing"})
+			continue
+		}
+		f, _ := converted(t, s.dir, Options{Type: "f32"})
+		if got, err := f.Float32(architecture(f) + ".rope.freq_base"); err != nil || got != want {
+			t.Errorf("%s: %v, %v, want %v", class, got, err, want)
+		}
+	}
+}
