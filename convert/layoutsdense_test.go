@@ -76,8 +76,10 @@ func denseLayouts() []layoutCase {
 		{class: "Starcoder2ForCausalLM", recipe: "starcoder2", names: []string{"ffn_up.", "mlp.c_fc.", "ffn_down.",
 			"mlp.c_proj."}, config: object{"layer_norm_eps": nil, "norm_epsilon": 1e-5, "use_bias": true,
 			"hidden_act": "gelu_pytorch_tanh", "mlp_type": "default", "norm_type": "layer_norm", "embedding_dropout": 0.1,
-			"residual_dropout": 0.1, "sliding_window": 4096, "tie_word_embeddings": nil},
-			refuses: object{"mlp_type": "gated", "norm_type": "rms_norm", "hidden_act": "silu"}},
+			"residual_dropout": 0.1, "sliding_window": 4096, "tie_word_embeddings": nil, "activation_function": "gelu",
+			"layer_norm_epsilon": 1e-5, "attention_softmax_in_fp32": true, "scale_attention_softmax_in_fp32": true,
+			"scale_attn_weights": true},
+			refuses: object{"scale_attn_weights": false, "mlp_type": "gated", "norm_type": "rms_norm", "hidden_act": "silu"}},
 		{class: "PhiForCausalLM", recipe: "phi2", names: []string{"attn_output.", "self_attn.dense.", "ffn_up.", "mlp.fc1.",
 			"ffn_down.", "mlp.fc2.", "output_norm.", "model.final_layernorm."}, config: with(plain, object{
 			"hidden_act": "gelu_new", "partial_rotary_factor": 0.5, "qk_layernorm": false}),
@@ -118,8 +120,9 @@ func denseLayouts() []layoutCase {
 				"layer_types": slices.Repeat([]string{"full_attention"}, 64)}},
 		{class: "NemotronForCausalLM", recipe: "nemotron", lessOne: true, members: with(llamaMembers, members{
 			"attention.layer_norm_epsilon": "norm_eps"}), config: with(plain, object{"hidden_act": "relu2",
-			"partial_rotary_factor": 0.5, "mlp_bias": true, "attention_bias": true}),
-			refuses: object{"hidden_act": "silu", "tie_word_embeddings": true}},
+			"partial_rotary_factor": 0.5, "mlp_bias": true, "attention_bias": true, "kv_channels": randommodel.Dim,
+			"rope_percent": 0.5}),
+			refuses: object{"hidden_act": "silu", "tie_word_embeddings": true, "kv_channels": 5, "rope_percent": 1.0}},
 		{class: "HunYuanDenseV1ForCausalLM", shared: "hunyuan-dense", names: hunyuanNames,
 			apart: []string{"rope.freq_base", "rope.scaling.alpha"}, config: with(hunyuanConfig, tied, object{
 				"rope_scaling": object{"type": "dynamic", "alpha": 1000.0, "factor": 1.0, "beta_fast": 32,

@@ -79,7 +79,7 @@ func recurrentLayouts() []layoutCase {
 	two := []string{"conv", "full_attention", "conv", "full_attention"}
 	qwen35 := with(tied, object{"linear_value_head_dim": randommodel.State, "full_attention_interval": 4,
 		"head_dim": randommodel.Dim, "attn_output_gate": true, "mamba_ssm_dtype": "float32",
-		"mtp_use_dedicated_embeddings": false, "layer_types": three,
+		"mtp_use_dedicated_embeddings": false, "layer_types": three, "mlp_only_layers": []int{},
 		"rope_parameters": object{"mrope_interleaved": true, "mrope_section": []int{2, 1, 1}, "rope_type": "default",
 			"rope_theta": 10000, "partial_rotary_factor": 0.5}})
 	delta := with(plain, object{"linear_value_head_dim": 16, "mlp_only_layers": []int{}, "router_aux_loss_coef": 0.001})
@@ -131,8 +131,10 @@ func recurrentLayouts() []layoutCase {
 				"linear_num_value_heads": 3, "num_experts_per_tok": 9}},
 		{class: "Qwen3NextForCausalLM", shared: "qwen3next", names: deltaNames, after: mtpNames, lessOne: true,
 			members: deltaMembers, lay: drawnDelta{2, 2, 16}.layNext, config: with(delta, object{
-				"partial_rotary_factor": 0.25, "decoder_sparse_step": 1, "norm_topk_prob": true, "rope_scaling": nil}),
-			refuses: object{"norm_topk_prob": false, "linear_value_head_dim": 8, "attn_output_gate": false}},
+				"partial_rotary_factor": 0.25, "decoder_sparse_step": 1, "norm_topk_prob": true, "rope_scaling": nil,
+				"use_sliding_window": false}),
+			refuses: object{"use_sliding_window": true,
+				"norm_topk_prob": false, "linear_value_head_dim": 8, "attn_output_gate": false}},
 
 		{class: "GraniteMoeForCausalLM", recipe: "granitemoe", names: graniteNames, members: graniteMembers,
 			turned: true, lay: layGranite, config: with(tied, scaled)},
@@ -186,8 +188,9 @@ func recurrentLayouts() []layoutCase {
 		{class: "Mamba2ForCausalLM", shared: "mamba2", names: append(mambaNames("mixer."), backbone...),
 			apart: []string{"context_length"}, members: with(mambaMembers, members{"ssm.inner_size": "",
 				"ssm.time_step_rank": "num_heads", "ssm.group_count": "n_groups"}), config: with(mambas, object{
-				"tie_word_embeddings": false, "head_dim": 16, "norm_before_gate": true, "chunk_size": 256}),
-			refuses: object{"n_groups": 3, "expand": 3, "rms_norm": false}},
+				"tie_word_embeddings": false, "head_dim": 16, "norm_before_gate": true, "chunk_size": 256,
+				"intermediate_size": 128}),
+			refuses: object{"n_groups": 3, "expand": 3, "rms_norm": false, "intermediate_size": 5}},
 	}
 }
 
