@@ -369,15 +369,15 @@ var factored = []string{"llama", "granite", "granitemoe", "granite_swa", "apertu
 // rotation writes the keys of RoPE. head is the size of a head.
 func (b *builder) rotation(head int) {
 	c := b.config
-	scaling := c.rotary()
+	scaling, base := c.rotary(), c.numberOr("rope_theta", cmp.Or(thetas[b.arch], 10000))
 	if full := scaling.object("full_attention"); full != nil { // by kinds of layers
+		base = full.numberOr("rope_theta", base)
 		if local := scaling.object("sliding_attention"); local != nil {
-			b.localRotation(local)
+			b.localRotation(local, base)
 		}
 		scaling.rest()
 		scaling = full
 	}
-	base := c.numberOr("rope_theta", cmp.Or(thetas[b.arch], 10000))
 	if scaling != nil {
 		base = scaling.numberOr("rope_theta", base)
 	}
@@ -430,14 +430,18 @@ func (c *config) rotary() *config {
 	return p
 }
 
-// localRotation reads the rotation of layers with a window.
-func (b *builder) localRotation(local *config) {
-	if b.arch != "gemma3" && b.arch != "gemma-embedding" {
+// localRotation reads the rotation of layers with a window; base is that of the others.
+func (b *builder) localRotation(local *config, base float64) {
+	switch b.arch {
+	case "gemma3", "gemma-embedding":
+		b.real("rope.freq_base_swa", local.numberOr("rope_theta", 10000))
+	case "olmo2":
+		local.must("rope_theta", "GGUF's olmo2 has one base for all layers", base)
+	default:
 		local.fail("rope_type", "GGUF's %s has one rotation for all layers", b.arch)
 		return
 	}
-	local.must("rope_type", "layers with a window are not scaled in GGUF's gemma3", "default")
-	b.real("rope.freq_base_swa", local.numberOr("rope_theta", 10000))
+	local.must("rope_type", fmt.Sprintf("layers with a window are not scaled in GGUF's %s", b.arch), "default")
 	local.rest()
 }
 

@@ -29,8 +29,8 @@ var (
 func denseLayouts() []layoutCase {
 	cohere := with(tied, object{"logit_scale": 0.3, "use_qk_norm": false})
 	ministral := with(plain, object{"rope_theta": nil, "rope_parameters": yarnOf(object{"type": "yarn",
-		"beta_fast": 3, "beta_slow": 0.5, "mscale": 1.0, "mscale_all_dim": 0.3, "llama_4_scaling_beta": 0.5}),
-		"sliding_window": nil})
+		"beta_fast": 3, "beta_slow": 0.5, "mscale": 1.0, "mscale_all_dim": 0.3, "llama_4_scaling_beta": 0.5,
+		"max_position_embeddings": 512}), "sliding_window": nil, "model_type": "ministral3"})
 	stable := with(plain, object{"partial_rotary_factor": 0.25, "use_qkv_bias": true, "qk_layernorm": false,
 		"use_parallel_residual": false, "hidden_dropout": 0.0, "rotary_scaling_factor": 1.0, "use_norm_bias": false})
 	falcon := object{"hidden_act": nil, "intermediate_size": nil, "layer_norm_eps": nil,
@@ -63,7 +63,8 @@ func denseLayouts() []layoutCase {
 			"position_embedding_type": "rope_gptj", "order_of_interleaved_layers": "local_attn_first"})},
 		{class: "Ministral3ForCausalLM", recipe: "mistral3", turned: true, config: ministral,
 			refuses: object{"rope_parameters.mscale": 0.5, "rope_parameters.mscale_all_dim": nil,
-				"rope_parameters.beta": 3, "use_sliding_window": true}},
+				"rope_parameters.beta": 3, "use_sliding_window": true, "rope_parameters": nil,
+				"rope_parameters.max_position_embeddings": 9}},
 		{class: "Mistral3ForConditionalGeneration", recipe: "mistral3", turned: true, config: ministral,
 			refuses: object{"quantization_config": object{"quant_method": "awq"}}},
 		{class: "StableLmForCausalLM", recipe: "stablelm", config: stable,

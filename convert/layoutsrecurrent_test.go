@@ -156,6 +156,10 @@ func recurrentLayouts() []layoutCase {
 			refuses: object{"layer_types": []string{"mamba"}, "mamba_conv_bias": false, "mamba_proj_bias": true,
 				"mamba_expand": 3, "mamba_d_head": 8, "normalization_function": "layernorm", "time_step_limit": []float64{0, 1},
 				"position_embedding_type": "alibi"}},
+		{class: "GraniteMoeHybridForCausalLM", kind: "of transformers 5", recipe: "granitehybrid", names: graniteNames,
+			turned: true, members: graniteHybridMembers, lay: layGranite, config: with(hybrid, without, object{
+				"attention_multiplier": 0.25, "layer_types": []string{"linear_attention", "full_attention", "linear_attention",
+					"full_attention"}})},
 		{class: "GraniteMoeHybridForCausalLM", kind: "shared and routed", shared: "granitehybrid-moe", names: graniteNames,
 			turned: true, members: graniteHybridMembers, lay: layGranite, config: with(hybrid, object{
 				"mamba_d_head": 16, "layer_types": []string{"mamba", "attention", "mamba"}})},
