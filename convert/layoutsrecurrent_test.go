@@ -409,3 +409,28 @@ func TestBlocksLeftOut(t *testing.T) {
 		}
 	}
 }
+
+// TestFeedForwardOfLFM2: what config.json does not say of the numbers between gate and down is as the classes have it.
+func TestFeedForwardOfLFM2(t *testing.T) {
+	for _, c := range []struct {
+		members  object
+		adjusted bool
+		want     int
+	}{
+		{object{"intermediate_size": 12288}, true, 8192},
+		{object{"block_ff_dim": 6912, "intermediate_size": 1}, true, 4608},
+		{object{"intermediate_size": 1000, "block_multiple_of": 100}, true, 700},
+		{object{"intermediate_size": 12288, "block_auto_adjust_ff_dim": false}, true, 12288},
+		{object{"intermediate_size": 7168}, false, 7168}, // with experts
+	} {
+		s := &source{t: t, dir: t.TempDir()}
+		s.writeConfig(c.members)
+		config, err := readConfig(s.dir + "/config.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := lfm2FeedForward(config, c.adjusted); got != c.want || *config.err != nil {
+			t.Errorf("%v: %d, %v, want %d", c.members, got, *config.err, c.want)
+		}
+	}
+}
