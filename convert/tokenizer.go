@@ -658,8 +658,8 @@ const (
 	deepSeekLLMRule   = `[\r\n] | \s?[` + deepSeekLetters + `]+ | \s?[!-/:-~！-／：-～‘-‟　-。]+ | \s+$` + deepSeekEnd
 )
 
-// preTokenizers names tokenizer.ggml.pre by a pre-tokenizer's signature. Llama 3's rule has two names: whole words
-// that are tokens are not merged (ignore_merges) under one of them.
+// preTokenizers names tokenizer.ggml.pre by a pre-tokenizer's signature. Llama 3's rule and GPT-4o's have two names:
+// whole words that are tokens are not merged (ignore_merges) under one of them.
 var preTokenizers = map[string]string{
 	"gpt-2":          "gpt-2",
 	"digits | gpt-2": "smollm",
@@ -755,6 +755,8 @@ func readTokenizerJSON(file string, b *builder) (*words, error) {
 	case !t.Model.IgnoreMerges, pre == "tekken", pre == "minicpm5": // ignores them under this name
 	case pre == "dbrx":
 		pre = "llama-bpe"
+	case pre == "gpt-4o":
+		pre = "granite-embed-multi-97m"
 	default:
 		return fail("model.ignore_merges with pre-tokenizer %s is not supported", pre)
 	}

@@ -120,6 +120,8 @@ func TestWholeWords(t *testing.T) {
 		{tekkenRule, true, front, "tekken", true},
 		{tekkenRule, false, nil, "tekken", false},
 		{qwen2Rule, false, nil, "qwen2", nil},
+		{gpt4oRule, true, nil, "granite-embed-multi-97m", nil},
+		{gpt4oRule, false, nil, "gpt-4o", nil},
 	} {
 		s, config := llamaSource(t, "LlamaForCausalLM")
 		s.file("config.json", config)
