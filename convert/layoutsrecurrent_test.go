@@ -171,12 +171,12 @@ func recurrentLayouts() []layoutCase {
 				"position_embedding_type": "rope",
 				"layer_types":             []string{"attention", "attention", "attention", "attention"}})},
 		{class: "NemotronHForCausalLM", shared: "nemotron-h", names: nemotronHNames, members: nemotronHMembers,
-			config: nemotronH, refuses: object{"hybrid_override_pattern": "M-MX-", "mlp_hidden_act": "silu",
-				"sliding_window": 4, "n_groups": 5, "num_attention_heads": 5}},
+			turned: true, config: nemotronH, refuses: object{"hybrid_override_pattern": "M-MX-", "mlp_hidden_act": "silu",
+				"head_dim": 15, "sliding_window": 4, "n_groups": 5, "num_attention_heads": 5}},
 		{class: "NemotronHForCausalLM", kind: "experts", shared: "nemotron-h-moe", names: nemotronHNames,
-			members: nemotronHMembers, config: nemotronE},
+			members: nemotronHMembers, turned: true, config: nemotronE},
 		{class: "NemotronHForCausalLM", kind: "latent experts", shared: "nemotron-h-moe-latent", names: nemotronHNames,
-			members: nemotronHMembers, config: nemotronE, apart: []string{"feed_forward_length"}},
+			members: nemotronHMembers, turned: true, config: nemotronE, apart: []string{"feed_forward_length"}},
 		{class: "FalconH1ForCausalLM", recipe: "falcon-h1", names: append([]string{"ffn_norm",
 			"pre_ff_layernorm.weight", "output_norm.", "model.final_layernorm.", "ffn_gate.", "feed_forward.gate_proj.",
 			"ffn_up.", "feed_forward.up_proj.", "ffn_down.", "feed_forward.down_proj."}, mambaNames("mamba.")...),
@@ -406,6 +406,33 @@ func TestBlocksLeftOut(t *testing.T) {
 		if notes := fmt.Sprint(m.Notes); !strings.Contains(notes, "multi-token prediction are left out (1 tensors)") ||
 			m.Tensors() != len(want.Tensors) {
 			t.Errorf("%s: %s, %d tensors, want %d", class, notes, m.Tensors(), len(want.Tensors))
+		}
+	}
+}
+
+// TestRowsOfNemotronH: rows of q and k are in the order of pairs, as llama.cpp's converter puts them, though nothing is
+// turned; those of v are not.
+func TestRowsOfNemotronH(t *testing.T) {
+	s, config, _ := layoutOf(t, "NemotronHForCausalLM").folder(t)
+	for _, part := range []string{"q", "k", "v"} {
+		name := "backbone.layers.3.mixer." + part + "_proj.weight"
+		cols := s.tensors[name][1]
+		s.values[name] = func(i int) float32 { return float32(i / cols) }
+	}
+	s.weights()
+	d := int(config["head_dim"].(uint32))
+	f, _ := converted(t, s.dir, Options{Type: "f32"})
+	for _, part := range []string{"q", "k", "v"} {
+		x := tensorOf(t, f, "blk.3.attn_"+part+".weight")
+		values, cols := floats(t, f, x), int(x.Dims[0])
+		for row := range int(x.Dims[1]) {
+			want := row
+			if part != "v" {
+				want = row/d*d + row%d/2 + row%2*d/2
+			}
+			if got := values[row*cols]; got != float32(want) {
+				t.Fatalf("row %d of %s is row %v of the source, want %d", row, part, got, want)
+			}
 		}
 	}
 }
