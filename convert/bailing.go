@@ -6,13 +6,15 @@ import "fmt"
 // GGUF's, and experts in groups behind dense blocks.
 func bailingMoE2(b *builder) {
 	c := b.config
+	c.saysTheta()
 	for _, key := range []string{"embedding_dropout", "output_dropout", "router_dtype", "mtp_loss_scaling_factor"} {
 		c.has(key) // how it was trained
 	}
-	for _, key := range []string{"use_bias", "use_qkv_bias", "use_sliding_window"} {
+	for _, key := range []string{"use_bias", "use_qkv_bias", "use_sliding_window", "norm_head", "norm_softmax"} {
 		c.must(key, "GGUF's bailingmoe2 has none", false)
 	}
-	for _, key := range []string{"use_rmsnorm", "use_qk_norm", "moe_router_enable_expert_bias"} {
+	for _, key := range []string{"use_rmsnorm", "use_qk_norm", "moe_router_enable_expert_bias",
+		"moe_router_enable_routed_scaling", "moe_router_enable_shared_expert"} {
 		c.must(key, "so is GGUF's bailingmoe2", true)
 	}
 	c.must("score_function", "the class has sigmoids", "sigmoid")
@@ -31,7 +33,9 @@ func bailingMoE2(b *builder) {
 	}
 	b.window()
 	b.rotation(s.head)
-	b.size("rope.dimension_count", int(float64(s.head)*share))
+	turned := int(float64(s.head) * share)
+	c.must("rotary_dim", "partial_rotary_factor says something else", float64(turned))
+	b.size("rope.dimension_count", turned)
 	b.matrix("token_embd.weight", "model.word_embeddings.weight", b.vocab, s.width)
 	for i := range s.layers + b.furtherBlocks(s.layers) {
 		to, from := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("model.layers.%d.", i)

@@ -269,7 +269,10 @@ func modernBERT(b *builder, scores bool) {
 		heads: c.integer("num_attention_heads"), epsilon: c.number("norm_eps")}
 	b.encoder(s)
 	c.must("layer_norm_eps", "norm_eps says something else", s.epsilon)
-	c.must("hidden_activation", "GGUF's modern-bert has a gate with the exact form of GELU", "gelu")
+	c.must("hidden_activation", "GGUF's modern-bert has a gate with the exact form of GELU, or SiLU", "gelu", "silu")
+	if act := c.text("hidden_activation"); act == "silu" {
+		b.set("hidden_activation", act)
+	}
 	for _, key := range []string{"attention_bias", "mlp_bias", "norm_bias", "classifier_bias"} {
 		c.must(key, "GGUF's modern-bert has no biases", false)
 	}

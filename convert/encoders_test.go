@@ -347,6 +347,26 @@ func TestEncoders(t *testing.T) {
 	}
 }
 
+// TestActivationOfModernBERT: SiLU, as Granite's embedding model of 97M has, is a key; other activations are refused.
+func TestActivationOfModernBERT(t *testing.T) {
+	i := slices.IndexFunc(encoderCases(), func(c encoderCase) bool { return c.class == "ModernBertModel" })
+	c := encoderCases()[i]
+	f, err := gguf.OpenFile(testkit.Shared(t, "families/encoders", c.file+".gguf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	s := c.published(t, f)
+	s.edit("config.json", func(m map[string]any) { m["hidden_activation"] = "silu" })
+	got, raw := converted(t, s.dir, Options{Type: "f32"})
+	if act, _ := got.Value("modern-bert.hidden_activation"); act != "silu" {
+		t.Errorf("hidden_activation %v", act)
+	}
+	runsEncoder(t, raw, nil)
+	s.edit("config.json", func(m map[string]any) { m["hidden_activation"] = "relu" })
+	s.refused("relu", []string{"hidden_activation"})
+}
+
 // runsEncoder checks that the engine makes vectors with a file, those of another one if there is one.
 func runsEncoder(t *testing.T, file, same []byte) {
 	t.Helper()

@@ -10,6 +10,7 @@ func ernieMoE(b *builder) {
 		c.has(key) // of training; so small that it says nothing; left out; whether there are biases is told by the tensors
 	}
 	c.must("moe_gate", "the best experts are used", "topk")
+	c.must("moe_gate_act", "GGUF's ernie4_5-moe has a softmax", "softmax")
 	c.must("moe_use_aux_free", "GGUF's ernie4_5-moe has a bias for the choice", true)
 	c.must("use_rmsnorm", "GGUF's ernie4_5-moe has RMSNorm", true)
 	c.must("moe_layer_interval", "every block behind the dense ones has experts", 1.0)

@@ -6,6 +6,7 @@ import "fmt"
 // matrices give by numbers of config.json; GGUF's falcon-h1 has them in the matrices.
 func falconH1(b *builder) {
 	c := b.config
+	c.saysTheta()
 	c.timeSteps()
 	for _, key := range []string{"mamba_expand", "mlp_expansion_factor"} {
 		c.has(key) // other members say what the sizes are

@@ -61,6 +61,7 @@ var families = []family{
 	{"MixtralForCausalLM", "llama", mixtral},
 	{"Olmo2ForCausalLM", "olmo2", func(b *builder) { b.llamaLike(options{wideNorms: true, postNorms: true}) }},
 	{"Olmo3ForCausalLM", "olmo2", func(b *builder) {
+		b.config.saysTheta()
 		b.llamaLike(options{wideNorms: true, postNorms: true, windows: true})
 	}},
 	{"OlmoeForCausalLM", "olmoe", olmoe},
@@ -348,8 +349,20 @@ func (c *config) windowed(layers int) (windowed []bool) {
 }
 
 // thetas are the bases of rotation of classes where config.json does not say, which else are 10000.
-var thetas = map[string]float64{"gemma3": 1e6, "gemma-embedding": 1e6, "smollm3": 2e6, "ernie4_5-moe": 5e5,
-	"lfm2moe": 1e6, "gpt-oss": 150000}
+var thetas = map[string]float64{"gemma3": 1e6, "gemma-embedding": 1e6, "smollm3": 2e6, "ernie4_5": 5e5,
+	"ernie4_5-moe": 5e5, "lfm2": 1e6, "lfm2moe": 1e6, "gpt-oss": 150000, "apertus": 12e6}
+
+// saysTheta fails where config.json does not say the base of rotation: versions of the class assume different ones.
+func (c *config) saysTheta() {
+	const key = "rope_theta"
+	in := c.rotary()
+	if full := in.object("full_attention"); full != nil {
+		in = full
+	}
+	if !c.has(key) && (in == nil || !in.has(key)) {
+		c.fail(key, "missing: versions of the class assume different ones")
+	}
+}
 
 // factored are the architectures of llamaLike that have rope_freqs.weight.
 var factored = []string{"llama", "granite", "granitemoe", "granite_swa", "apertus", "arcee", "eagle3", "exaone4"}
@@ -357,15 +370,15 @@ var factored = []string{"llama", "granite", "granitemoe", "granite_swa", "apertu
 // rotation writes the keys of RoPE. head is the size of a head.
 func (b *builder) rotation(head int) {
 	c := b.config
-	scaling := c.rotary()
+	scaling, base := c.rotary(), c.numberOr("rope_theta", cmp.Or(thetas[b.arch], 10000))
 	if full := scaling.object("full_attention"); full != nil { // by kinds of layers
+		base = full.numberOr("rope_theta", base)
 		if local := scaling.object("sliding_attention"); local != nil {
-			b.localRotation(local)
+			b.localRotation(local, base)
 		}
 		scaling.rest()
 		scaling = full
 	}
-	base := c.numberOr("rope_theta", cmp.Or(thetas[b.arch], 10000))
 	if scaling != nil {
 		base = scaling.numberOr("rope_theta", base)
 	}
@@ -418,14 +431,18 @@ func (c *config) rotary() *config {
 	return p
 }
 
-// localRotation reads the rotation of layers with a window.
-func (b *builder) localRotation(local *config) {
-	if b.arch != "gemma3" && b.arch != "gemma-embedding" {
+// localRotation reads the rotation of layers with a window; base is that of the others.
+func (b *builder) localRotation(local *config, base float64) {
+	switch b.arch {
+	case "gemma3", "gemma-embedding":
+		b.real("rope.freq_base_swa", local.numberOr("rope_theta", 10000))
+	case "olmo2":
+		local.must("rope_theta", "GGUF's olmo2 has one base for all layers", base)
+	default:
 		local.fail("rope_type", "GGUF's %s has one rotation for all layers", b.arch)
 		return
 	}
-	local.must("rope_type", "layers with a window are not scaled in GGUF's gemma3", "default")
-	b.real("rope.freq_base_swa", local.numberOr("rope_theta", 10000))
+	local.must("rope_type", fmt.Sprintf("layers with a window are not scaled in GGUF's %s", b.arch), "default")
 	local.rest()
 }
 

@@ -7,6 +7,8 @@ import "fmt"
 func glm4MoE(b *builder) {
 	c := b.config
 	share := c.partialRotary(0.5)
+	c.must("scoring_func", "the class has sigmoids", "sigmoid")
+	c.must("topk_method", "the class has a bias for the choice", "noaux_tc")
 	e, dense := b.routedExperts(gatingSigmoid)
 	b.routing(e, true)
 	headNorms := c.boolOr("use_qk_norm", false)

@@ -32,10 +32,13 @@ func graniteHybrid(b *builder) {
 	}
 	recurrent, some := make([]bool, len(types)), false
 	for i, t := range types {
-		if t != "mamba" && t != "attention" && t != "full_attention" {
+		switch t {
+		case "attention", "full_attention":
+		case "mamba", "linear_attention": // since transformers 5
+			recurrent[i] = true
+		default:
 			c.fail("layer_types", "layers of kind %q are not supported", gguf.Printable(t, 40))
 		}
-		recurrent[i] = t == "mamba"
 		some = some || recurrent[i]
 	}
 	for _, key := range []string{"init_method", "mamba_d_conv", "mamba_d_state", "mamba_n_groups", "mamba_n_heads",

@@ -54,9 +54,11 @@ func (b *builder) ownNorms(of string, heads, head int, to, from string) {
 // starcoder2 converts StarCoder 2.
 func starcoder2(b *builder) {
 	c := b.config
-	for _, key := range []string{"embedding_dropout", "residual_dropout"} {
-		c.has(key) // of training
+	for _, key := range []string{"embedding_dropout", "residual_dropout", "activation_function", "layer_norm_epsilon",
+		"attention_softmax_in_fp32", "scale_attention_softmax_in_fp32"} {
+		c.has(key) // of training, and of StarCoder 1: the class does not read them
 	}
+	c.must("scale_attn_weights", "GGUF's starcoder2 scales", true)
 	c.has("use_bias") // whether there are biases is told by the tensors
 	c.must("mlp_type", "GGUF's starcoder2 has no gates", "default")
 	c.must("norm_type", "GGUF's starcoder2 has LayerNorms", "layer_norm")

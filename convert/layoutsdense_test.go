@@ -29,8 +29,8 @@ var (
 func denseLayouts() []layoutCase {
 	cohere := with(tied, object{"logit_scale": 0.3, "use_qk_norm": false})
 	ministral := with(plain, object{"rope_theta": nil, "rope_parameters": yarnOf(object{"type": "yarn",
-		"beta_fast": 3, "beta_slow": 0.5, "mscale": 1.0, "mscale_all_dim": 0.3, "llama_4_scaling_beta": 0.5}),
-		"sliding_window": nil})
+		"beta_fast": 3, "beta_slow": 0.5, "mscale": 1.0, "mscale_all_dim": 0.3, "llama_4_scaling_beta": 0.5,
+		"max_position_embeddings": 512}), "sliding_window": nil, "model_type": "ministral3"})
 	stable := with(plain, object{"partial_rotary_factor": 0.25, "use_qkv_bias": true, "qk_layernorm": false,
 		"use_parallel_residual": false, "hidden_dropout": 0.0, "rotary_scaling_factor": 1.0, "use_norm_bias": false})
 	falcon := object{"hidden_act": nil, "intermediate_size": nil, "layer_norm_eps": nil,
@@ -45,7 +45,7 @@ func denseLayouts() []layoutCase {
 	return []layoutCase{
 		{class: "Olmo2ForCausalLM", recipe: "olmo2", names: sandwichNames, config: plain},
 		{class: "Olmo3ForCausalLM", recipe: "olmo2 pattern", names: sandwichNames,
-			config: with(plain, object{"layer_types": windows("sssf")})},
+			config: with(plain, object{"layer_types": windows("sssf"), "rope_theta": 10000})},
 		{class: "MuseGlimmerForConditionalGeneration", recipe: "muse-glimmer published", turned: true, lessOne: true,
 			names: append([]string{"attn_gate.", "self_attn.gate_proj."}, sandwichNames...), config: muse, lay: layMuse,
 			file: museScaled, refuses: object{"text_config.hidden_activation": "gelu", "text_config.post_norm_eps": 1e-5,
@@ -63,7 +63,8 @@ func denseLayouts() []layoutCase {
 			"position_embedding_type": "rope_gptj", "order_of_interleaved_layers": "local_attn_first"})},
 		{class: "Ministral3ForCausalLM", recipe: "mistral3", turned: true, config: ministral,
 			refuses: object{"rope_parameters.mscale": 0.5, "rope_parameters.mscale_all_dim": nil,
-				"rope_parameters.beta": 3, "use_sliding_window": true}},
+				"rope_parameters.beta": 3, "use_sliding_window": true, "rope_parameters": nil,
+				"rope_parameters.max_position_embeddings": 9}},
 		{class: "Mistral3ForConditionalGeneration", recipe: "mistral3", turned: true, config: ministral,
 			refuses: object{"quantization_config": object{"quant_method": "awq"}}},
 		{class: "StableLmForCausalLM", recipe: "stablelm", config: stable,
@@ -76,8 +77,10 @@ func denseLayouts() []layoutCase {
 		{class: "Starcoder2ForCausalLM", recipe: "starcoder2", names: []string{"ffn_up.", "mlp.c_fc.", "ffn_down.",
 			"mlp.c_proj."}, config: object{"layer_norm_eps": nil, "norm_epsilon": 1e-5, "use_bias": true,
 			"hidden_act": "gelu_pytorch_tanh", "mlp_type": "default", "norm_type": "layer_norm", "embedding_dropout": 0.1,
-			"residual_dropout": 0.1, "sliding_window": 4096, "tie_word_embeddings": nil},
-			refuses: object{"mlp_type": "gated", "norm_type": "rms_norm", "hidden_act": "silu"}},
+			"residual_dropout": 0.1, "sliding_window": 4096, "tie_word_embeddings": nil, "activation_function": "gelu",
+			"layer_norm_epsilon": 1e-5, "attention_softmax_in_fp32": true, "scale_attention_softmax_in_fp32": true,
+			"scale_attn_weights": true},
+			refuses: object{"scale_attn_weights": false, "mlp_type": "gated", "norm_type": "rms_norm", "hidden_act": "silu"}},
 		{class: "PhiForCausalLM", recipe: "phi2", names: []string{"attn_output.", "self_attn.dense.", "ffn_up.", "mlp.fc1.",
 			"ffn_down.", "mlp.fc2.", "output_norm.", "model.final_layernorm."}, config: with(plain, object{
 			"hidden_act": "gelu_new", "partial_rotary_factor": 0.5, "qk_layernorm": false}),
@@ -118,8 +121,9 @@ func denseLayouts() []layoutCase {
 				"layer_types": slices.Repeat([]string{"full_attention"}, 64)}},
 		{class: "NemotronForCausalLM", recipe: "nemotron", lessOne: true, members: with(llamaMembers, members{
 			"attention.layer_norm_epsilon": "norm_eps"}), config: with(plain, object{"hidden_act": "relu2",
-			"partial_rotary_factor": 0.5, "mlp_bias": true, "attention_bias": true}),
-			refuses: object{"hidden_act": "silu", "tie_word_embeddings": true}},
+			"partial_rotary_factor": 0.5, "mlp_bias": true, "attention_bias": true, "kv_channels": randommodel.Dim,
+			"rope_percent": 0.5}),
+			refuses: object{"hidden_act": "silu", "tie_word_embeddings": true, "kv_channels": 5, "rope_percent": 1.0}},
 		{class: "HunYuanDenseV1ForCausalLM", shared: "hunyuan-dense", names: hunyuanNames,
 			apart: []string{"rope.freq_base", "rope.scaling.alpha"}, config: with(hunyuanConfig, tied, object{
 				"rope_scaling": object{"type": "dynamic", "alpha": 1000.0, "factor": 1.0, "beta_fast": 32,
@@ -142,8 +146,8 @@ func denseLayouts() []layoutCase {
 			refuses: object{"hidden_act": "gelu", "qk_norm": false, "post_norm": true}},
 		{class: "ArceeForCausalLM", recipe: "arcee", turned: true, config: with(tied, object{"hidden_act": "relu2",
 			"mlp_bias": false, "attention_bias": false}), refuses: object{"hidden_act": "silu"}},
-		{class: "Qwen3VLForConditionalGeneration", recipe: "qwen3vl", config: with(tied, object{"rope_scaling": object{
-			"mrope_interleaved": true, "mrope_section": []int{3, 3, 2}, "rope_type": "default"}})},
+		{class: "Qwen3VLForConditionalGeneration", recipe: "qwen3vl", config: with(tied, object{"rope_theta": 10000,
+			"rope_scaling": object{"mrope_interleaved": true, "mrope_section": []int{3, 3, 2}, "rope_type": "default"}})},
 	}
 }
 

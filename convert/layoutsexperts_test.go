@@ -60,8 +60,10 @@ func expertLayouts() []layoutCase {
 					"mrope_interleaved": true, "mrope_section": []int{6, 5, 5}}})},
 		{class: "Glm4MoeForCausalLM", shared: "glm4moe", names: append([]string{"post_attention_norm.",
 			"post_attention_layernorm."}, routedNames...), members: routedMembers, config: with(plain, object{
-			"partial_rotary_factor": 0.5, "attention_bias": true, "use_qk_norm": false, "n_group": 1, "topk_group": 1}),
-			refuses: object{"num_nextn_predict_layers": 2, "n_group": 3, "first_k_dense_replace": 1.5,
+			"partial_rotary_factor": 0.5, "attention_bias": true, "use_qk_norm": false, "n_group": 1, "topk_group": 1,
+			"scoring_func": "sigmoid", "topk_method": "noaux_tc"}),
+			refuses: object{"scoring_func": "softmax", "topk_method": "greedy",
+				"num_nextn_predict_layers": 2, "n_group": 3, "first_k_dense_replace": 1.5,
 				"hidden_act": "gelu"}},
 		{class: "DeepseekV3ForCausalLM", shared: "deepseek2", names: latentNames, members: latentMembers, lay: layLatent,
 			config: with(deep, object{"qk_nope_head_dim": 16, "rope_scaling": object{"type": "yarn",
@@ -96,8 +98,11 @@ func expertLayouts() []layoutCase {
 			members: with(routedMembers, members{"expert_count": "num_experts", "expert_shared_count": "num_shared_experts",
 				"expert_shared_feed_forward_length": "moe_shared_expert_intermediate_size"}), config: with(plain, object{
 				"partial_rotary_factor": 0.5, "score_function": "sigmoid", "use_qk_norm": true,
-				"use_rmsnorm": true, "moe_router_enable_expert_bias": true, "use_qkv_bias": false, "router_dtype": "fp32"}),
-			refuses: object{"score_function": "softmax", "use_qk_norm": false, "moe_router_enable_expert_bias": false}},
+				"use_rmsnorm": true, "moe_router_enable_expert_bias": true, "use_qkv_bias": false, "router_dtype": "fp32",
+				"norm_head": false, "norm_softmax": false, "moe_router_enable_shared_expert": true,
+				"moe_router_enable_routed_scaling": true}),
+			refuses: object{"norm_head": true, "rotary_dim": 5, "moe_router_enable_routed_scaling": false,
+				"score_function": "softmax", "use_qk_norm": false, "moe_router_enable_expert_bias": false}},
 		ling3Layout(),
 		{class: "Ernie4_5_MoeForCausalLM", shared: "ernie4-5-moe", names: append([]string{"exp_probs_b.bias",
 			"mlp.moe_statics.e_score_correction_bias"}, routedNames...), members: with(llamaMembers, members{
@@ -105,8 +110,8 @@ func expertLayouts() []layoutCase {
 			"expert_feed_forward_length": "moe_intermediate_size", "expert_shared_count": "moe_num_shared_experts",
 			"leading_dense_block_count": "moe_layer_start_index"}), config: with(plain, object{
 			"moe_layer_interval": 1, "moe_layer_end_index": 2, "moe_use_aux_free": true, "use_bias": false,
-			"moe_capacity": []int{64, 64, 64}, "moe_gate": "topk"}),
-			refuses: object{"moe_gate": "hash", "compression_ratio": 0.5, "moe_layer_interval": 2,
+			"moe_capacity": []int{64, 64, 64}, "moe_gate": "topk", "moe_gate_act": "softmax"}),
+			refuses: object{"moe_gate_act": "sigmoid", "moe_gate": "hash", "compression_ratio": 0.5, "moe_layer_interval": 2,
 				"moe_layer_end_index": 1, "moe_use_aux_free": false}},
 	}
 }

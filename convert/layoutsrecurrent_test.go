@@ -79,7 +79,7 @@ func recurrentLayouts() []layoutCase {
 	two := []string{"conv", "full_attention", "conv", "full_attention"}
 	qwen35 := with(tied, object{"linear_value_head_dim": randommodel.State, "full_attention_interval": 4,
 		"head_dim": randommodel.Dim, "attn_output_gate": true, "mamba_ssm_dtype": "float32",
-		"mtp_use_dedicated_embeddings": false, "layer_types": three,
+		"mtp_use_dedicated_embeddings": false, "layer_types": three, "mlp_only_layers": []int{},
 		"rope_parameters": object{"mrope_interleaved": true, "mrope_section": []int{2, 1, 1}, "rope_type": "default",
 			"rope_theta": 10000, "partial_rotary_factor": 0.5}})
 	delta := with(plain, object{"linear_value_head_dim": 16, "mlp_only_layers": []int{}, "router_aux_loss_coef": 0.001})
@@ -131,8 +131,10 @@ func recurrentLayouts() []layoutCase {
 				"linear_num_value_heads": 3, "num_experts_per_tok": 9}},
 		{class: "Qwen3NextForCausalLM", shared: "qwen3next", names: deltaNames, after: mtpNames, lessOne: true,
 			members: deltaMembers, lay: drawnDelta{2, 2, 16}.layNext, config: with(delta, object{
-				"partial_rotary_factor": 0.25, "decoder_sparse_step": 1, "norm_topk_prob": true, "rope_scaling": nil}),
-			refuses: object{"norm_topk_prob": false, "linear_value_head_dim": 8, "attn_output_gate": false}},
+				"partial_rotary_factor": 0.25, "decoder_sparse_step": 1, "norm_topk_prob": true, "rope_scaling": nil,
+				"use_sliding_window": false}),
+			refuses: object{"use_sliding_window": true,
+				"norm_topk_prob": false, "linear_value_head_dim": 8, "attn_output_gate": false}},
 
 		{class: "GraniteMoeForCausalLM", recipe: "granitemoe", names: graniteNames, members: graniteMembers,
 			turned: true, lay: layGranite, config: with(tied, scaled)},
@@ -154,6 +156,10 @@ func recurrentLayouts() []layoutCase {
 			refuses: object{"layer_types": []string{"mamba"}, "mamba_conv_bias": false, "mamba_proj_bias": true,
 				"mamba_expand": 3, "mamba_d_head": 8, "normalization_function": "layernorm", "time_step_limit": []float64{0, 1},
 				"position_embedding_type": "alibi"}},
+		{class: "GraniteMoeHybridForCausalLM", kind: "of transformers 5", recipe: "granitehybrid", names: graniteNames,
+			turned: true, members: graniteHybridMembers, lay: layGranite, config: with(hybrid, without, object{
+				"attention_multiplier": 0.25, "layer_types": []string{"linear_attention", "full_attention", "linear_attention",
+					"full_attention"}})},
 		{class: "GraniteMoeHybridForCausalLM", kind: "shared and routed", shared: "granitehybrid-moe", names: graniteNames,
 			turned: true, members: graniteHybridMembers, lay: layGranite, config: with(hybrid, object{
 				"mamba_d_head": 16, "layer_types": []string{"mamba", "attention", "mamba"}})},
@@ -165,18 +171,18 @@ func recurrentLayouts() []layoutCase {
 				"position_embedding_type": "rope",
 				"layer_types":             []string{"attention", "attention", "attention", "attention"}})},
 		{class: "NemotronHForCausalLM", shared: "nemotron-h", names: nemotronHNames, members: nemotronHMembers,
-			config: nemotronH, refuses: object{"hybrid_override_pattern": "M-MX-", "mlp_hidden_act": "silu",
-				"sliding_window": 4, "n_groups": 5, "num_attention_heads": 5}},
+			turned: true, config: nemotronH, refuses: object{"hybrid_override_pattern": "M-MX-", "mlp_hidden_act": "silu",
+				"head_dim": 15, "sliding_window": 4, "n_groups": 5, "num_attention_heads": 5}},
 		{class: "NemotronHForCausalLM", kind: "experts", shared: "nemotron-h-moe", names: nemotronHNames,
-			members: nemotronHMembers, config: nemotronE},
+			members: nemotronHMembers, turned: true, config: nemotronE},
 		{class: "NemotronHForCausalLM", kind: "latent experts", shared: "nemotron-h-moe-latent", names: nemotronHNames,
-			members: nemotronHMembers, config: nemotronE, apart: []string{"feed_forward_length"}},
+			members: nemotronHMembers, turned: true, config: nemotronE, apart: []string{"feed_forward_length"}},
 		{class: "FalconH1ForCausalLM", recipe: "falcon-h1", names: append([]string{"ffn_norm",
 			"pre_ff_layernorm.weight", "output_norm.", "model.final_layernorm.", "ffn_gate.", "feed_forward.gate_proj.",
 			"ffn_up.", "feed_forward.up_proj.", "ffn_down.", "feed_forward.down_proj."}, mambaNames("mamba.")...),
 			members: falconMembers, lay: layFalconH1, config: with(tied, falconMultipliers, object{
 				"mamba_d_head": 32, "mamba_rms_norm": false, "mamba_norm_before_gate": true, "mamba_use_mlp": true,
-				"projectors_bias": false, "mamba_conv_bias": true}),
+				"projectors_bias": false, "mamba_conv_bias": true, "rope_theta": 10000}),
 			refuses: object{"attn_layer_indices": []int{1}, "mlp_multipliers": []float64{1}, "attention_bias": true,
 				"mamba_use_mlp": false, "ssm_multipliers": []float64{1, 2}}},
 		{class: "MambaForCausalLM", shared: "mamba", names: slices.Concat([]string{"ssm_x.", "mixer.x_proj.", "ssm_dt.",
@@ -186,8 +192,9 @@ func recurrentLayouts() []layoutCase {
 		{class: "Mamba2ForCausalLM", shared: "mamba2", names: append(mambaNames("mixer."), backbone...),
 			apart: []string{"context_length"}, members: with(mambaMembers, members{"ssm.inner_size": "",
 				"ssm.time_step_rank": "num_heads", "ssm.group_count": "n_groups"}), config: with(mambas, object{
-				"tie_word_embeddings": false, "head_dim": 16, "norm_before_gate": true, "chunk_size": 256}),
-			refuses: object{"n_groups": 3, "expand": 3, "rms_norm": false}},
+				"tie_word_embeddings": false, "head_dim": 16, "norm_before_gate": true, "chunk_size": 256,
+				"intermediate_size": 128}),
+			refuses: object{"n_groups": 3, "expand": 3, "rms_norm": false, "intermediate_size": 5}},
 	}
 }
 
@@ -399,6 +406,58 @@ func TestBlocksLeftOut(t *testing.T) {
 		if notes := fmt.Sprint(m.Notes); !strings.Contains(notes, "multi-token prediction are left out (1 tensors)") ||
 			m.Tensors() != len(want.Tensors) {
 			t.Errorf("%s: %s, %d tensors, want %d", class, notes, m.Tensors(), len(want.Tensors))
+		}
+	}
+}
+
+// TestRowsOfNemotronH: rows of q and k are in the order of pairs, as llama.cpp's converter puts them, though nothing is
+// turned; those of v are not.
+func TestRowsOfNemotronH(t *testing.T) {
+	s, config, _ := layoutOf(t, "NemotronHForCausalLM").folder(t)
+	for _, part := range []string{"q", "k", "v"} {
+		name := "backbone.layers.3.mixer." + part + "_proj.weight"
+		cols := s.tensors[name][1]
+		s.values[name] = func(i int) float32 { return float32(i / cols) }
+	}
+	s.weights()
+	d := int(config["head_dim"].(uint32))
+	f, _ := converted(t, s.dir, Options{Type: "f32"})
+	for _, part := range []string{"q", "k", "v"} {
+		x := tensorOf(t, f, "blk.3.attn_"+part+".weight")
+		values, cols := floats(t, f, x), int(x.Dims[0])
+		for row := range int(x.Dims[1]) {
+			want := row
+			if part != "v" {
+				want = row/d*d + row%d/2 + row%2*d/2
+			}
+			if got := values[row*cols]; got != float32(want) {
+				t.Fatalf("row %d of %s is row %v of the source, want %d", row, part, got, want)
+			}
+		}
+	}
+}
+
+// TestFeedForwardOfLFM2: what config.json does not say of the numbers between gate and down is as the classes have it.
+func TestFeedForwardOfLFM2(t *testing.T) {
+	for _, c := range []struct {
+		members  object
+		adjusted bool
+		want     int
+	}{
+		{object{"intermediate_size": 12288}, true, 8192},
+		{object{"block_ff_dim": 6912, "intermediate_size": 1}, true, 4608},
+		{object{"intermediate_size": 1000, "block_multiple_of": 100}, true, 700},
+		{object{"intermediate_size": 12288, "block_auto_adjust_ff_dim": false}, true, 12288},
+		{object{"intermediate_size": 7168}, false, 7168}, // with experts
+	} {
+		s := &source{t: t, dir: t.TempDir()}
+		s.writeConfig(c.members)
+		config, err := readConfig(s.dir + "/config.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := lfm2FeedForward(config, c.adjusted); got != c.want || *config.err != nil {
+			t.Errorf("%v: %d, %v, want %d", c.members, got, *config.err, c.want)
 		}
 	}
 }

@@ -52,7 +52,7 @@ func (b *builder) shortConvolutions(e *experts, dense int) {
 	if *c.err == nil && heads%kvHeads != 0 {
 		c.fail("num_key_value_heads", "%d for %d heads", kvHeads, heads)
 	}
-	head, feedForward := width/heads, lfm2FeedForward(c)
+	head, feedForward := width/heads, lfm2FeedForward(c, e == nil)
 	whole := lfm2Attention(c, layers)
 	if *c.err != nil {
 		return
@@ -114,12 +114,13 @@ func (b *builder) shortConvolutions(e *experts, dense int) {
 	b.skip("lm_head.weight")
 }
 
-// lfm2FeedForward is the numbers between gate and down: two thirds of what config.json says, in whole multiples.
-func lfm2FeedForward(c *config) int {
-	n, multiple := c.integer(c.first("block_ff_dim", "intermediate_size")), c.integerOr("block_multiple_of", 1)
+// lfm2FeedForward is the numbers between gate and down: two thirds of what config.json says, in whole multiples, if it
+// says so, or does not and adjusted.
+func lfm2FeedForward(c *config, adjusted bool) int {
+	n, multiple := c.integer(c.first("block_ff_dim", "intermediate_size")), c.integerOr("block_multiple_of", 256)
 	c.has("intermediate_size")
 	factor := c.numberOr("block_ffn_dim_multiplier", 1)
-	if !c.boolOr("block_auto_adjust_ff_dim", false) {
+	if !c.boolOr("block_auto_adjust_ff_dim", adjusted) {
 		return n
 	}
 	n = int(factor * float64(2*n/3))

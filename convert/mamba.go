@@ -149,6 +149,7 @@ func mamba2Only(b *builder) {
 		taps: c.integer("conv_kernel")}
 	m.inner = c.product("head_dim", c.integer("head_dim"), m.heads)
 	c.must("expand", "num_heads and head_dim say something else", float64(m.inner)/float64(c.integer("hidden_size")))
+	c.must("intermediate_size", "num_heads and head_dim say something else", float64(m.inner))
 	b.mambaKeys(m, "num_heads", "n_groups")
 	b.mambaAlone(func(width int, to, from string) { b.mamba2(m, width, true, to, from) })
 }

@@ -3,7 +3,15 @@ package convert
 // mistral3 converts Mistral Small 3.1 and later, and Ministral 3: Llama's block, in Ministral 3 with YaRN whose
 // magnitude has factors, and attention that gets sharper with the position.
 func mistral3(b *builder) {
-	if in := b.config.rotary(); in != nil {
+	c := b.config
+	in := c.rotary()
+	if in == nil && c.text("model_type") == "ministral3" {
+		c.fail("rope_parameters", "missing: how are positions scaled?")
+	}
+	if in != nil {
+		const length = "max_position_embeddings"
+		in.must(length, length+" beside it says something else", c.number(length))
+		delete(in.values, length)
 		kind := in.text(in.first("rope_type", "type"))
 		if in.has("mscale") || in.has("mscale_all_dim") {
 			in.required("mscale", "GGUF's mistral3 has a factor below YaRN's magnitude only", 1.0)

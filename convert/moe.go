@@ -2,6 +2,7 @@ package convert
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"math"
 )
@@ -131,6 +132,9 @@ func (b *builder) qwenExperts(normalized, shared bool) *experts {
 }
 
 func mixtral(b *builder) {
+	if c := b.config; c.values["rope_theta"] == nil {
+		c.values["rope_theta"] = json.Number("1e6") // as the class has it
+	}
 	e := b.expertsOf("num_local_experts")
 	e.width, e.router = b.config.integer("intermediate_size"), "block_sparse_moe.gate"
 	e.of, e.parts = "block_sparse_moe.experts.%d.", [3]string{"w1", "w3", "w2"}

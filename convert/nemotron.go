@@ -13,6 +13,8 @@ func nemotron(b *builder) {
 	if !ok || *c.err != nil {
 		return
 	}
+	c.must("kv_channels", "heads have other numbers", float64(s.head))
+	c.must("rope_percent", "partial_rotary_factor says something else", share)
 	b.window()
 	b.rotation(s.head)
 	b.size("rope.dimension_count", int(float64(s.head)*share))

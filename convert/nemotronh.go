@@ -51,7 +51,8 @@ func (c *config) blockKinds(layers int) (kinds []blockKind) {
 }
 
 // nemotronH converts Nemotron-H, Nemotron Nano 2 and Nemotron 3: a block has one of Mamba-2, attention without
-// positions, a feed-forward without a gate, or experts without gates.
+// positions, a feed-forward without a gate, or experts without gates. Nothing is turned, and yet GGUF's nemotron_h has
+// rows of q and k in the order of models that turn pairs: adapters of other converters are for that order.
 func nemotronH(b *builder) {
 	c := b.config
 	if list, ok := c.values["layers_block_type"].([]any); ok && !c.has("num_hidden_layers") {
@@ -109,8 +110,8 @@ func nemotronH(b *builder) {
 		case k == blockMamba:
 			b.mamba2(m, width, true, to, from)
 		case k == blockAttention:
-			b.linear(to+"attn_q", from+"q_proj", s.heads*s.head, width, nil)
-			b.linear(to+"attn_k", from+"k_proj", s.kvHeads*s.head, width, nil)
+			b.linear(to+"attn_q", from+"q_proj", s.heads*s.head, width, interleaved(s.head))
+			b.linear(to+"attn_k", from+"k_proj", s.kvHeads*s.head, width, interleaved(s.head))
 			b.linear(to+"attn_v", from+"v_proj", s.kvHeads*s.head, width, nil)
 			b.linear(to+"attn_output", from+"o_proj", width, s.heads*s.head, nil)
 		case k == blockPlain:
@@ -178,6 +179,9 @@ func (b *builder) nemotronMembers(m mambaSizes, s sizes) {
 	c.must("mamba_hidden_act", "GGUF's nemotron_h has SiLU", "silu")
 	c.must("use_conv_bias", "GGUF's nemotron_h has a bias in the convolution", true)
 	c.must("mamba_proj_bias", "GGUF's nemotron_h has no biases there", false)
+	if s.head%2 != 0 {
+		c.fail(c.first("head_dim", "attention_head_dim"), "%d numbers are no pairs", s.head)
+	}
 	if s.heads%s.kvHeads != 0 || int64(s.heads)*int64(s.head) > largest {
 		c.fail("num_attention_heads", "%d heads of %d numbers, %d of keys", s.heads, s.head, s.kvHeads)
 	}

@@ -8,6 +8,7 @@ import (
 
 // qwen35 converts Qwen 3.5 without experts.
 func qwen35(b *builder) {
+	b.config.has("mlp_only_layers") // of models with experts
 	sections := b.ropeSections()
 	b.deltaHybrid(nil, b.config.numberOr("mtp_num_hidden_layers", 0), (*builder).deltaNet)
 	b.set("rope.dimension_sections", sections)
@@ -25,6 +26,7 @@ func qwen35MoE(b *builder) {
 func (b *builder) deltaHybrid(e *experts, further float64,
 	delta func(b *builder, s sizes, d deltaSizes, i int, from string)) {
 	c := b.config
+	c.must("use_sliding_window", "attention is to all positions here", false)
 	c.must("attn_output_gate", fmt.Sprintf("GGUF's %s has gates", b.arch), true)
 	c.must("output_gate_type", fmt.Sprintf("GGUF's %s has this gate", b.arch), "swish")
 	c.must("mtp_use_dedicated_embeddings", "the block for multi-token prediction has the model's own", false)

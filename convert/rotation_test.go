@@ -36,6 +36,12 @@ func phi3Source(t *testing.T) (*source, map[string]any) {
 	return s, config
 }
 
+// olmo3Source is OLMo 3 in the layout of its class.
+func olmo3Source(t *testing.T) (*source, map[string]any) {
+	s, config, _ := layoutOf(t, "Olmo3ForCausalLM").folder(t)
+	return s, config
+}
+
 // TestRotation: what config.json says of rotated positions, in its form since transformers 5 and before, and keys that
 // change nothing.
 func TestRotation(t *testing.T) {
@@ -68,6 +74,12 @@ func TestRotation(t *testing.T) {
 		"phi3, not scaled": {phi3Source, map[string]any{"rope_parameters": map[string]any{"rope_type": "default",
 			"rope_theta": 600.0}}, map[string]gguf.Value{"phi3.rope.freq_base": float32(600),
 			"phi3.rope.dimension_count": uint32(4), "phi3.rope.scaling.attn_factor": nil}},
+		"olmo3, by layers": {olmo3Source, map[string]any{"rope_theta": nil, "rope_parameters": map[string]any{
+			"full_attention": map[string]any{"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 64,
+				"rope_theta": 5e5, "attention_factor": 1.25},
+			"sliding_attention": map[string]any{"rope_type": "default", "rope_theta": 5e5}}},
+			map[string]gguf.Value{"olmo2.rope.freq_base": float32(5e5), "olmo2.rope.freq_base_swa": nil,
+				"olmo2.rope.scaling.type": "yarn", "olmo2.rope.scaling.yarn_attn_factor": float32(1.25)}},
 		"yarn": {func(t *testing.T) (*source, map[string]any) { return llamaSource(t, "LlamaForCausalLM") },
 			map[string]any{"use_mrope": false, "rope_parameters": map[string]any{"rope_type": "yarn", "factor": 4.0,
 				"original_max_position_embeddings": 8, "rope_theta": 900.0, "beta_fast": 16, "beta_slow": 2,
@@ -125,5 +137,48 @@ func TestRotationRefused(t *testing.T) {
 		s.file("config.json", config)
 		s.weights()
 		s.refused(c.class, []string{"config.json", c.want})
+	}
+}
+
+// TestRotationByLayers: OLMo 3's layers with a window have the others' base, without scaling.
+func TestRotationByLayers(t *testing.T) {
+	s, config := olmo3Source(t)
+	for name, local := range map[string]object{"rope_theta": {"rope_type": "default", "rope_theta": 4e5},
+		"rope_type": {"rope_type": "linear", "factor": 2, "rope_theta": 5e5}} {
+		s.writeConfig(inside(config, "rope_parameters", object{"sliding_attention": local,
+			"full_attention": object{"rope_type": "default", "rope_theta": 5e5}}))
+		s.refused(name, []string{"rope_parameters.sliding_attention." + name})
+	}
+}
+
+// TestBasesNotSaid: where config.json does not say the base of rotation it is the class's own, or refused where
+// versions of the class differ.
+func TestBasesNotSaid(t *testing.T) {
+	for class, want := range map[string]float32{"LlamaForCausalLM": 10000, "MixtralForCausalLM": 1e6,
+		"Ernie4_5ForCausalLM": 5e5, "Ernie4_5_MoeForCausalLM": 5e5, "Lfm2ForCausalLM": 1e6, "Lfm2MoeForCausalLM": 1e6,
+		"ApertusForCausalLM": 12e6, "Qwen3MoeForCausalLM": 10000, "Olmo2ForCausalLM": 10000,
+		"Olmo3ForCausalLM": 0, "Qwen3VLForConditionalGeneration": 0, "Qwen3VLMoeForConditionalGeneration": 0,
+		"FalconH1ForCausalLM": 0, "BailingMoeV2ForCausalLM": 0} {
+		var s *source
+		var config object
+		if class == "LlamaForCausalLM" {
+			s, config = llamaSource(t, class)
+			s.weights()
+		} else {
+			s, config, _ = layoutOf(t, class).folder(t)
+		}
+		in, parts := config["text_config"].(object)
+		if !parts {
+			in = config
+		}
+		delete(in, "rope_theta")
+		if s.writeConfig(config); want == 0 {
+			s.refused(class, []string{"config.json", "rope_theta", "missing"})
+			continue
+		}
+		f, _ := converted(t, s.dir, Options{Type: "f32"})
+		if got, err := f.Float32(architecture(f) + ".rope.freq_base"); err != nil || got != want {
+			t.Errorf("%s: %v, %v, want %v", class, got, err, want)
+		}
 	}
 }

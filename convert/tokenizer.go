@@ -644,11 +644,22 @@ const (
 		`+` + lower + `*` + contractions + `?|\p{N}{1,3}` + caseTail
 	deepSeekV3Rule = `\p{N}{1,3} | [一-龥぀-ゟ゠-ヿ]+ | [!"#$%&'()*+,\-./:;<=>?@\[\\\]^_` + "`" +
 		`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
-	ling2Rule = `'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+`
+	ling2Rule    = `'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+`
+	tinyAyaRule  = `\d{1,3}(?=(?:\d{3})*\b) | ` + gpt4oRule
+	miniCPM5Rule = `\p{N}{1,3} | ` + contractions + `|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+` + tail
+
+	// cased letters, and what DeepSeek's first two rules cut behind words
+	deepSeekLetters = `A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-Ჺ` +
+		`Ჽ-Ჿᴀ-ᴫᵫ-ᵷᵹ-ᶚḀ-ἕἘ-Ἕἠ-ὅὈ-Ὅὐ-ὗὙὛὝὟ-ώᾀ-ᾴᾶ-ᾼιῂ-ῄῆ-ῌῐ-ΐῖ-Ίῠ-Ῥῲ-ῴῶ-ῼℂℇℊ-ℓ` +
+		`ℕℙ-ℝℤΩℨK-ℭℯ-ℴℹℼ-ℿⅅ-ⅉⅎↃↄⰀ-ⱻⱾ-ⳤⳫ-ⳮⳲⳳꙀ-ꙭꚀ-ꚛꜢ-ꝯꝱ-ꞇꞋ-ꞎꭰ-ꮿﬀ-ﬆﬓ-ﬗＡ-Ｚａ-ｚ` +
+		`𐐀-𐑏𐒰-𐓓𐓘-𐓻𐲀-𐲲𐳀-𐳲𑢠-𑣟𞤀-𞥃`
+	deepSeekEnd       = ` | [一-龥ࠀ-一가-퟿]+ | digits`
+	deepSeekCoderRule = `[\r\n] | \s?\p{L}+ | \s?\p{P}+` + deepSeekEnd
+	deepSeekLLMRule   = `[\r\n] | \s?[` + deepSeekLetters + `]+ | \s?[!-/:-~！-／：-～‘-‟　-。]+ | \s+$` + deepSeekEnd
 )
 
-// preTokenizers names tokenizer.ggml.pre by a pre-tokenizer's signature. Llama 3's rule has two names: whole words
-// that are tokens are not merged (ignore_merges) under one of them.
+// preTokenizers names tokenizer.ggml.pre by a pre-tokenizer's signature. Llama 3's rule and GPT-4o's have two names:
+// whole words that are tokens are not merged (ignore_merges) under one of them.
 var preTokenizers = map[string]string{
 	"gpt-2":          "gpt-2",
 	"digits | gpt-2": "smollm",
@@ -660,6 +671,11 @@ var preTokenizers = map[string]string{
 	deepSeekV3Rule:   "deepseek-v3",
 	ling2Rule:        "bailingmoe2",
 	seedRule:         "seed-coder",
+	tinyAyaRule:      "tiny_aya",
+	miniCPM5Rule:     "minicpm5",
+
+	deepSeekLLMRule:   "deepseek-llm",
+	deepSeekCoderRule: "deepseek-coder",
 
 	"Punctuation Contiguous | gpt-2 | Digits | [0-9][0-9][0-9]": "falcon",
 }
@@ -733,14 +749,16 @@ func readTokenizerJSON(file string, b *builder) (*words, error) {
 	if !ok {
 		return fail("pre_tokenizer %s is not known", gguf.Printable(signature, 200))
 	}
-	if t.Model.IgnoreMerges {
-		switch pre {
-		case "dbrx":
-			pre = "llama-bpe"
-		case "tekken": // ignores them under this name
-		default:
-			return fail("model.ignore_merges with pre-tokenizer %s is not supported", pre)
-		}
+	switch {
+	case !t.Model.IgnoreMerges && pre == "minicpm5":
+		return fail("model.ignore_merges false with pre-tokenizer %s is not supported", pre)
+	case !t.Model.IgnoreMerges, pre == "tekken", pre == "minicpm5": // ignores them under this name
+	case pre == "dbrx":
+		pre = "llama-bpe"
+	case pre == "gpt-4o":
+		pre = "granite-embed-multi-97m"
+	default:
+		return fail("model.ignore_merges with pre-tokenizer %s is not supported", pre)
 	}
 	w := &words{model: "gpt2", pre: pre, rows: t.rows, merges: []string{}, whole: t.Model.IgnoreMerges}
 	if composes {
@@ -748,6 +766,11 @@ func readTokenizerJSON(file string, b *builder) (*words, error) {
 	}
 	if err := w.setVocabulary(vocab); err != nil {
 		return fail("model.vocab: %v", err)
+	}
+	for _, text := range w.tokens {
+		if pre == "deepseek-llm" && len(text) > 1 && strings.Trim(text, "0123456789") == "" {
+			return fail("token %s: GGUF's deepseek-llm would make one of digits that stand apart in tokenizer.json", text)
+		}
 	}
 	for i, raw := range t.Model.Merges {
 		var text string

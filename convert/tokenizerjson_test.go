@@ -32,6 +32,10 @@ func (s *source) editTokenizer(change func(m map[string]any)) {
 func splitBy(rules ...string) map[string]any {
 	var steps []any
 	for _, rule := range rules {
+		if rule == "digits" {
+			steps = append(steps, map[string]any{"type": "Digits", "individual_digits": true})
+			continue
+		}
 		steps = append(steps, map[string]any{"type": "Split", "pattern": map[string]any{"Regex": rule},
 			"behavior": "Isolated", "invert": false})
 	}
@@ -39,25 +43,60 @@ func splitBy(rules ...string) map[string]any {
 		"add_prefix_space": false, "trim_offsets": true, "use_regex": false})}
 }
 
-// TestRulesOfSeveral: the rules of DeepSeek V3, three one after the other, whose line breaks are characters, and of
-// Ling 2 have the names under which the engine splits so.
+// deepSeekCased are the letters with case that DeepSeek LLM's rule lists.
+const deepSeekCased = "A-Za-z\u00b5\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u01ba\u01bc-\u01bf" +
+	"\u01c4-\u0293\u0295-\u02af\u0370-\u0373" +
+	"\u0376\u0377\u037b-\u037d\u037f\u0386\u0388-\u038a\u038c\u038e-\u03a1\u03a3-\u03f5\u03f7-\u0481" +
+	"\u048a-\u052f\u0531-\u0556\u10a0-\u10c5\u13a0-\u13f5\u13f8-\u13fd\u1c90-\u1cba\u1cbd-\u1cbf\u1d00-\u1d2b" +
+	"\u1d6b-\u1d77\u1d79-\u1d9a\u1e00-\u1f15\u1f18-\u1f1d\u1f20-\u1f45\u1f48-\u1f4d\u1f50-\u1f57\u1f59\u1f5b" +
+	"\u1f5d\u1f5f-\u1f7d\u1f80-\u1fb4\u1fb6-\u1fbc\u1fbe\u1fc2-\u1fc4\u1fc6-\u1fcc\u1fd0-\u1fd3\u1fd6-\u1fdb" +
+	"\u1fe0-\u1fec\u1ff2-\u1ff4\u1ff6-\u1ffc\u2102\u2107\u210a-\u2113\u2115\u2119-\u211d\u2124\u2126\u2128" +
+	"\u212a-\u212d\u212f-\u2134\u2139\u213c-\u213f\u2145-\u2149\u214e\u2183\u2184\u2c00-\u2c7b\u2c7e-\u2ce4" +
+	"\u2ceb-\u2cee\u2cf2\u2cf3\ua640-\ua66d\ua680-\ua69b\ua722-\ua76f\ua771-\ua787\ua78b-\ua78e\uab70-\uabbf" +
+	"\ufb00-\ufb06\ufb13-\ufb17\uff21-\uff3a\uff41-\uff5a\U00010400-\U0001044f\U000104b0-\U000104d3" +
+	"\U000104d8-\U000104fb\U00010c80-\U00010cb2\U00010cc0-\U00010cf2\U000118a0-\U000118df" +
+	"\U0001e900-\U0001e943"
+
+// TestRulesOfSeveral: rules of several, one after the other, and of Ling 2 have the names under which the engine splits
+// so. The line breaks of DeepSeek's are characters.
 func TestRulesOfSeveral(t *testing.T) {
+	const asian = "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"
 	for pre, rules := range map[string][]string{
 		"deepseek-v3": {`\p{N}{1,3}`, "[一-龥\u3040-\u309f\u30a0-\u30ff]+",
 			"[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+|" +
 				" ?[\\p{P}\\p{S}]+[\r\n]*|\\s*[\r\n]+|\\s+(?!\\S)|\\s+"},
 		"bailingmoe2": {`'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|` +
 			`\s*[\r\n]|\s+(?!\S)|\s+`},
+		"deepseek-coder": {"[\r\n]", `\s?\p{L}+`, `\s?\p{P}+`, asian, "digits"},
+		"deepseek-llm": {"[\r\n]", `\s?[` + deepSeekCased + "]+",
+			"\\s?[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3000-\u3002]+", `\s+$`, asian, "digits"},
+		"tiny_aya": {`\d{1,3}(?=(?:\d{3})*\b)`, gpt4oRule},
+		"minicpm5": {`\p{N}{1,3}`, `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+|` +
+			` ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`},
 	} {
 		s, config := llamaSource(t, "LlamaForCausalLM")
 		s.file("config.json", config)
 		s.weights()
-		s.editTokenizer(func(m map[string]any) { m["pre_tokenizer"] = splitBy(rules...) })
+		s.editTokenizer(func(m map[string]any) {
+			m["pre_tokenizer"] = splitBy(rules...)
+			m["model"].(map[string]any)["ignore_merges"] = pre == "minicpm5"
+		})
 		f, file := converted(t, s.dir, Options{Type: "f32"})
 		if got, _ := f.String("tokenizer.ggml.pre"); got != pre {
 			t.Errorf("%s, want %s", got, pre)
 		}
-		runs(t, file)
+		switch runs(t, file); pre {
+		case "minicpm5": // whose name says that words that are tokens are not merged
+			s.editTokenizer(func(m map[string]any) { m["model"].(map[string]any)["ignore_merges"] = false })
+			s.refused(pre, []string{"ignore_merges false"})
+		case "deepseek-llm": // GGUF's does not cut digits, which the merges must not join
+			s.editTokenizer(func(m map[string]any) {
+				m["model"].(map[string]any)["vocab"].(map[string]any)["10"] = 256
+				delete(m["model"].(map[string]any)["vocab"].(map[string]any), "\u0120a")
+				m["model"].(map[string]any)["merges"] = []any{[]string{"1", "0"}}
+			})
+			s.refused(pre, []string{"token 10"})
+		}
 	}
 }
 
@@ -81,6 +120,8 @@ func TestWholeWords(t *testing.T) {
 		{tekkenRule, true, front, "tekken", true},
 		{tekkenRule, false, nil, "tekken", false},
 		{qwen2Rule, false, nil, "qwen2", nil},
+		{gpt4oRule, true, nil, "granite-embed-multi-97m", nil},
+		{gpt4oRule, false, nil, "gpt-4o", nil},
 	} {
 		s, config := llamaSource(t, "LlamaForCausalLM")
 		s.file("config.json", config)
