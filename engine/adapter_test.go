@@ -44,7 +44,10 @@ func adapterSet(tb testing.TB, list ...any) AdapterSet {
 
 // multiplied says which tensors of a model an adapter may change.
 func multiplied(m *Model) func(string) bool {
-	return func(name string) bool { s := m.sites[name]; return s != nil && !s.lookup }
+	return func(name string) bool {
+		s := m.sites[name] // those of adapters in the model's own file left out
+		return s != nil && !s.lookup && !strings.HasSuffix(name, loraA) && !strings.HasSuffix(name, loraB)
+	}
 }
 
 // adaptedFamilies are models of every way in which a matrix is used: attention with separate and with one matrix,
@@ -90,6 +93,17 @@ func TestCommittedAdaptersLikeMerged(t *testing.T) {
 			likeMerged(t, rt, file)
 		})
 	}
+}
+
+// TestDrawnAdaptersLikeMerged: of models whose passes have parts of their own.
+func TestDrawnAdaptersLikeMerged(t *testing.T) {
+	rt := newRuntime(t, RuntimeOptions{Threads: 1})
+	for _, name := range []string{"muse-glimmer", "talkie", "graniteswitch"} {
+		t.Run(name, func(t *testing.T) { likeMerged(t, rt, askedModels()[name].file(t, name)) })
+	}
+	t.Run("granite_swa", func(t *testing.T) {
+		likeMerged(t, rt, randommodel.Recipes()["granite_swa experts"].File(t))
+	})
 }
 
 func likeMerged(t *testing.T, rt *Runtime, file []byte) {
