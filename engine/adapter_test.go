@@ -81,7 +81,8 @@ func TestLongAdaptersLikeMerged(t *testing.T) {
 	TestAdaptersLikeMerged(t)
 }
 
-// TestCommittedAdaptersLikeMerged: of the models that a public clone has: a window, experts, ALiBi.
+// TestCommittedAdaptersLikeMerged: of the models that a public clone has: a window, experts, ALiBi; and of one with
+// gates of latent attention.
 func TestCommittedAdaptersLikeMerged(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	for _, name := range []string{"gemma2", "llama-moe", "mpt"} {
@@ -93,6 +94,7 @@ func TestCommittedAdaptersLikeMerged(t *testing.T) {
 			likeMerged(t, rt, file)
 		})
 	}
+	t.Run("bailingmoe3", func(t *testing.T) { likeMerged(t, rt, askedModels()["bailingmoe3"].file(t, "bailingmoe3")) })
 }
 
 // TestDrawnAdaptersLikeMerged: of models whose passes have parts of their own.

@@ -129,13 +129,27 @@ func openTogether(t testing.TB) []*togetherModels {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := []*togetherModels{
+	return prepared(t, []*togetherModels{
 		{name: "llama", target: llama, draft: randomModel(t, rt, 0.05), head: randomHead(t, rt, llama),
 			adapters: togetherAdapters(t, llama, randommodel.Bytes(t, kvs, tensors)), references: map[string][]int32{},
 			least: map[string]int64{}},
 		{name: "qwen35", target: hybrid, head: block, slack: 256, adapters: togetherAdapters(t, hybrid, file),
 			references: map[string][]int32{}, least: map[string]int64{}},
-	}
+	})
+}
+
+// openTogetherLing3 is Ling 3 with its MTP block: Kimi delta attention, and latent attention.
+func openTogetherLing3(t testing.TB) []*togetherModels {
+	rt := newRuntime(t, engine.RuntimeOptions{Threads: 2})
+	file := randommodel.Ling3{Context: togetherContext}.File(t)
+	target := openRandom(t, rt, file, engine.Options{})
+	block := openRandom(t, rt, file, engine.Options{Target: target, MTP: true})
+	return prepared(t, []*togetherModels{{name: "ling3", target: target, head: block, slack: 256,
+		adapters: togetherAdapters(t, target, file), references: map[string][]int32{}, least: map[string]int64{}}})
+}
+
+// prepared gives the models what they are drafted for with.
+func prepared(t testing.TB, all []*togetherModels) []*togetherModels {
 	for _, m := range all {
 		m.form = formOf(t, m.target)
 		m.index = func(text []int32) *lookup.Index { return indexOf(t, m.target.Config().Vocab, text) }
@@ -620,6 +634,11 @@ func TestTogether(t *testing.T) {
 	} {
 		runTogether(t, models, found[0], found[1])
 	}
+}
+
+// TestTogetherOfLing3 runs a few cases of another model.
+func TestTogetherOfLing3(t *testing.T) {
+	testTogether(t, openTogetherLing3(t), func(n uint64) bool { return n >= number("SPEC_CASES", 2) })
 }
 
 // TestLongTogether runs cases for SPEC_SECONDS, 60 by itself: thousands find what a few do not.
