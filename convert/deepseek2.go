@@ -63,11 +63,7 @@ func (b *builder) latentModel(gating int, normalized bool) {
 	if *c.err != nil {
 		return
 	}
-	b.size("context_length", c.integer("max_position_embeddings"))
-	b.size("embedding_length", s.width)
-	b.size("block_count", s.layers)
-	b.size("feed_forward_length", s.feedForward)
-	b.size("attention.head_count", s.heads)
+	b.blockSizes(c.integer("max_position_embeddings"), s.width, s.layers, s.feedForward, s.heads)
 	b.size("attention.head_count_kv", 1)
 	b.real("attention.layer_norm_rms_epsilon", c.numberOr("rms_norm_eps", 1e-6))
 	b.size("attention.kv_lora_rank", a.latent)
@@ -81,9 +77,8 @@ func (b *builder) latentModel(gating int, normalized bool) {
 	b.multiplier()
 	b.rotation(a.turned)
 
-	b.matrix("token_embd.weight", "model.embed_tokens.weight", b.vocab, s.width)
-	for i := range s.layers + b.furtherBlocks(s.layers) {
-		to, from := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("model.layers.%d.", i)
+	layers := s.layers + b.furtherBlocks(s.layers)
+	b.model(llamaModel, s.width, layers, b.rmsNorm, func(i int, to, from string) {
 		b.skip(from + "self_attn.rotary_emb.inv_freq")
 		b.vector(to+"attn_norm.weight", from+"input_layernorm.weight", s.width, 0)
 		b.latentAttention(s, a, to+"attn_", from+"self_attn.")
@@ -91,9 +86,7 @@ func (b *builder) latentModel(gating int, normalized bool) {
 		if b.denseOr(s, e, dense, i, to, from); i >= s.layers {
 			b.nextn(s, to, from, "shared_head.norm.weight")
 		}
-	}
-	b.vector("output_norm.weight", "model.norm.weight", s.width, 0)
-	b.head("lm_head.weight", s.width)
+	})
 }
 
 // multiplier takes out of config.json by what YaRN makes scores and angles larger: the class's angles are as they are

@@ -129,8 +129,7 @@ func (b *builder) bertLike(s encoderSizes, n blockNames) (prefix string) {
 	b.add(target{name: "position_embd.weight", from: prefix + "embeddings.position_embeddings.weight",
 		rows: s.context - s.before, cols: s.width, order: behind(s.before), sourceRows: s.context, float: true})
 	b.oldNorm("token_embd_norm", prefix+"embeddings.LayerNorm", s.width)
-	for i := range s.layers {
-		to, from := fmt.Sprintf("blk.%d.", i), prefix+fmt.Sprintf(n.prefix, i)
+	b.blocks(prefix+n.prefix, s.layers, func(_ int, to, from string) {
 		b.full(to+"attn_q", from+n.q, s.width, s.width)
 		b.full(to+"attn_k", from+n.k, s.width, s.width)
 		b.full(to+"attn_v", from+n.v, s.width, s.width)
@@ -139,7 +138,7 @@ func (b *builder) bertLike(s encoderSizes, n blockNames) (prefix string) {
 		b.full(to+"ffn_up", from+n.up, s.feedForward, s.width)
 		b.full(to+"ffn_down", from+n.down, s.width, s.feedForward)
 		b.oldNorm(to+"layer_output_norm", from+n.feedForwardsNorm, s.width)
-	}
+	})
 	return prefix
 }
 
@@ -249,8 +248,7 @@ func nomicBERT(b *builder) {
 			cols: s.width, float: true})
 	}
 	b.layerNorm("token_embd_norm", "emb_ln", s.width)
-	for i := range s.layers {
-		to, from := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("encoder.layers.%d.", i)
+	b.blocks("encoder.layers.%d.", s.layers, func(_ int, to, from string) {
 		b.matrix(to+"attn_qkv.weight", from+"attn.Wqkv.weight", 3*s.width, s.width)
 		b.matrix(to+"attn_output.weight", from+"attn.out_proj.weight", s.width, s.width)
 		b.layerNorm(to+"attn_output_norm", from+"norm1", s.width)
@@ -258,7 +256,7 @@ func nomicBERT(b *builder) {
 		b.matrix(to+"ffn_gate.weight", from+"mlp.fc12.weight", s.feedForward, s.width)
 		b.matrix(to+"ffn_down.weight", from+"mlp.fc2.weight", s.width, s.feedForward)
 		b.layerNorm(to+"layer_output_norm", from+"norm2", s.width)
-	}
+	})
 }
 
 // modernBERT converts ModernBERT: vectors, or where scores is set those of a text or pair.
@@ -294,21 +292,19 @@ func modernBERT(b *builder, scores bool) {
 		return
 	}
 	prefix := b.prefix("embeddings.tok_embeddings.weight", "model.")
-	norm := func(to, from string) { b.vector(to+".weight", from+".weight", s.width, 0) }
 	b.matrix("token_embd.weight", prefix+"embeddings.tok_embeddings.weight", b.vocab, s.width)
-	norm("token_embd_norm", prefix+"embeddings.norm")
-	for i := range s.layers {
-		to, from := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("%slayers.%d.", prefix, i)
+	b.rmsNorm("token_embd_norm", prefix+"embeddings.norm", s.width)
+	b.blocks(prefix+"layers.%d.", s.layers, func(i int, to, from string) {
 		if i > 0 { // the embedding's norm is the first one
-			norm(to+"attn_norm", from+"attn_norm")
+			b.rmsNorm(to+"attn_norm", from+"attn_norm", s.width)
 		}
 		b.matrix(to+"attn_qkv.weight", from+"attn.Wqkv.weight", 3*s.width, s.width)
 		b.matrix(to+"attn_output.weight", from+"attn.Wo.weight", s.width, s.width)
-		norm(to+"ffn_norm", from+"mlp_norm")
+		b.rmsNorm(to+"ffn_norm", from+"mlp_norm", s.width)
 		b.matrix(to+"ffn_up.weight", from+"mlp.Wi.weight", 2*s.feedForward, s.width)
 		b.matrix(to+"ffn_down.weight", from+"mlp.Wo.weight", s.width, s.feedForward)
-	}
-	norm("output_norm", prefix+"final_norm")
+	})
+	b.rmsNorm("output_norm", prefix+"final_norm", s.width)
 	pooled := c.text("classifier_pooling")
 	c.has("classifier_activation")
 	if !scores {
@@ -320,7 +316,7 @@ func modernBERT(b *builder, scores bool) {
 	}
 	c.must("classifier_activation", "GGUF's modern-bert has the exact form of GELU", "gelu")
 	b.scores("head.dense", "classifier", s.width)
-	norm("cls.norm", "head.norm")
+	b.rmsNorm("cls.norm", "head.norm", s.width)
 }
 
 // gemmaEmbedding converts EmbeddingGemma (Schechter Vera et al. 2025, arXiv:2509.20354): Gemma 3 that attends to later

@@ -1,10 +1,6 @@
 package convert
 
-import (
-	"fmt"
-
-	"github.com/specgo/spec/gguf"
-)
+import "github.com/specgo/spec/gguf"
 
 // gemma4 converts Gemma 4: as Gemma 3, with other heads in layers without a window, layers at the end that use the keys
 // and values of earlier ones, and, in some models, embeddings for each layer, or experts beside the feed-forward.
@@ -28,12 +24,11 @@ func gemma4(b *builder) {
 		b.matrix("per_layer_model_proj.weight", prefix+"per_layer_model_projection.weight", n, m.width)
 		b.vector("per_layer_proj_norm.weight", prefix+"per_layer_projection_norm.weight", m.inputs, 0)
 	}
-	for i := range m.layers {
-		from := fmt.Sprintf("%slayers.%d.", prefix, i)
-		b.gemma4Attention(m, i, from)
-		b.gemma4FeedForward(m, i, from)
-	}
-	b.vector("output_norm.weight", prefix+"norm.weight", m.width, 0)
+	b.blocks(prefix+"layers.%d.", m.layers, func(i int, to, from string) {
+		b.gemma4Attention(m, i, to, from)
+		b.gemma4FeedForward(m, i, to, from)
+	})
+	b.rmsNorm("output_norm", prefix+"norm", m.width)
 	b.head("lm_head.weight", m.width)
 	b.pictures()
 }
@@ -189,8 +184,7 @@ func (m *gemma4Sizes) writeKeys(b *builder) {
 }
 
 // gemma4Attention adds the attention of block i. Blocks without keys and values of their own may have tensors for them.
-func (b *builder) gemma4Attention(m gemma4Sizes, i int, from string) {
-	to := fmt.Sprintf("blk.%d.", i)
+func (b *builder) gemma4Attention(m gemma4Sizes, i int, to, from string) {
 	b.vector(to+"attn_norm.weight", from+"input_layernorm.weight", m.width, 0)
 	b.vector(to+"post_attention_norm.weight", from+"post_attention_layernorm.weight", m.width, 0)
 	to += "attn_"
@@ -214,15 +208,12 @@ func (b *builder) gemma4Attention(m gemma4Sizes, i int, from string) {
 }
 
 // gemma4FeedForward adds the rest of block i.
-func (b *builder) gemma4FeedForward(m gemma4Sizes, i int, from string) {
-	to := fmt.Sprintf("blk.%d.", i)
+func (b *builder) gemma4FeedForward(m gemma4Sizes, i int, to, from string) {
 	norm := func(name, source string) { b.vector(to+name+".weight", from+source+".weight", m.width, 0) }
 	norm("ffn_norm", "pre_feedforward_layernorm")
 	norm("post_ffw_norm", "post_feedforward_layernorm")
-	inner := int(m.feedForward[i])
-	b.matrix(to+"ffn_gate.weight", from+"mlp.gate_proj.weight", inner, m.width)
-	b.matrix(to+"ffn_up.weight", from+"mlp.up_proj.weight", inner, m.width)
-	b.matrix(to+"ffn_down.weight", from+"mlp.down_proj.weight", m.width, inner)
+	s := sizes{width: m.width, feedForward: int(m.feedForward[i])}
+	b.feedForward(b.unbiased, s, llamaParts, to, from+"mlp.")
 	b.vector(to+"layer_output_scale.weight", from+"layer_scalar", 1, 0)
 	if m.inputs > 0 {
 		b.matrix(to+"inp_gate.weight", from+"per_layer_input_gate.weight", m.inputs, m.width)

@@ -110,14 +110,15 @@ func (b *builder) graniteBlocks(recurrent []bool) {
 			c.has(key) // nothing is turned
 		}
 	}
-	b.matrix("token_embd.weight", "model.embed_tokens.weight", b.vocab, s.width)
-	for i := range s.layers {
-		to, from := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("model.layers.%d.", i)
+	if c.values["tie_word_embeddings"] == nil && !b.holds("lm_head.weight") {
+		c.values["tie_word_embeddings"] = true
+	}
+	b.model(llamaModel, s.width, s.layers, b.rmsNorm, func(i int, to, from string) {
 		b.vector(to+"attn_norm.weight", from+"input_layernorm.weight", s.width, 0)
 		if recurrent != nil && recurrent[i] {
 			b.mamba2(m, s.width, true, to, from+"mamba.")
 		} else {
-			b.projections(s, to, from, interleaved(s.head))
+			b.projections(s, to, from+"self_attn.", interleaved(s.head))
 		}
 		b.vector(to+"ffn_norm.weight", from+"post_attention_layernorm.weight", s.width, 0)
 		switch {
@@ -130,14 +131,9 @@ func (b *builder) graniteBlocks(recurrent []bool) {
 		case c.has(shared):
 			b.graniteFeedForward(s.width, s.feedForward, 0, to, "", from+"shared_mlp.")
 		default:
-			b.gatedFeedForward(s, to, from)
+			b.feedForward(b.biased, s, llamaParts, to, from+"mlp.")
 		}
-	}
-	b.vector("output_norm.weight", "model.norm.weight", s.width, 0)
-	if c.values["tie_word_embeddings"] == nil && !b.holds("lm_head.weight") {
-		c.values["tie_word_embeddings"] = true
-	}
-	b.head("lm_head.weight", s.width)
+	})
 }
 
 // graniteFeedForward adds a feed-forward whose gate and up are one matrix, or those of all experts of a block. count is

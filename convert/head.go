@@ -219,7 +219,7 @@ func eagle3(b *builder) {
 		from = "layers.0."
 	}
 	o.inputs = 2 * s.width // the token's embedding and the state
-	b.llamaBlock(s, o, 0, from)
+	b.llamaBlock(s, o, "blk.0.", from)
 	b.vector("blk.0.attn_norm_2.weight", from+"hidden_norm.weight", s.width, 0)
 	b.vector("output_norm.weight", "norm.weight", s.width, 0)
 	b.draftVocab(rows, s.width)
@@ -352,10 +352,8 @@ func dflash(b *builder, chained bool) {
 
 	b.matrix("fc.weight", "fc.weight", s.width, len(list)*s.width)
 	b.vector("enc.output_norm.weight", "hidden_norm.weight", s.width, 0)
-	for i := range s.layers {
-		b.llamaBlock(s, o, i, fmt.Sprintf("layers.%d.", i))
-	}
-	b.vector("output_norm.weight", "norm.weight", s.width, 0)
+	b.blocks("layers.%d.", s.layers, func(_ int, to, from string) { b.llamaBlock(s, o, to, from) })
+	b.rmsNorm("output_norm", "norm", s.width)
 	if chained {
 		b.markov(s.width)
 	}

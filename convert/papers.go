@@ -86,8 +86,7 @@ func opt(b *builder) {
 		b.matrix("project_in.weight", prefix+"project_in.weight", width, embedding)
 		b.matrix("project_out.weight", prefix+"project_out.weight", embedding, width)
 	}
-	for i := range layers {
-		to, from := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("%slayers.%d.", prefix, i)
+	b.blocks(prefix+"layers.%d.", layers, func(_ int, to, from string) {
 		b.layerNorm(to+"attn_norm", from+"self_attn_layer_norm", width)
 		for _, p := range [][2]string{{"attn_q", "q_proj"}, {"attn_k", "k_proj"}, {"attn_v", "v_proj"},
 			{"attn_output", "out_proj"}} {
@@ -96,7 +95,7 @@ func opt(b *builder) {
 		b.layerNorm(to+"ffn_norm", from+"final_layer_norm", width)
 		b.full(to+"ffn_up", from+"fc1", feedForward, width)
 		b.full(to+"ffn_down", from+"fc2", width, feedForward)
-	}
+	})
 	if finalNorm {
 		b.layerNorm("output_norm", prefix+"final_layer_norm", width)
 	}
@@ -135,8 +134,7 @@ func (b *builder) gptj(fused bool) {
 	c.must("tie_word_embeddings", fmt.Sprintf("GGUF's %s has an output matrix", b.arch), false)
 
 	b.matrix("token_embd.weight", "transformer.wte.weight", b.vocab, width)
-	for i := range layers {
-		to, from := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("transformer.h.%d.", i)
+	b.blocks("transformer.h.%d.", layers, func(_ int, to, from string) {
 		b.skip(from+"attn.bias", from+"attn.masked_bias", from+"attn.causal_mask")
 		b.layerNorm(to+"attn_norm", from+"ln_1", width)
 		for part, name := range []string{"q", "v", "k"} {
@@ -150,7 +148,7 @@ func (b *builder) gptj(fused bool) {
 		b.matrix(to+"attn_output.weight", from+"attn.out_proj.weight", width, width)
 		b.full(to+"ffn_up", from+"mlp.fc_in", feedForward, width)
 		b.full(to+"ffn_down", from+"mlp.fc_out", width, feedForward)
-	}
+	})
 	b.layerNorm("output_norm", "transformer.ln_f", width)
 	b.full("output", "lm_head", b.vocab, width)
 }

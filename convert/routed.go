@@ -64,27 +64,20 @@ func (b *builder) denseOr(s sizes, e *experts, dense, i int, to, from string) {
 		b.experts(s, e, to, from)
 		return
 	}
-	b.gatedFeedForward(s, to, from)
+	b.feedForward(b.biased, s, llamaParts, to, from+"mlp.")
 }
 
-// gatedFeedForward adds a feed-forward with Llama's names.
-func (b *builder) gatedFeedForward(s sizes, to, from string) {
-	b.linear(to+"ffn_gate", from+"mlp.gate_proj", s.feedForward, s.width, nil)
-	b.linear(to+"ffn_up", from+"mlp.up_proj", s.feedForward, s.width, nil)
-	b.linear(to+"ffn_down", from+"mlp.down_proj", s.width, s.feedForward, nil)
-}
-
-// projections adds attention's matrices with Llama's names; rows of q and k are in an order.
+// projections adds attention's matrices with Llama's names behind from; rows of q and k are in an order.
 func (b *builder) projections(s sizes, to, from string, order rowOrder) {
 	b.queriesKeysValues(s, s.width, to, from, order)
-	b.linear(to+"attn_output", from+"self_attn.o_proj", s.width, s.heads*s.head, nil)
+	b.linear(to+"attn_output", from+"o_proj", s.width, s.heads*s.head, nil)
 }
 
 // queriesKeysValues adds the matrices that make these of so many inputs.
 func (b *builder) queriesKeysValues(s sizes, inputs int, to, from string, order rowOrder) {
-	b.linear(to+"attn_q", from+"self_attn.q_proj", s.heads*s.head, inputs, order)
-	b.linear(to+"attn_k", from+"self_attn.k_proj", s.kvHeads*s.head, inputs, order)
-	b.linear(to+"attn_v", from+"self_attn.v_proj", s.kvHeads*s.head, inputs, nil)
+	b.linear(to+"attn_q", from+"q_proj", s.heads*s.head, inputs, order)
+	b.linear(to+"attn_k", from+"k_proj", s.kvHeads*s.head, inputs, order)
+	b.linear(to+"attn_v", from+"v_proj", s.kvHeads*s.head, inputs, nil)
 }
 
 // norms of queries and keys, of each head.
