@@ -50,6 +50,11 @@ func readConfig(name string) (*config, error) {
 	if err != nil {
 		return nil, err
 	}
+	return parseConfig(name, data)
+}
+
+// parseConfig reads what such a file holds.
+func parseConfig(name string, data []byte) (*config, error) {
 	c := &config{file: name, asked: map[string]bool{}, err: new(error)}
 	d := json.NewDecoder(bytes.NewReader(quoted(data)))
 	d.UseNumber()

@@ -754,13 +754,17 @@ func gptneox(b *builder) {
 	})
 }
 
-// readFamily reads the config.json of a folder and finds its family. Of a model of several parts it returns the object
-// of the one for texts.
+// readFamily reads the config.json of a folder and finds its family, as textFamily does.
 func readFamily(dir string) (*config, family, error) {
 	c, err := readConfig(filepath.Join(dir, "config.json"))
 	if err != nil {
 		return nil, family{}, err
 	}
+	return textFamily(c)
+}
+
+// textFamily finds the family of a config.json. Of a model of several parts it returns the object of the one for texts.
+func textFamily(c *config) (*config, family, error) {
 	f, err := familyOf(c)
 	if absent, parts := textParts[f.class]; err == nil && parts {
 		c = c.textPart(absent)

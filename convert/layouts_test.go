@@ -341,13 +341,17 @@ func (s *source) bytesOnly(n int) {
 		"model":         object{"type": "BPE", "vocab": vocab, "merges": []any{}}})
 }
 
-// writeConfig writes config.json as Python does, which has a word for infinity.
-func (s *source) writeConfig(config object) {
+// writeConfig writes config.json.
+func (s *source) writeConfig(config object) { s.file("config.json", s.written(config)) }
+
+// written is config.json as Python writes it, which has a word for infinity.
+func (s *source) written(config object) string {
+	s.t.Helper()
 	text, err := json.Marshal(config)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.file("config.json", strings.ReplaceAll(string(text), `"Infinity"`, "Infinity"))
+	return strings.ReplaceAll(string(text), `"Infinity"`, "Infinity")
 }
 
 // inside is a copy of a config.json with another value of a member, of an object inside where its name has a dot.
@@ -468,21 +472,35 @@ func TestLongHostileMembers(t *testing.T) {
 	values := []any{0, -1, 1, 3, 0.5, largest, largest + 1, 1e300, "x", "auto", true, []any{},
 		[]any{1, "x"}, []string{"x"}, object{}, object{"rope_type": "yarn", "mscale_all_dim": 0}, nil}
 	for _, c := range layoutCases() {
-		s, config, _ := c.folder(t)
-		keys := slices.Collect(maps.Keys(config))
-		if texts, is := config["text_config"].(object); is {
+		s, said, _ := c.folder(t)
+		keys := slices.Collect(maps.Keys(said))
+		if texts, is := said["text_config"].(object); is {
 			for key := range texts {
 				keys = append(keys, "text_config."+key)
 			}
 		}
+		w, err := openWeights(s.dir) // once, as what it reads is the same in all cases
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.close()
 		before := allocated()
 		for _, key := range keys {
 			for _, v := range values {
-				s.writeConfig(inside(config, key, v))
-				if m, err := Open(s.dir); err == nil {
-					m.Close()
+				text := []byte(s.written(inside(said, key, v)))
+				read := func() (*config, family, error) {
+					c, err := parseConfig("config.json", text)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return textFamily(c)
 				}
-				baseOf(s.dir)
+				if c, f, err := read(); err == nil {
+					modelOf(s.dir, c, f, w)
+				}
+				if c, f, err := read(); err == nil { // as the base of an adapter
+					build(s.dir, c, f, new(weights))
+				}
 			}
 		}
 		if all := (allocated() - before) / uint64(len(keys)*len(values)); all > 8<<20 {
