@@ -1,7 +1,6 @@
 package convert
 
 import (
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"strconv"
@@ -115,17 +114,13 @@ func (b *builder) encoder(s encoderSizes) {
 // front.
 func (b *builder) bertLike(s encoderSizes, n blockNames) (prefix string) {
 	b.encoder(s)
-	b.tokenTypes = max(s.types, 1)
-	prefix = b.prefix("embeddings.word_embeddings.weight", "bert.", "roberta.", "distilbert.")
+	prefix = b.prefix("embeddings.word_embeddings.weight", "", "bert.", "roberta.", "distilbert.")
 	if *b.config.err != nil {
 		return prefix
 	}
 	b.skip(prefix+"embeddings.position_ids", prefix+"embeddings.token_type_ids")
 	b.matrix("token_embd.weight", prefix+"embeddings.word_embeddings.weight", b.vocab, s.width)
-	if s.types > 0 {
-		b.add(target{name: "token_types.weight", from: prefix + "embeddings.token_type_embeddings.weight", rows: s.types,
-			cols: s.width, float: true})
-	}
+	b.typeEmbeddings(s, prefix)
 	b.add(target{name: "position_embd.weight", from: prefix + "embeddings.position_embeddings.weight",
 		rows: s.context - s.before, cols: s.width, order: behind(s.before), sourceRows: s.context, float: true})
 	b.oldNorm("token_embd_norm", prefix+"embeddings.LayerNorm", s.width)
@@ -142,6 +137,14 @@ func (b *builder) bertLike(s encoderSizes, n blockNames) (prefix string) {
 	return prefix
 }
 
+// typeEmbeddings adds the embeddings of token types, if there are some.
+func (b *builder) typeEmbeddings(s encoderSizes, prefix string) {
+	if b.tokenTypes = max(s.types, 1); s.types > 0 {
+		b.add(target{name: "token_types.weight", from: prefix + "embeddings.token_type_embeddings.weight", rows: s.types,
+			cols: s.width, float: true})
+	}
+}
+
 // oldNorm is layerNorm, of which the first published files call the weights gamma and the biases beta.
 func (b *builder) oldNorm(to, from string, width int) {
 	if !b.holds(from + ".gamma") {
@@ -152,14 +155,14 @@ func (b *builder) oldNorm(to, from string, width int) {
 	b.vector(to+".bias", from+".beta", width, 0)
 }
 
-// prefix is which of some prefixes, or none, the name of a tensor has.
-func (b *builder) prefix(name string, prefixes ...string) string {
-	for _, p := range prefixes {
+// prefix is what the name of a tensor has in front: the first of others that is there, or the usual one.
+func (b *builder) prefix(name, usual string, others ...string) string {
+	for _, p := range others {
 		if b.holds(p + name) {
 			return p
 		}
 	}
-	return ""
+	return usual
 }
 
 // skipUnder skips the tensors whose names begin so.
@@ -223,7 +226,6 @@ func nomicBERT(b *builder) {
 		width: c.integer("n_embd"), layers: c.layers("n_layer"), feedForward: c.integer("n_inner"),
 		heads: c.integer("n_head"), types: c.integerOr("type_vocab_size", 2), epsilon: c.number("layer_norm_epsilon")}
 	b.encoder(s)
-	b.tokenTypes = max(s.types, 1)
 	c.required("activation_function", "GGUF's nomic-bert has a gate with SiLU", "swiglu")
 	for _, key := range []string{"causal", "prenorm", "parallel_block", "use_rms_norm", "mlp_fc1_bias", "mlp_fc2_bias",
 		"qkv_proj_bias", "rotary_emb_interleaved", "scale_attn_by_inverse_layer_idx"} {
@@ -243,10 +245,7 @@ func nomicBERT(b *builder) {
 		return
 	}
 	b.matrix("token_embd.weight", "embeddings.word_embeddings.weight", b.vocab, s.width)
-	if s.types > 0 {
-		b.add(target{name: "token_types.weight", from: "embeddings.token_type_embeddings.weight", rows: s.types,
-			cols: s.width, float: true})
-	}
+	b.typeEmbeddings(s, "")
 	b.layerNorm("token_embd_norm", "emb_ln", s.width)
 	b.blocks("encoder.layers.%d.", s.layers, func(_ int, to, from string) {
 		b.matrix(to+"attn_qkv.weight", from+"attn.Wqkv.weight", 3*s.width, s.width)
@@ -291,7 +290,7 @@ func modernBERT(b *builder, scores bool) {
 	if *c.err != nil {
 		return
 	}
-	prefix := b.prefix("embeddings.tok_embeddings.weight", "model.")
+	prefix := b.prefix("embeddings.tok_embeddings.weight", "", "model.")
 	b.matrix("token_embd.weight", prefix+"embeddings.tok_embeddings.weight", b.vocab, s.width)
 	b.rmsNorm("token_embd_norm", prefix+"embeddings.norm", s.width)
 	b.blocks(prefix+"layers.%d.", s.layers, func(i int, to, from string) {
@@ -365,30 +364,22 @@ var limitFiles = []string{"sentence_bert_config.json", "sentence_roberta_config.
 
 // limits reads what sentence-transformers does to a text before the tokenizer.
 func (b *builder) limits(dir string) error {
-	var file string
-	var data []byte
-	there := false
-	for _, name := range limitFiles {
-		var err error
-		file = filepath.Join(dir, name)
-		if data, there, err = optionalFile(file); err != nil {
-			return err
-		} else if there {
-			break
-		}
-	}
-	if !there {
-		return nil
-	}
 	var said struct {
 		Longest int  `json:"max_seq_length"`
 		Lower   bool `json:"do_lower_case"`
 	}
-	if err := json.Unmarshal(data, &said); err != nil {
-		return fmt.Errorf("%s: %w", file, err)
-	}
-	if said.Lower {
-		b.lowers = file
+	for _, name := range limitFiles {
+		file := filepath.Join(dir, name)
+		there, err := optionalJSON(file, &said)
+		if err != nil {
+			return err
+		}
+		if said.Lower {
+			b.lowers = file
+		}
+		if there {
+			break
+		}
 	}
 	if said.Longest > 0 {
 		b.note("sentence-transformers cuts texts to %d tokens (max_seq_length): GGUF has no key for it, and longer texts "+

@@ -146,18 +146,12 @@ func (b *builder) llamaLike(o options) {
 	if !ok {
 		return
 	}
-	prefix := "model."
-	for _, other := range []string{"", "language_model.model.", "model.language_model."} { // headless; of two parts
-		if b.holds(other + "embed_tokens.weight") {
-			prefix, b.bare = other, other == ""
-		}
-	}
-	head := "lm_head.weight"
-	if of := "language_model." + head; b.holds(of) {
-		head = of
-	}
+	const embedding = "embed_tokens.weight"
+	prefix := b.prefix(embedding, "model.", "model.language_model.", "language_model.model.", "") // of two parts; headless
+	b.bare = prefix == ""
+	head := b.prefix("lm_head.weight", "", "language_model.") + "lm_head.weight"
 	last := func(to, from string, width int) { b.vector(to+".weight", from+".weight", width, o.addToNorms) }
-	b.model(modelNames{prefix + "embed_tokens.weight", prefix + "layers.%d.", prefix + "norm", head}, s.width, s.layers,
+	b.model(modelNames{prefix + embedding, prefix + "layers.%d.", prefix + "norm", head}, s.width, s.layers,
 		last, func(_ int, to, from string) { b.llamaBlock(s, o, to, from) })
 }
 
@@ -334,18 +328,31 @@ func (b *builder) windows(layers int) {
 }
 
 // windowed reads which layers have a window.
-func (c *config) windowed(layers int) (windowed []bool) {
+func (c *config) windowed(layers int) []bool {
+	return c.layersOf(layers, "have a window", "sliding_attention", "full_attention")
+}
+
+// layersOf reads in layer_types which layers are of a kind: they do something that those of other kinds do not.
+func (c *config) layersOf(layers int, do, kind string, others ...string) (is []bool) {
 	types := c.texts("layer_types")
 	if len(types) != layers {
-		c.fail("layer_types", "%d of %d blocks: which of them have a window?", len(types), layers)
+		c.fail("layer_types", "%d of %d blocks: which of them %s?", len(types), layers, do)
 	}
 	for _, t := range types {
-		if t != "sliding_attention" && t != "full_attention" {
+		if t != kind && !slices.Contains(others, t) {
 			c.fail("layer_types", "layers of kind %q are not supported", gguf.Printable(t, 40))
 		}
-		windowed = append(windowed, t == "sliding_attention")
+		is = append(is, t == kind)
 	}
-	return windowed
+	return is
+}
+
+// perBlock is a number of each block: one of those that are of a kind, and another of the others.
+func perBlock(is []bool, one, other int) (list []int32) {
+	for _, own := range is {
+		list = append(list, map[bool]int32{true: int32(one), false: int32(other)}[own])
+	}
+	return list
 }
 
 // thetas are the bases of rotation of classes where config.json does not say, which else are 10000.
@@ -671,13 +678,7 @@ func phi3(b *builder) {
 
 func gpt2(b *builder) {
 	c := b.config
-	b.plainWords = true
-	context, width := c.integer(c.first("n_positions", "n_ctx")), c.integer("n_embd")
-	layers, heads := c.layers("n_layer"), c.integer("n_head")
-	feedForward := c.integerOr("n_inner", 4*width)
-	c.headsDivide("n_head", heads, width)
-	b.blockSizes(context, width, layers, feedForward, heads)
-	b.real("attention.layer_norm_epsilon", c.number("layer_norm_epsilon"))
+	context, width, layers, feedForward, _ := b.gptSizes()
 	c.must("activation_function", "GGUF's gpt2 has the tanh form of GELU", "gelu_new", "gelu_pytorch_tanh")
 	c.must("scale_attn_weights", "GGUF's gpt2 scales", true)
 	c.must("scale_attn_by_inverse_layer_idx", "GGUF's gpt2 does not", false)

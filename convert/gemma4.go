@@ -11,12 +11,7 @@ func gemma4(b *builder) {
 		return
 	}
 	m.writeKeys(b)
-	prefix := "model."
-	for _, other := range []string{"model.language_model.", "language_model.model."} {
-		if b.holds(other + "embed_tokens.weight") {
-			prefix = other
-		}
-	}
+	prefix := b.prefix("embed_tokens.weight", "model.", "language_model.model.", "model.language_model.")
 	b.matrix("token_embd.weight", prefix+"embed_tokens.weight", b.vocab, m.width)
 	b.values("rope_freqs.weight", m.factors)
 	if n := m.inputs * m.layers; n > 0 {

@@ -3,8 +3,7 @@ package convert
 import (
 	"cmp"
 	"fmt"
-
-	"github.com/specgo/spec/gguf"
+	"slices"
 )
 
 // graniteScales writes the keys of Granite's scales.
@@ -26,18 +25,7 @@ func graniteMoE(b *builder) {
 // tokens go through. Those that have attention alone are of the other classes' architectures.
 func graniteHybrid(b *builder) {
 	c := b.config
-	types := c.texts("layer_types")
-	if layers := c.layers("num_hidden_layers"); len(types) != layers {
-		c.fail("layer_types", "%d of %d blocks: which of them attend?", len(types), layers)
-	}
-	recurrent, some := make([]bool, len(types)), false
-	for i, t := range types {
-		if t != "mamba" && t != "attention" && t != "full_attention" {
-			c.fail("layer_types", "layers of kind %q are not supported", gguf.Printable(t, 40))
-		}
-		recurrent[i] = t == "mamba"
-		some = some || recurrent[i]
-	}
+	recurrent := c.layersOf(c.layers("num_hidden_layers"), "attend", "mamba", "attention", "full_attention")
 	for _, key := range []string{"init_method", "mamba_d_conv", "mamba_d_state", "mamba_n_groups", "mamba_n_heads",
 		"mamba_d_head"} {
 		c.has(key) // of training; of layers that there may not be
@@ -47,7 +35,7 @@ func graniteHybrid(b *builder) {
 	c.must("mamba_proj_bias", "GGUF's granitehybrid has no biases in projections", false)
 	c.must("mamba_expand", "GGUF's granitehybrid has 2", 2.0)
 	c.must("normalization_function", "GGUF's granitehybrid has RMSNorm", "rmsnorm")
-	if some {
+	if slices.Contains(recurrent, true) {
 		b.graniteBlocks(recurrent)
 		return
 	}
@@ -97,11 +85,7 @@ func (b *builder) graniteBlocks(recurrent []bool) {
 	if recurrent != nil {
 		c.must("position_embedding_type", "positions are turned or not known", "rope", "nope")
 		b.set("rope.scaling.finetuned", turned)
-		var kv []int32
-		for _, r := range recurrent {
-			kv = append(kv, map[bool]int32{true: 0, false: int32(s.kvHeads)}[r])
-		}
-		b.set("attention.head_count_kv", kv)
+		b.set("attention.head_count_kv", perBlock(recurrent, 0, s.kvHeads))
 	}
 	if turned {
 		b.rotation(s.head)

@@ -214,10 +214,7 @@ func eagle3(b *builder) {
 		name := fmt.Sprintf("fc_norm.%d.weight", i)
 		b.vector(name, name, width, 0)
 	}
-	from := "midlayer."
-	if !b.holds(from + "hidden_norm.weight") {
-		from = "layers.0."
-	}
+	from := b.prefix("hidden_norm.weight", "layers.0.", "midlayer.")
 	o.inputs = 2 * s.width // the token's embedding and the state
 	b.llamaBlock(s, o, "blk.0.", from)
 	b.vector("blk.0.attn_norm_2.weight", from+"hidden_norm.weight", s.width, 0)

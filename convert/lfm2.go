@@ -59,15 +59,7 @@ func (b *builder) shortConvolutions(e *experts, dense int) {
 	}
 	s := sizes{width: width, heads: heads, kvHeads: kvHeads, head: head, layers: layers, feedForward: feedForward}
 	b.blockSizes(c.integer("max_position_embeddings"), width, layers, feedForward, heads)
-	var kv []int32
-	for _, attends := range whole {
-		n := int32(0)
-		if attends {
-			n = int32(kvHeads)
-		}
-		kv = append(kv, n)
-	}
-	b.set("attention.head_count_kv", kv)
+	b.set("attention.head_count_kv", perBlock(whole, kvHeads, 0))
 	b.size("shortconv.l_cache", taps)
 	b.real("attention.layer_norm_rms_epsilon", c.number(c.first("norm_eps", "block_norm_eps")))
 	if theta := "theta"; c.has(theta) && !c.has("rope_theta") {
@@ -81,15 +73,11 @@ func (b *builder) shortConvolutions(e *experts, dense int) {
 		b.vector(to+"attn_norm.weight", from+"operator_norm.weight", width, 0)
 		b.vector(to+"ffn_norm.weight", from+"ffn_norm.weight", width, 0)
 		if whole[i] {
-			for _, p := range []struct {
-				name  string
-				heads int
-			}{{"q", heads}, {"k", kvHeads}, {"v", kvHeads}} {
-				b.matrix(to+"attn_"+p.name+".weight", from+"self_attn."+p.name+"_proj.weight", p.heads*head, width)
-			}
-			b.vector(to+"attn_q_norm.weight", from+"self_attn.q_layernorm.weight", head, 0)
-			b.vector(to+"attn_k_norm.weight", from+"self_attn.k_layernorm.weight", head, 0)
-			b.matrix(to+"attn_output.weight", from+"self_attn.out_proj.weight", width, heads*head)
+			b.unbiased(to+"attn_q", from+"self_attn.q_proj", heads*head, width)
+			b.unbiased(to+"attn_k", from+"self_attn.k_proj", kvHeads*head, width)
+			b.unbiased(to+"attn_v", from+"self_attn.v_proj", kvHeads*head, width)
+			b.headNorms(s, to, from, "self_attn.q_layernorm", "self_attn.k_layernorm")
+			b.unbiased(to+"attn_output", from+"self_attn.out_proj", width, heads*head)
 		} else {
 			b.matrix(to+"shortconv.in_proj.weight", from+"conv.in_proj.weight", 3*width, width)
 			b.add(target{name: to + "shortconv.conv.weight", from: from + "conv.conv.weight", rows: width, cols: taps,

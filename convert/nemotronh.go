@@ -95,10 +95,7 @@ func nemotronH(b *builder) {
 	b.real("attention.layer_norm_rms_epsilon", c.number(c.first("layer_norm_epsilon", "rms_norm_eps", "norm_eps")))
 	b.mambaKeys(m, "mamba_num_heads", "n_groups")
 
-	prefix := "backbone."
-	if b.holds("model.embeddings.weight") { // as transformers 5 saves it
-		prefix = "model."
-	}
+	prefix := b.prefix("embeddings.weight", "backbone.", "model.") // or as transformers 5 saves it
 	names := modelNames{prefix + "embeddings.weight", prefix + "layers.%d.", prefix + "norm_f", "lm_head.weight"}
 	b.model(names, width, layers, b.rmsNorm, func(i int, to, from string) {
 		b.rmsNorm(to+"attn_norm", from+"norm", width)

@@ -48,10 +48,7 @@ func (b *builder) deltaHybrid(e *experts, further float64,
 	b.size("rope.dimension_count", int(float64(s.head)*share))
 	b.size("full_attention_interval", interval)
 
-	prefix := "model."
-	if of := "model.language_model."; b.holds(of + "embed_tokens.weight") {
-		prefix = of
-	}
+	prefix := b.prefix("embed_tokens.weight", "model.", "model.language_model.")
 	names := modelNames{prefix + "embed_tokens.weight", prefix + "layers.%d.", prefix + "norm", "lm_head.weight"}
 	b.model(names, s.width, s.layers, b.rmsNormLessOne, func(i int, to, from string) {
 		if (i+1)%interval == 0 {
