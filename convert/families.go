@@ -155,8 +155,8 @@ func (b *builder) llamaLike(o options) {
 		last, func(_ int, to, from string) { b.llamaBlock(s, o, to, from) })
 }
 
-// llamaKeys reads sizes, windows and rotation of such a model and writes their keys. share is the part of each head that
-// is turned; 0: config.json does not say so, and it is the whole.
+// llamaKeys reads sizes, windows and rotation of such a model and writes their keys. share is the part of each head
+// that is turned; 0: config.json says none, and it is the whole.
 func (b *builder) llamaKeys(o options, share float64) (s sizes, ok bool) {
 	s, ok = b.llamaSizes(o)
 	if !ok || *b.config.err != nil {
