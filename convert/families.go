@@ -329,22 +329,23 @@ func (b *builder) windows(layers int) {
 
 // windowed reads which layers have a window.
 func (c *config) windowed(layers int) []bool {
-	return c.layersOf(layers, "have a window", "sliding_attention", "full_attention")
+	return c.layersOf(layers, "have a window", map[string]bool{"sliding_attention": true, "full_attention": false})
 }
 
-// layersOf reads in layer_types which layers are of a kind: they do something that those of other kinds do not.
-func (c *config) layersOf(layers int, do, kind string, others ...string) (is []bool) {
+// layersOf reads in layer_types which layers are of some kinds of those that there are; do is what an error asks.
+func (c *config) layersOf(layers int, do string, kinds map[string]bool) (list []bool) {
 	types := c.texts("layer_types")
 	if len(types) != layers {
 		c.fail("layer_types", "%d of %d blocks: which of them %s?", len(types), layers, do)
 	}
 	for _, t := range types {
-		if t != kind && !slices.Contains(others, t) {
+		is, known := kinds[t]
+		if !known {
 			c.fail("layer_types", "layers of kind %q are not supported", gguf.Printable(t, 40))
 		}
-		is = append(is, t == kind)
+		list = append(list, is)
 	}
-	return is
+	return list
 }
 
 // perBlock is a number of each block: one of those that are of a kind, and another of the others.

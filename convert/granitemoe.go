@@ -25,7 +25,8 @@ func graniteMoE(b *builder) {
 // tokens go through. Those that have attention alone are of the other classes' architectures.
 func graniteHybrid(b *builder) {
 	c := b.config
-	recurrent := c.layersOf(c.layers("num_hidden_layers"), "attend", "mamba", "attention", "full_attention")
+	recurrent := c.layersOf(c.layers("num_hidden_layers"), "attend", map[string]bool{"mamba": true, "attention": false,
+		"full_attention": false})
 	for _, key := range []string{"init_method", "mamba_d_conv", "mamba_d_state", "mamba_n_groups", "mamba_n_heads",
 		"mamba_d_head"} {
 		c.has(key) // of training; of layers that there may not be
