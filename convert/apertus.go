@@ -15,10 +15,10 @@ func apertus(b *builder) {
 	}
 	numbers := map[string][]float32{}
 	b.model(llamaModel, s.width, s.layers, b.rmsNorm, func(_ int, to, from string) {
-		b.vector(to+"attn_norm.weight", from+"attention_layernorm.weight", s.width, 0)
+		b.rmsNorm(to+"attn_norm", from+"attention_layernorm", s.width)
 		b.projections(s, to, from+"self_attn.", nil)
 		b.headNorms(s, to, from, "self_attn.q_norm", "self_attn.k_norm")
-		b.vector(to+"ffn_norm.weight", from+"feedforward_layernorm.weight", s.width, 0)
+		b.rmsNorm(to+"ffn_norm", from+"feedforward_layernorm", s.width)
 		b.feedForward(b.biased, s, plainParts, to, from+"mlp.")
 		for _, name := range xieluNumbers {
 			numbers[name] = append(numbers[name], b.numberOf(from+"mlp.act_fn."+name))

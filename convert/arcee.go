@@ -12,9 +12,9 @@ func arcee(b *builder) {
 		return
 	}
 	b.model(llamaModel, s.width, s.layers, b.rmsNorm, func(_ int, to, from string) {
-		b.vector(to+"attn_norm.weight", from+"input_layernorm.weight", s.width, 0)
+		b.rmsNorm(to+"attn_norm", from+"input_layernorm", s.width)
 		b.projections(s, to, from+"self_attn.", interleaved(s.head))
-		b.vector(to+"ffn_norm.weight", from+"post_attention_layernorm.weight", s.width, 0)
+		b.rmsNorm(to+"ffn_norm", from+"post_attention_layernorm", s.width)
 		b.feedForward(b.biased, s, plainParts, to, from+"mlp.")
 	})
 }

@@ -31,14 +31,14 @@ func bailingMoE2(b *builder) {
 	names := llamaModel
 	names.embedding = "model.word_embeddings.weight"
 	b.model(names, s.width, s.layers+b.furtherBlocks(s.layers), b.rmsNorm, func(i int, to, from string) {
-		b.vector(to+"attn_norm.weight", from+"input_layernorm.weight", s.width, 0)
+		b.rmsNorm(to+"attn_norm", from+"input_layernorm", s.width)
 		b.matrix(to+"attn_qkv.weight", from+"attention.query_key_value.weight", (s.heads+2*s.kvHeads)*s.head, s.width)
 		b.headNorms(s, to, from, "attention.query_layernorm", "attention.key_layernorm")
 		b.matrix(to+"attn_output.weight", from+"attention.dense.weight", s.width, s.heads*s.head)
-		b.vector(to+"ffn_norm.weight", from+"post_attention_layernorm.weight", s.width, 0)
+		b.rmsNorm(to+"ffn_norm", from+"post_attention_layernorm", s.width)
 		if b.denseOr(s, e, dense, i, to, from); i >= s.layers {
-			b.nextn(s, to, from, "shared_head.norm.weight")
-			b.vector(to+"layer_output_norm.weight", from+"final_layernorm.weight", s.width, 0)
+			b.nextn(s, to, from)
+			b.rmsNorm(to+"layer_output_norm", from+"final_layernorm", s.width)
 		}
 	})
 }

@@ -24,9 +24,9 @@ func ernieMoE(b *builder) {
 		return
 	}
 	b.model(llamaModel, s.width, s.layers, b.rmsNorm, func(i int, to, from string) {
-		b.vector(to+"attn_norm.weight", from+"input_layernorm.weight", s.width, 0)
+		b.rmsNorm(to+"attn_norm", from+"input_layernorm", s.width)
 		b.projections(s, to, from+"self_attn.", nil)
-		b.vector(to+"ffn_norm.weight", from+"post_attention_layernorm.weight", s.width, 0)
+		b.rmsNorm(to+"ffn_norm", from+"post_attention_layernorm", s.width)
 		b.denseOr(s, e, dense, i, to, from)
 	})
 	b.leaveOut("model.mtp_", "blocks for multi-token prediction are")

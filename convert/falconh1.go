@@ -35,7 +35,7 @@ func falconH1(b *builder) {
 	b.matrix("token_embd.weight", "model.embed_tokens.weight", b.vocab, s.width)
 	b.times(embedding)
 	b.blocks(llamaModel.block, s.layers, func(_ int, to, from string) {
-		b.vector(to+"attn_norm.weight", from+"input_layernorm.weight", s.width, 0)
+		b.rmsNorm(to+"attn_norm", from+"input_layernorm", s.width)
 		for _, p := range []struct {
 			to, from   string
 			rows, cols int

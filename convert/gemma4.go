@@ -17,7 +17,7 @@ func gemma4(b *builder) {
 	if n := m.inputs * m.layers; n > 0 {
 		b.matrix("per_layer_token_embd.weight", prefix+"embed_tokens_per_layer.weight", b.vocab, n)
 		b.matrix("per_layer_model_proj.weight", prefix+"per_layer_model_projection.weight", n, m.width)
-		b.vector("per_layer_proj_norm.weight", prefix+"per_layer_projection_norm.weight", m.inputs, 0)
+		b.rmsNorm("per_layer_proj_norm", prefix+"per_layer_projection_norm", m.inputs)
 	}
 	b.blocks(prefix+"layers.%d.", m.layers, func(i int, to, from string) {
 		b.gemma4Attention(m, i, to, from)
@@ -180,8 +180,8 @@ func (m *gemma4Sizes) writeKeys(b *builder) {
 
 // gemma4Attention adds the attention of block i. Blocks without keys and values of their own may have tensors for them.
 func (b *builder) gemma4Attention(m gemma4Sizes, i int, to, from string) {
-	b.vector(to+"attn_norm.weight", from+"input_layernorm.weight", m.width, 0)
-	b.vector(to+"post_attention_norm.weight", from+"post_attention_layernorm.weight", m.width, 0)
+	b.rmsNorm(to+"attn_norm", from+"input_layernorm", m.width)
+	b.rmsNorm(to+"post_attention_norm", from+"post_attention_layernorm", m.width)
 	to += "attn_"
 	from += "self_attn."
 	head, kvHeads := m.wholeHead, m.wholeKV
@@ -189,14 +189,14 @@ func (b *builder) gemma4Attention(m gemma4Sizes, i int, to, from string) {
 		head, kvHeads = m.head, m.kvHeads
 	}
 	b.matrix(to+"q.weight", from+"q_proj.weight", m.heads*head, m.width)
-	b.vector(to+"q_norm.weight", from+"q_norm.weight", head, 0)
+	b.rmsNorm(to+"q_norm", from+"q_norm", head)
 	b.matrix(to+"output.weight", from+"o_proj.weight", m.width, m.heads*head)
 	if i >= m.layers-m.sharing {
 		b.skip(from+"k_proj.weight", from+"v_proj.weight", from+"k_norm.weight")
 		return
 	}
 	b.matrix(to+"k.weight", from+"k_proj.weight", kvHeads*head, m.width)
-	b.vector(to+"k_norm.weight", from+"k_norm.weight", head, 0)
+	b.rmsNorm(to+"k_norm", from+"k_norm", head)
 	if m.windowed[i] || !m.sameValues {
 		b.matrix(to+"v.weight", from+"v_proj.weight", kvHeads*head, m.width)
 	}

@@ -14,14 +14,14 @@ func glm4MoE(b *builder) {
 	}
 	layers := s.layers + b.furtherBlocks(s.layers)
 	b.model(llamaModel, s.width, layers, b.rmsNorm, func(i int, to, from string) {
-		b.vector(to+"attn_norm.weight", from+"input_layernorm.weight", s.width, 0)
+		b.rmsNorm(to+"attn_norm", from+"input_layernorm", s.width)
 		b.projections(s, to, from+"self_attn.", nil)
 		if headNorms {
 			b.headNorms(s, to, from, "self_attn.q_norm", "self_attn.k_norm")
 		}
-		b.vector(to+"post_attention_norm.weight", from+"post_attention_layernorm.weight", s.width, 0)
+		b.rmsNorm(to+"post_attention_norm", from+"post_attention_layernorm", s.width)
 		if b.denseOr(s, e, dense, i, to, from); i >= s.layers {
-			b.nextn(s, to, from, "shared_head.norm.weight")
+			b.nextn(s, to, from)
 		}
 	})
 }

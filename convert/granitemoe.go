@@ -99,13 +99,13 @@ func (b *builder) graniteBlocks(recurrent []bool) {
 		c.values["tie_word_embeddings"] = true
 	}
 	b.model(llamaModel, s.width, s.layers, b.rmsNorm, func(i int, to, from string) {
-		b.vector(to+"attn_norm.weight", from+"input_layernorm.weight", s.width, 0)
+		b.rmsNorm(to+"attn_norm", from+"input_layernorm", s.width)
 		if recurrent != nil && recurrent[i] {
 			b.mamba2(m, s.width, true, to, from+"mamba.")
 		} else {
 			b.projections(s, to, from+"self_attn.", interleaved(s.head))
 		}
-		b.vector(to+"ffn_norm.weight", from+"post_attention_layernorm.weight", s.width, 0)
+		b.rmsNorm(to+"ffn_norm", from+"post_attention_layernorm", s.width)
 		switch {
 		case e != nil:
 			b.matrix(to+"ffn_gate_inp.weight", from+"block_sparse_moe.router.layer.weight", e.count, s.width)

@@ -208,7 +208,7 @@ func eagle3(b *builder) {
 	}
 	b.matrix("fc.weight", "fc.weight", s.width, 3*width)
 	if top.boolOr("norm_before_fc", false) {
-		b.vector("enc.output_norm.weight", "input_norm.weight", 3*width, 0)
+		b.rmsNorm("enc.output_norm", "input_norm", 3*width)
 	}
 	for i := 0; i < 3 && b.holds("fc_norm.0.weight"); i++ {
 		name := fmt.Sprintf("fc_norm.%d.weight", i)
@@ -217,8 +217,8 @@ func eagle3(b *builder) {
 	from := b.prefix("hidden_norm.weight", "layers.0.", "midlayer.")
 	o.inputs = 2 * s.width // the token's embedding and the state
 	b.llamaBlock(s, o, "blk.0.", from)
-	b.vector("blk.0.attn_norm_2.weight", from+"hidden_norm.weight", s.width, 0)
-	b.vector("output_norm.weight", "norm.weight", s.width, 0)
+	b.rmsNorm("blk.0.attn_norm_2", from+"hidden_norm", s.width)
+	b.rmsNorm("output_norm", "norm", s.width)
 	b.draftVocab(rows, s.width)
 }
 
@@ -348,7 +348,7 @@ func dflash(b *builder, chained bool) {
 	b.kvs = append(b.kvs, gguf.KV{Key: "tokenizer.ggml.mask_token_id", Value: uint32(mask)})
 
 	b.matrix("fc.weight", "fc.weight", s.width, len(list)*s.width)
-	b.vector("enc.output_norm.weight", "hidden_norm.weight", s.width, 0)
+	b.rmsNorm("enc.output_norm", "hidden_norm", s.width)
 	b.blocks("layers.%d.", s.layers, func(_ int, to, from string) { b.llamaBlock(s, o, to, from) })
 	b.rmsNorm("output_norm", "norm", s.width)
 	if chained {

@@ -87,10 +87,10 @@ func (b *builder) hunyuanBlocks(e *experts) {
 	b.window()
 	b.alphaRotation(s.head)
 	b.model(llamaModel, s.width, s.layers, b.rmsNorm, func(i int, to, from string) {
-		b.vector(to+"attn_norm.weight", from+"input_layernorm.weight", s.width, 0)
+		b.rmsNorm(to+"attn_norm", from+"input_layernorm", s.width)
 		b.projections(s, to, from+"self_attn.", nil)
 		b.headNorms(s, to, from, "self_attn.query_layernorm", "self_attn.key_layernorm")
-		b.vector(to+"ffn_norm.weight", from+"post_attention_layernorm.weight", s.width, 0)
+		b.rmsNorm(to+"ffn_norm", from+"post_attention_layernorm", s.width)
 		b.denseOr(s, e, 0, i, to, from)
 	})
 }

@@ -23,7 +23,7 @@ func internLM2(b *builder) {
 	names := llamaModel
 	names.embedding, names.head = "model.tok_embeddings.weight", "output.weight"
 	b.model(names, s.width, s.layers, b.rmsNorm, func(_ int, to, from string) {
-		b.vector(to+"attn_norm.weight", from+"attention_norm.weight", s.width, 0)
+		b.rmsNorm(to+"attn_norm", from+"attention_norm", s.width)
 		for _, p := range []struct {
 			name  string
 			heads int
@@ -35,7 +35,7 @@ func internLM2(b *builder) {
 			b.add(t)
 		}
 		b.matrix(to+"attn_output.weight", from+"attention.wo.weight", s.width, s.heads*s.head)
-		b.vector(to+"ffn_norm.weight", from+"ffn_norm.weight", s.width, 0)
+		b.rmsNorm(to+"ffn_norm", from+"ffn_norm", s.width)
 		b.feedForward(b.unbiased, s, numberedParts, to, from+"feed_forward.")
 	})
 }

@@ -68,10 +68,10 @@ func (b *builder) shortConvolutions(e *experts, dense int) {
 	b.rotation(head)
 
 	b.matrix("token_embd.weight", "model.embed_tokens.weight", b.vocab, width)
-	b.vector("token_embd_norm.weight", "model.embedding_norm.weight", width, 0)
+	b.rmsNorm("token_embd_norm", "model.embedding_norm", width)
 	b.blocks(llamaModel.block, layers, func(i int, to, from string) {
-		b.vector(to+"attn_norm.weight", from+"operator_norm.weight", width, 0)
-		b.vector(to+"ffn_norm.weight", from+"ffn_norm.weight", width, 0)
+		b.rmsNorm(to+"attn_norm", from+"operator_norm", width)
+		b.rmsNorm(to+"ffn_norm", from+"ffn_norm", width)
 		if whole[i] {
 			b.unbiased(to+"attn_q", from+"self_attn.q_proj", heads*head, width)
 			b.unbiased(to+"attn_k", from+"self_attn.k_proj", kvHeads*head, width)
