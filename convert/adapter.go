@@ -102,14 +102,7 @@ func baseOf(dir string) (*builder, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &builder{arch: f.arch, config: c, weights: &weights{tensors: map[string]stored{}}, used: map[string]bool{}}
-	b.vocab = c.integer("vocab_size")
-	if err := b.blockScales(); err != nil {
-		return nil, err
-	}
-	f.build(b)
-	c.rest()
-	return b, *c.err
+	return build(dir, c, f, &weights{tensors: map[string]stored{}})
 }
 
 // adapterTargets are GGUF's tensors of an adapter's, whose factors all have one rank.

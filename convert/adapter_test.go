@@ -2,7 +2,6 @@ package convert
 
 import (
 	"bytes"
-	"context"
 	"math"
 	"os"
 	"path/filepath"
@@ -71,30 +70,20 @@ func TestAdapter(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer m.Close()
-		var low bytes.Buffer
-		if err := m.Write(context.Background(), &low, Options{Type: "f32"}); err != nil {
-			t.Fatal(err)
-		}
+		_, low := inMemory(t, m, Options{Type: "f32"})
 		whole := &source{t: t, dir: base.dir, tensors: base.tensors, values: values}
 		whole.weights()
 		_, merged := converted(t, base.dir, Options{Type: "f32"})
 		base.weights()
 		for typ, want := range map[string]gguf.Type{"f32": gguf.F32, "bf16": gguf.BF16, "q8_0": gguf.F16} {
-			var b bytes.Buffer // rows of 2 and of 8 are no blocks
-			if err := m.Write(context.Background(), &b, Options{Type: typ}); err != nil {
-				t.Fatal(err)
-			}
-			f, err := gguf.Open(bytes.NewReader(b.Bytes()), int64(b.Len()), typ)
-			if err != nil {
-				t.Fatal(err)
-			}
+			f, _ := inMemory(t, m, Options{Type: typ}) // rows of 2 and of 8 are no blocks
 			for _, factor := range f.Tensors {
 				if factor.Type != want {
 					t.Errorf("%s: %v, want %v", typ, factor, want)
 				}
 			}
 		}
-		got, want, without := logits(t, plain, low.Bytes()), logits(t, merged, nil), logits(t, plain, nil)
+		got, want, without := logits(t, plain, low), logits(t, merged, nil), logits(t, plain, nil)
 		off, changed := 0.0, 0.0
 		for i := range got {
 			off = max(off, math.Abs(float64(got[i]-want[i])))

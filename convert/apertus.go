@@ -1,10 +1,6 @@
 package convert
 
-import (
-	"fmt"
-
-	"github.com/specgo/spec/gguf"
-)
+import "github.com/specgo/spec/gguf"
 
 // apertus converts Apertus: norms of queries and keys, and a feed-forward without a gate whose activation has four
 // numbers that are trained, which are keys in GGUF. The source turns halves, as GGUF's does.
@@ -13,30 +9,24 @@ func apertus(b *builder) {
 	c.must("hidden_act", "GGUF's apertus has this activation", "xielu")
 	c.must("qk_norm", "GGUF's apertus has norms of queries and keys", true)
 	c.must("post_norm", "GGUF's apertus has norms before", false)
-	s, ok := b.llamaSizes(options{activation: "xielu"})
-	if !ok || *c.err != nil {
+	s, ok := b.llamaKeys(options{activation: "xielu"}, 0)
+	if !ok {
 		return
 	}
-	b.window()
-	b.rotation(s.head)
-	b.matrix("token_embd.weight", "model.embed_tokens.weight", b.vocab, s.width)
 	numbers := map[string][]float32{}
-	for i := range s.layers {
-		to, from := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("model.layers.%d.", i)
-		b.vector(to+"attn_norm.weight", from+"attention_layernorm.weight", s.width, 0)
-		b.projections(s, to, from, nil)
+	b.model(llamaModel, s.width, s.layers, b.rmsNorm, func(_ int, to, from string) {
+		b.rmsNorm(to+"attn_norm", from+"attention_layernorm", s.width)
+		b.projections(s, to, from+"self_attn.", nil)
 		b.headNorms(s, to, from, "self_attn.q_norm", "self_attn.k_norm")
-		b.vector(to+"ffn_norm.weight", from+"feedforward_layernorm.weight", s.width, 0)
-		b.plainFeedForward(s.feedForward, s.width, to+"ffn_", from+"mlp.")
+		b.rmsNorm(to+"ffn_norm", from+"feedforward_layernorm", s.width)
+		b.feedForward(b.biased, s, plainParts, to, from+"mlp.")
 		for _, name := range xieluNumbers {
 			numbers[name] = append(numbers[name], b.numberOf(from+"mlp.act_fn."+name))
 		}
-	}
+	})
 	for _, name := range xieluNumbers {
 		b.kvs = append(b.kvs, gguf.KV{Key: "xielu." + name, Value: numbers[name]})
 	}
-	b.vector("output_norm.weight", "model.norm.weight", s.width, 0)
-	b.head("lm_head.weight", s.width)
 }
 
 // xieluNumbers are those of the activation (Huang and Schlag 2024, arXiv:2411.13010).

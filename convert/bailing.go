@@ -1,7 +1,5 @@
 package convert
 
-import "fmt"
-
 // bailingMoE2 converts Ling 2 and Ring 2: norms of queries and keys, a part of each head turned in halves, as in
 // GGUF's, and experts in groups behind dense blocks.
 func bailingMoE2(b *builder) {
@@ -27,29 +25,23 @@ func bailingMoE2(b *builder) {
 		e.shared = c.product("num_shared_experts", shared, each)
 		b.size("expert_shared_feed_forward_length", each)
 	}
-	s, ok := b.llamaSizes(options{experts: e})
-	if c.integer("intermediate_size"); !ok || *c.err != nil {
+	c.must("tie_word_embeddings", "GGUF's bailingmoe2 has an output matrix", false)
+	s, ok := b.llamaKeys(options{}, share)
+	if !ok {
 		return
 	}
-	b.window()
-	b.rotation(s.head)
-	turned := int(float64(s.head) * share)
-	c.must("rotary_dim", "partial_rotary_factor says something else", float64(turned))
-	b.size("rope.dimension_count", turned)
-	b.matrix("token_embd.weight", "model.word_embeddings.weight", b.vocab, s.width)
-	for i := range s.layers + b.furtherBlocks(s.layers) {
-		to, from := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("model.layers.%d.", i)
-		b.vector(to+"attn_norm.weight", from+"input_layernorm.weight", s.width, 0)
+	c.must("rotary_dim", "partial_rotary_factor says something else", float64(b.sizeOf("rope.dimension_count")))
+	names := llamaModel
+	names.embedding = "model.word_embeddings.weight"
+	b.model(names, s.width, s.layers+b.furtherBlocks(s.layers), b.rmsNorm, func(i int, to, from string) {
+		b.rmsNorm(to+"attn_norm", from+"input_layernorm", s.width)
 		b.matrix(to+"attn_qkv.weight", from+"attention.query_key_value.weight", (s.heads+2*s.kvHeads)*s.head, s.width)
 		b.headNorms(s, to, from, "attention.query_layernorm", "attention.key_layernorm")
 		b.matrix(to+"attn_output.weight", from+"attention.dense.weight", s.width, s.heads*s.head)
-		b.vector(to+"ffn_norm.weight", from+"post_attention_layernorm.weight", s.width, 0)
+		b.rmsNorm(to+"ffn_norm", from+"post_attention_layernorm", s.width)
 		if b.denseOr(s, e, dense, i, to, from); i >= s.layers {
-			b.nextn(s, to, from, "shared_head.norm.weight")
-			b.vector(to+"layer_output_norm.weight", from+"final_layernorm.weight", s.width, 0)
+			b.nextn(s, to, from)
+			b.rmsNorm(to+"layer_output_norm", from+"final_layernorm", s.width)
 		}
-	}
-	b.vector("output_norm.weight", "model.norm.weight", s.width, 0)
-	c.must("tie_word_embeddings", "GGUF's bailingmoe2 has an output matrix", false)
-	b.head("lm_head.weight", s.width)
+	})
 }

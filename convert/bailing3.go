@@ -1,9 +1,6 @@
 package convert
 
-import (
-	"encoding/json"
-	"fmt"
-)
+import "encoding/json"
 
 // kimiSizes are those of Kimi delta attention: heads, the numbers of one, and the taps of the convolution.
 type kimiSizes struct{ heads, head, taps int }
@@ -65,10 +62,10 @@ func bailingMoE3(b *builder) {
 	layers := s.layers + b.furtherBlocks(s.layers)
 	latent := func(i int) bool { return i >= s.layers/group*group || (i+1)%group == 0 }
 	kv := make([]uint32, layers)
-	b.matrix("token_embd.weight", "model.word_embeddings.weight", b.vocab, s.width)
-	for i := range layers {
-		to, from := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("model.layers.%d.", i)
-		b.vector(to+"attn_norm.weight", from+"input_layernorm.weight", s.width, 0)
+	names := llamaModel
+	names.embedding = "model.word_embeddings.weight"
+	b.model(names, s.width, layers, b.rmsNorm, func(i int, to, from string) {
+		b.rmsNorm(to+"attn_norm", from+"input_layernorm", s.width)
 		if latent(i) {
 			kv[i] = 1
 			b.latentAttention(s, a, to+"attn_", from+"attention.")
@@ -76,17 +73,15 @@ func bailingMoE3(b *builder) {
 		} else {
 			b.kimiDelta(k, s.width, to, from+"attention.")
 		}
-		b.vector(to+"ffn_norm.weight", from+"post_attention_layernorm.weight", s.width, 0)
+		b.rmsNorm(to+"ffn_norm", from+"post_attention_layernorm", s.width)
 		if b.denseOr(s, e, dense, i, to, from); i >= s.layers {
-			b.nextn(s, to, from, "shared_head.norm.weight")
-			b.vector(to+"layer_output_norm.weight", from+"final_layernorm.weight", s.width, 0)
+			b.nextn(s, to, from)
+			b.rmsNorm(to+"layer_output_norm", from+"final_layernorm", s.width)
 		}
-	}
+	})
 	b.set("attention.head_count_kv", kv)
 	b.activationLimits("swiglu_clamp_exp", "expert_swiglu_limit_list", layers)
 	b.activationLimits("swiglu_clamp_shexp", "share_expert_swiglu_limit_list", layers)
-	b.vector("output_norm.weight", "model.norm.weight", s.width, 0)
-	b.head("lm_head.weight", s.width)
 }
 
 // bailing3Members reads what is the same in all models of the class, and how they were trained.

@@ -50,6 +50,11 @@ func readConfig(name string) (*config, error) {
 	if err != nil {
 		return nil, err
 	}
+	return parseConfig(name, data)
+}
+
+// parseConfig reads what such a file holds.
+func parseConfig(name string, data []byte) (*config, error) {
 	c := &config{file: name, asked: map[string]bool{}, err: new(error)}
 	d := json.NewDecoder(bytes.NewReader(quoted(data)))
 	d.UseNumber()
@@ -180,37 +185,35 @@ func (c *config) text(key string) string {
 
 // numbers is a list of finite numbers; nil if it is absent.
 func (c *config) numbers(key string) []float32 {
-	if !c.has(key) {
-		return nil
-	}
-	list, ok := c.values[key].([]any)
-	out := make([]float32, 0, len(list))
-	for _, v := range list {
+	return listOf(c, key, "numbers", func(v any) (float32, bool) {
 		n, _ := v.(json.Number)
 		x, err := n.Float64()
-		ok = ok && err == nil && !math.IsInf(x, 0)
-		out = append(out, float32(x))
-	}
-	if !ok {
-		c.fail(key, "a list of numbers expected")
-	}
-	return out
+		return float32(x), err == nil && !math.IsInf(x, 0)
+	})
 }
 
 // texts is a list of texts; nil if it is absent.
 func (c *config) texts(key string) []string {
+	return listOf(c, key, "texts", func(v any) (string, bool) {
+		s, is := v.(string)
+		return s, is
+	})
+}
+
+// listOf is a list of what is read of its elements; nil if it is absent.
+func listOf[T any](c *config, key, what string, read func(v any) (T, bool)) []T {
 	if !c.has(key) {
 		return nil
 	}
 	list, ok := c.values[key].([]any)
-	out := make([]string, 0, len(list))
-	for _, v := range list {
-		s, is := v.(string)
+	out := make([]T, len(list))
+	for i, v := range list {
+		var is bool
+		out[i], is = read(v)
 		ok = ok && is
-		out = append(out, s)
 	}
 	if !ok {
-		c.fail(key, "a list of texts expected")
+		c.fail(key, "a list of %s expected", what)
 	}
 	return out
 }

@@ -113,15 +113,13 @@ func Open(dir string) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &builder{arch: f.arch, config: c, weights: w, used: map[string]bool{}}
-	b.vocab = c.integer("vocab_size")
-	b.kvs = []gguf.KV{{Key: "general.architecture", Value: f.arch}, {Key: "general.name", Value: nameOf(dir)}}
-	b.size("vocab_size", b.vocab)
-	if err = b.blockScales(); err == nil {
-		f.build(b)
-		c.rest()
-		err = *c.err
-	}
+	m, err := modelOf(dir, c, f, w)
+	return m, w.closeOn(err)
+}
+
+// modelOf is the model of a folder whose config.json and lists of tensors are read.
+func modelOf(dir string, c *config, f family, w *weights) (*Model, error) {
+	b, err := build(dir, c, f, w)
 	for _, read := range []func(dir string) error{b.pooling, b.prompts, b.limits, b.reranker} {
 		if err == nil {
 			err = read(dir)
@@ -135,11 +133,24 @@ func Open(dir string) (*Model, error) {
 		words, err = readTokenizer(dir, b)
 	}
 	if err != nil {
-		w.close()
 		return nil, err
 	}
 	return &Model{Arch: b.arch, From: w.from, Notes: b.notes, weights: w, kvs: append(b.kvs, words...),
 		targets: b.targets}, nil
+}
+
+// build collects the keys and tensors that config.json says.
+func build(dir string, c *config, f family, w *weights) (*builder, error) {
+	b := &builder{arch: f.arch, config: c, weights: w, used: map[string]bool{}}
+	b.vocab = c.integer("vocab_size")
+	b.kvs = []gguf.KV{{Key: "general.architecture", Value: f.arch}, {Key: "general.name", Value: nameOf(dir)}}
+	b.size("vocab_size", b.vocab)
+	if err := b.blockScales(); err != nil {
+		return b, err
+	}
+	f.build(b)
+	c.rest()
+	return b, *c.err
 }
 
 // nameOf is the folder's name, of one in Hugging Face's cache the repository's.

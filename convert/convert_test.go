@@ -30,11 +30,17 @@ func converted(t testing.TB, dir string, o Options) (*gguf.File, []byte) {
 		t.Fatal(err)
 	}
 	defer m.Close()
+	return inMemory(t, m, o)
+}
+
+// inMemory is the file of a model.
+func inMemory(t testing.TB, m *Model, o Options) (*gguf.File, []byte) {
+	t.Helper()
 	var b bytes.Buffer
 	if err := m.Write(context.Background(), &b, o); err != nil {
 		t.Fatal(err)
 	}
-	f, err := gguf.Open(bytes.NewReader(b.Bytes()), int64(b.Len()), dir)
+	f, err := gguf.Open(bytes.NewReader(b.Bytes()), int64(b.Len()), "converted")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,11 +70,7 @@ func (b *builder) latentModel(gating int, normalized bool) {
 	if *c.err != nil {
 		return
 	}
-	b.size("context_length", c.integer("max_position_embeddings"))
-	b.size("embedding_length", s.width)
-	b.size("block_count", s.layers)
-	b.size("feed_forward_length", s.feedForward)
-	b.size("attention.head_count", s.heads)
+	b.blockSizes(c.integer("max_position_embeddings"), s.width, s.layers, s.feedForward, s.heads)
 	b.size("attention.head_count_kv", 1)
 	b.real("attention.layer_norm_rms_epsilon", c.numberOr("rms_norm_eps", 1e-6))
 	b.size("attention.kv_lora_rank", a.latent)
@@ -88,19 +84,16 @@ func (b *builder) latentModel(gating int, normalized bool) {
 	b.multiplier()
 	b.rotation(a.turned)
 
-	b.matrix("token_embd.weight", "model.embed_tokens.weight", b.vocab, s.width)
-	for i := range s.layers + b.furtherBlocks(s.layers) {
-		to, from := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("model.layers.%d.", i)
+	layers := s.layers + b.furtherBlocks(s.layers)
+	b.model(llamaModel, s.width, layers, b.rmsNorm, func(i int, to, from string) {
 		b.skip(from + "self_attn.rotary_emb.inv_freq")
-		b.vector(to+"attn_norm.weight", from+"input_layernorm.weight", s.width, 0)
+		b.rmsNorm(to+"attn_norm", from+"input_layernorm", s.width)
 		b.latentAttention(s, a, to+"attn_", from+"self_attn.")
-		b.vector(to+"ffn_norm.weight", from+"post_attention_layernorm.weight", s.width, 0)
+		b.rmsNorm(to+"ffn_norm", from+"post_attention_layernorm", s.width)
 		if b.denseOr(s, e, dense, i, to, from); i >= s.layers {
-			b.nextn(s, to, from, "shared_head.norm.weight")
+			b.nextn(s, to, from)
 		}
-	}
-	b.vector("output_norm.weight", "model.norm.weight", s.width, 0)
-	b.head("lm_head.weight", s.width)
+	})
 }
 
 // multiplier takes out of config.json by what YaRN makes scores and angles larger: the class's angles are as they are
@@ -122,13 +115,13 @@ func (b *builder) latentAttention(s sizes, a latentSizes, to, from string) {
 	key := a.still + a.turned
 	if a.queries > 0 {
 		b.matrix(to+"q_a.weight", from+"q_a_proj.weight", a.queries, s.width)
-		b.vector(to+"q_a_norm.weight", from+"q_a_layernorm.weight", a.queries, 0)
+		b.rmsNorm(to+"q_a_norm", from+"q_a_layernorm", a.queries)
 		b.matrix(to+"q_b.weight", from+"q_b_proj.weight", s.heads*key, a.queries)
 	} else {
 		b.matrix(to+"q.weight", from+"q_proj.weight", s.heads*key, s.width)
 	}
 	b.matrix(to+"kv_a_mqa.weight", from+"kv_a_proj_with_mqa.weight", a.latent+a.turned, s.width)
-	b.vector(to+"kv_a_norm.weight", from+"kv_a_layernorm.weight", a.latent, 0)
+	b.rmsNorm(to+"kv_a_norm", from+"kv_a_layernorm", a.latent)
 	const both = "kv_b_proj.weight" // of each head the rows of keys, then those of values
 	each := a.still + a.value
 	b.add(target{name: to + "k_b.weight", from: from + both, rows: s.heads * a.latent, cols: a.still, stack: s.heads,

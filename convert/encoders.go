@@ -1,7 +1,6 @@
 package convert
 
 import (
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"strconv"
@@ -115,22 +114,17 @@ func (b *builder) encoder(s encoderSizes) {
 // front.
 func (b *builder) bertLike(s encoderSizes, n blockNames) (prefix string) {
 	b.encoder(s)
-	b.tokenTypes = max(s.types, 1)
-	prefix = b.prefix("embeddings.word_embeddings.weight", "bert.", "roberta.", "distilbert.")
+	prefix = b.prefix("embeddings.word_embeddings.weight", "", "bert.", "roberta.", "distilbert.")
 	if *b.config.err != nil {
 		return prefix
 	}
 	b.skip(prefix+"embeddings.position_ids", prefix+"embeddings.token_type_ids")
 	b.matrix("token_embd.weight", prefix+"embeddings.word_embeddings.weight", b.vocab, s.width)
-	if s.types > 0 {
-		b.add(target{name: "token_types.weight", from: prefix + "embeddings.token_type_embeddings.weight", rows: s.types,
-			cols: s.width, float: true})
-	}
+	b.typeEmbeddings(s, prefix)
 	b.add(target{name: "position_embd.weight", from: prefix + "embeddings.position_embeddings.weight",
 		rows: s.context - s.before, cols: s.width, order: behind(s.before), sourceRows: s.context, float: true})
 	b.oldNorm("token_embd_norm", prefix+"embeddings.LayerNorm", s.width)
-	for i := range s.layers {
-		to, from := fmt.Sprintf("blk.%d.", i), prefix+fmt.Sprintf(n.prefix, i)
+	b.blocks(prefix+n.prefix, s.layers, func(_ int, to, from string) {
 		b.full(to+"attn_q", from+n.q, s.width, s.width)
 		b.full(to+"attn_k", from+n.k, s.width, s.width)
 		b.full(to+"attn_v", from+n.v, s.width, s.width)
@@ -139,8 +133,16 @@ func (b *builder) bertLike(s encoderSizes, n blockNames) (prefix string) {
 		b.full(to+"ffn_up", from+n.up, s.feedForward, s.width)
 		b.full(to+"ffn_down", from+n.down, s.width, s.feedForward)
 		b.oldNorm(to+"layer_output_norm", from+n.feedForwardsNorm, s.width)
-	}
+	})
 	return prefix
+}
+
+// typeEmbeddings adds the embeddings of token types, if there are some.
+func (b *builder) typeEmbeddings(s encoderSizes, prefix string) {
+	if b.tokenTypes = max(s.types, 1); s.types > 0 {
+		b.add(target{name: "token_types.weight", from: prefix + "embeddings.token_type_embeddings.weight", rows: s.types,
+			cols: s.width, float: true})
+	}
 }
 
 // oldNorm is layerNorm, of which the first published files call the weights gamma and the biases beta.
@@ -153,14 +155,14 @@ func (b *builder) oldNorm(to, from string, width int) {
 	b.vector(to+".bias", from+".beta", width, 0)
 }
 
-// prefix is which of some prefixes, or none, the name of a tensor has.
-func (b *builder) prefix(name string, prefixes ...string) string {
-	for _, p := range prefixes {
+// prefix is what the name of a tensor has in front: the first of others that is there, or the usual one.
+func (b *builder) prefix(name, usual string, others ...string) string {
+	for _, p := range others {
 		if b.holds(p + name) {
 			return p
 		}
 	}
-	return ""
+	return usual
 }
 
 // skipUnder skips the tensors whose names begin so.
@@ -224,7 +226,6 @@ func nomicBERT(b *builder) {
 		width: c.integer("n_embd"), layers: c.layers("n_layer"), feedForward: c.integer("n_inner"),
 		heads: c.integer("n_head"), types: c.integerOr("type_vocab_size", 2), epsilon: c.number("layer_norm_epsilon")}
 	b.encoder(s)
-	b.tokenTypes = max(s.types, 1)
 	c.required("activation_function", "GGUF's nomic-bert has a gate with SiLU", "swiglu")
 	for _, key := range []string{"causal", "prenorm", "parallel_block", "use_rms_norm", "mlp_fc1_bias", "mlp_fc2_bias",
 		"qkv_proj_bias", "rotary_emb_interleaved", "scale_attn_by_inverse_layer_idx"} {
@@ -244,13 +245,9 @@ func nomicBERT(b *builder) {
 		return
 	}
 	b.matrix("token_embd.weight", "embeddings.word_embeddings.weight", b.vocab, s.width)
-	if s.types > 0 {
-		b.add(target{name: "token_types.weight", from: "embeddings.token_type_embeddings.weight", rows: s.types,
-			cols: s.width, float: true})
-	}
+	b.typeEmbeddings(s, "")
 	b.layerNorm("token_embd_norm", "emb_ln", s.width)
-	for i := range s.layers {
-		to, from := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("encoder.layers.%d.", i)
+	b.blocks("encoder.layers.%d.", s.layers, func(_ int, to, from string) {
 		b.matrix(to+"attn_qkv.weight", from+"attn.Wqkv.weight", 3*s.width, s.width)
 		b.matrix(to+"attn_output.weight", from+"attn.out_proj.weight", s.width, s.width)
 		b.layerNorm(to+"attn_output_norm", from+"norm1", s.width)
@@ -258,7 +255,7 @@ func nomicBERT(b *builder) {
 		b.matrix(to+"ffn_gate.weight", from+"mlp.fc12.weight", s.feedForward, s.width)
 		b.matrix(to+"ffn_down.weight", from+"mlp.fc2.weight", s.width, s.feedForward)
 		b.layerNorm(to+"layer_output_norm", from+"norm2", s.width)
-	}
+	})
 }
 
 // modernBERT converts ModernBERT: vectors, or where scores is set those of a text or pair.
@@ -296,22 +293,20 @@ func modernBERT(b *builder, scores bool) {
 	if *c.err != nil {
 		return
 	}
-	prefix := b.prefix("embeddings.tok_embeddings.weight", "model.")
-	norm := func(to, from string) { b.vector(to+".weight", from+".weight", s.width, 0) }
+	prefix := b.prefix("embeddings.tok_embeddings.weight", "", "model.")
 	b.matrix("token_embd.weight", prefix+"embeddings.tok_embeddings.weight", b.vocab, s.width)
-	norm("token_embd_norm", prefix+"embeddings.norm")
-	for i := range s.layers {
-		to, from := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("%slayers.%d.", prefix, i)
+	b.rmsNorm("token_embd_norm", prefix+"embeddings.norm", s.width)
+	b.blocks(prefix+"layers.%d.", s.layers, func(i int, to, from string) {
 		if i > 0 { // the embedding's norm is the first one
-			norm(to+"attn_norm", from+"attn_norm")
+			b.rmsNorm(to+"attn_norm", from+"attn_norm", s.width)
 		}
 		b.matrix(to+"attn_qkv.weight", from+"attn.Wqkv.weight", 3*s.width, s.width)
 		b.matrix(to+"attn_output.weight", from+"attn.Wo.weight", s.width, s.width)
-		norm(to+"ffn_norm", from+"mlp_norm")
+		b.rmsNorm(to+"ffn_norm", from+"mlp_norm", s.width)
 		b.matrix(to+"ffn_up.weight", from+"mlp.Wi.weight", 2*s.feedForward, s.width)
 		b.matrix(to+"ffn_down.weight", from+"mlp.Wo.weight", s.width, s.feedForward)
-	}
-	norm("output_norm", prefix+"final_norm")
+	})
+	b.rmsNorm("output_norm", prefix+"final_norm", s.width)
 	pooled := c.text("classifier_pooling")
 	c.has("classifier_activation")
 	if !scores {
@@ -323,7 +318,7 @@ func modernBERT(b *builder, scores bool) {
 	}
 	c.must("classifier_activation", "GGUF's modern-bert has the exact form of GELU", "gelu")
 	b.scores("head.dense", "classifier", s.width)
-	norm("cls.norm", "head.norm")
+	b.rmsNorm("cls.norm", "head.norm", s.width)
 }
 
 // gemmaEmbedding converts EmbeddingGemma (Schechter Vera et al. 2025, arXiv:2509.20354): Gemma 3 that attends to later
@@ -372,30 +367,22 @@ var limitFiles = []string{"sentence_bert_config.json", "sentence_roberta_config.
 
 // limits reads what sentence-transformers does to a text before the tokenizer.
 func (b *builder) limits(dir string) error {
-	var file string
-	var data []byte
-	there := false
-	for _, name := range limitFiles {
-		var err error
-		file = filepath.Join(dir, name)
-		if data, there, err = optionalFile(file); err != nil {
-			return err
-		} else if there {
-			break
-		}
-	}
-	if !there {
-		return nil
-	}
 	var said struct {
 		Longest int  `json:"max_seq_length"`
 		Lower   bool `json:"do_lower_case"`
 	}
-	if err := json.Unmarshal(data, &said); err != nil {
-		return fmt.Errorf("%s: %w", file, err)
-	}
-	if said.Lower {
-		b.lowers = file
+	for _, name := range limitFiles {
+		file := filepath.Join(dir, name)
+		there, err := optionalJSON(file, &said)
+		if err != nil {
+			return err
+		}
+		if said.Lower {
+			b.lowers = file
+		}
+		if there {
+			break
+		}
 	}
 	if said.Longest > 0 {
 		b.note("sentence-transformers cuts texts to %d tokens (max_seq_length): GGUF has no key for it, and longer texts "+

@@ -1,11 +1,9 @@
 package convert
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"os"
 	"slices"
@@ -18,108 +16,111 @@ import (
 	"github.com/specgo/spec/internal/testkit"
 )
 
-// encoderCase is an encoder of ../shared as its class is published. Names are of tensors in front of .weight and .bias;
-// those with %d are of blocks.
-type encoderCase struct {
-	file, class string
-	prefix      string
-	names       map[string]string // GGUF's name: the published one
-	config      map[string]any    // beside sizes
-	sizes       map[string]string // GGUF's key: the published one
-	before      int               // rows before the first position's
+// bertTensors are what BERT's classes call their tensors, behind prefix.
+func bertTensors(prefix string) []string {
+	return []string{"token_embd.", prefix + "embeddings.word_embeddings.",
+		"token_types.", prefix + "embeddings.token_type_embeddings.",
+		"position_embd.", prefix + "embeddings.position_embeddings.",
+		"token_embd_norm.", prefix + "embeddings.LayerNorm.", "blk.", prefix + "encoder.layer.",
+		"attn_q.", "attention.self.query.", "attn_k.", "attention.self.key.", "attn_v.", "attention.self.value.",
+		"attn_output.", "attention.output.dense.", "attn_output_norm.", "attention.output.LayerNorm.",
+		"ffn_up.", "intermediate.dense.", "ffn_down.", "output.dense.", "layer_output_norm.", "output.LayerNorm."}
 }
 
+// What other encoders call their tensors, and their members.
 var (
-	bertTensors = map[string]string{"token_embd": "embeddings.word_embeddings",
-		"token_types": "embeddings.token_type_embeddings", "position_embd": "embeddings.position_embeddings",
-		"token_embd_norm": "embeddings.LayerNorm", "blk.%d.attn_q": "encoder.layer.%d.attention.self.query",
-		"blk.%d.attn_k": "encoder.layer.%d.attention.self.key", "blk.%d.attn_v": "encoder.layer.%d.attention.self.value",
-		"blk.%d.attn_output":      "encoder.layer.%d.attention.output.dense",
-		"blk.%d.attn_output_norm": "encoder.layer.%d.attention.output.LayerNorm",
-		"blk.%d.ffn_up":           "encoder.layer.%d.intermediate.dense", "blk.%d.ffn_down": "encoder.layer.%d.output.dense",
-		"blk.%d.layer_output_norm": "encoder.layer.%d.output.LayerNorm"}
-	distilTensors = map[string]string{"token_embd": "embeddings.word_embeddings",
-		"position_embd": "embeddings.position_embeddings", "token_embd_norm": "embeddings.LayerNorm",
-		"blk.%d.attn_q": "transformer.layer.%d.attention.q_lin", "blk.%d.attn_k": "transformer.layer.%d.attention.k_lin",
-		"blk.%d.attn_v":            "transformer.layer.%d.attention.v_lin",
-		"blk.%d.attn_output":       "transformer.layer.%d.attention.out_lin",
-		"blk.%d.attn_output_norm":  "transformer.layer.%d.sa_layer_norm",
-		"blk.%d.ffn_up":            "transformer.layer.%d.ffn.lin1",
-		"blk.%d.ffn_down":          "transformer.layer.%d.ffn.lin2",
-		"blk.%d.layer_output_norm": "transformer.layer.%d.output_layer_norm"}
-	nomicTensors = map[string]string{"token_embd": "embeddings.word_embeddings",
-		"token_types": "embeddings.token_type_embeddings", "token_embd_norm": "emb_ln",
-		"blk.%d.attn_qkv": "encoder.layers.%d.attn.Wqkv", "blk.%d.attn_output": "encoder.layers.%d.attn.out_proj",
-		"blk.%d.attn_output_norm": "encoder.layers.%d.norm1", "blk.%d.layer_output_norm": "encoder.layers.%d.norm2",
-		"blk.%d.ffn_up": "encoder.layers.%d.mlp.fc11", "blk.%d.ffn_gate": "encoder.layers.%d.mlp.fc12",
-		"blk.%d.ffn_down": "encoder.layers.%d.mlp.fc2"}
-	modernTensors = map[string]string{"token_embd": "embeddings.tok_embeddings", "token_embd_norm": "embeddings.norm",
-		"blk.%d.attn_norm": "layers.%d.attn_norm", "blk.%d.attn_qkv": "layers.%d.attn.Wqkv",
-		"blk.%d.attn_output": "layers.%d.attn.Wo", "blk.%d.ffn_norm": "layers.%d.mlp_norm",
-		"blk.%d.ffn_up": "layers.%d.mlp.Wi", "blk.%d.ffn_down": "layers.%d.mlp.Wo", "output_norm": "final_norm"}
-	gemmaTensors = map[string]string{"token_embd": "embed_tokens", "output_norm": "norm",
-		"blk.%d.attn_norm": "layers.%d.input_layernorm", "blk.%d.attn_q": "layers.%d.self_attn.q_proj",
-		"blk.%d.attn_k": "layers.%d.self_attn.k_proj", "blk.%d.attn_v": "layers.%d.self_attn.v_proj",
-		"blk.%d.attn_q_norm": "layers.%d.self_attn.q_norm", "blk.%d.attn_k_norm": "layers.%d.self_attn.k_norm",
-		"blk.%d.attn_output":         "layers.%d.self_attn.o_proj",
-		"blk.%d.post_attention_norm": "layers.%d.post_attention_layernorm",
-		"blk.%d.ffn_norm":            "layers.%d.pre_feedforward_layernorm",
-		"blk.%d.post_ffw_norm":       "layers.%d.post_feedforward_layernorm",
-		"blk.%d.ffn_gate":            "layers.%d.mlp.gate_proj", "blk.%d.ffn_up": "layers.%d.mlp.up_proj",
-		"blk.%d.ffn_down": "layers.%d.mlp.down_proj", "dense_2": "2_Dense/linear", "dense_3": "3_Dense/linear"}
-	gemmaSizes = map[string]string{"context_length": "max_position_embeddings", "block_count": "num_hidden_layers",
-		"embedding_length": "hidden_size", "feed_forward_length": "intermediate_size",
-		"attention.head_count": "num_attention_heads", "attention.head_count_kv": "num_key_value_heads",
-		"attention.key_length": "head_dim", "attention.layer_norm_rms_epsilon": "rms_norm_eps",
-		"rope.freq_base": "rope_theta", "attention.sliding_window": "sliding_window"}
-	bertSizes = map[string]string{"context_length": "max_position_embeddings", "block_count": "num_hidden_layers",
-		"embedding_length": "hidden_size", "feed_forward_length": "intermediate_size",
-		"attention.head_count": "num_attention_heads", "attention.layer_norm_epsilon": "layer_norm_eps"}
-	distilSizes = map[string]string{"context_length": "max_position_embeddings", "block_count": "n_layers",
+	distilTensors = []string{"token_embd.", "distilbert.embeddings.word_embeddings.",
+		"position_embd.", "distilbert.embeddings.position_embeddings.",
+		"token_embd_norm.", "distilbert.embeddings.LayerNorm.", "blk.", "distilbert.transformer.layer.",
+		"attn_q.", "attention.q_lin.", "attn_k.", "attention.k_lin.", "attn_v.", "attention.v_lin.",
+		"attn_output.", "attention.out_lin.", "attn_output_norm.", "sa_layer_norm.",
+		"ffn_up.", "ffn.lin1.", "ffn_down.", "ffn.lin2.", "layer_output_norm.", "output_layer_norm."}
+	distilMembers = members{"context_length": "max_position_embeddings", "block_count": "n_layers",
 		"embedding_length": "dim", "feed_forward_length": "hidden_dim", "attention.head_count": "n_heads"}
-	nomicSizes = map[string]string{"context_length": "max_trained_positions", "block_count": "n_layer",
+	nomicTensors = []string{"token_embd.", "embeddings.word_embeddings.",
+		"token_types.", "embeddings.token_type_embeddings.", "token_embd_norm.", "emb_ln.", "blk.", "encoder.layers.",
+		"attn_qkv.", "attn.Wqkv.", "attn_output.", "attn.out_proj.", "attn_output_norm.", "norm1.",
+		"layer_output_norm.", "norm2.", "ffn_up.", "mlp.fc11.", "ffn_gate.", "mlp.fc12.", "ffn_down.", "mlp.fc2."}
+	nomicMembers = members{"context_length": "max_trained_positions", "block_count": "n_layer",
 		"embedding_length": "n_embd", "feed_forward_length": "n_inner", "attention.head_count": "n_head",
 		"attention.layer_norm_epsilon": "layer_norm_epsilon", "rope.freq_base": "rotary_emb_base"}
-	modernSizes = map[string]string{"context_length": "max_position_embeddings", "block_count": "num_hidden_layers",
-		"embedding_length": "hidden_size", "feed_forward_length": "intermediate_size",
-		"attention.head_count": "num_attention_heads", "attention.layer_norm_epsilon": "norm_eps",
+	modernTensors = []string{"token_embd.", "embeddings.tok_embeddings.", "token_embd_norm.", "embeddings.norm.",
+		"output_norm.", "final_norm.", "blk.", "layers.", "attn_norm.", "attn_norm.", "attn_qkv.", "attn.Wqkv.",
+		"attn_output.", "attn.Wo.", "ffn_norm.", "mlp_norm.", "ffn_up.", "mlp.Wi.", "ffn_down.", "mlp.Wo.",
+		"cls.output.", "classifier.", "cls.norm.", "head.norm.", "cls.", "head.dense."}
+	modernMembers = with(llamaMembers, members{"attention.layer_norm_epsilon": "norm_eps",
 		"attention.sliding_window": "local_attention", "attention.sliding_window_pattern": "global_attn_every_n_layers",
-		"rope.freq_base": "global_rope_theta", "rope.freq_base_swa": "local_rope_theta"}
+		"rope.freq_base": "global_rope_theta", "rope.freq_base_swa": "local_rope_theta"})
 )
 
-// with is a map with more.
-func with[K comparable, V any](m map[K]V, more ...map[K]V) map[K]V {
-	out := map[K]V{}
-	for _, m := range append([]map[K]V{m}, more...) {
-		maps.Copy(out, m)
+// encoderLayouts are encoders, with files of ../shared of which an independent engine computed vectors.
+func encoderLayouts() []layoutCase {
+	types := object{"hidden_act": "gelu", "type_vocab_size": 2}
+	padded := object{"hidden_act": "gelu", "type_vocab_size": 1, "pad_token_id": 1}
+	modern := object{"hidden_activation": "gelu", "classifier_pooling": "mean", "classifier_activation": "gelu",
+		"attention_bias": false, "norm_bias": false}
+	untold := []string{"rope.scaling.type"} // that there is none
+	return []layoutCase{
+		{class: "BertModel", shared: "encoders/bert", names: bertTensors(""), config: types},
+		{class: "BertForMaskedLM", shared: "encoders/bert", names: bertTensors("bert."), config: types},
+		{class: "DistilBertModel", shared: "encoders/bert", file: withoutTypes, names: distilTensors,
+			members: distilMembers, config: object{"activation": "gelu", "sinusoidal_pos_embds": false},
+			apart: []string{"tokenizer.ggml.token_type_count"}},
+		{class: "XLMRobertaModel", shared: "encoders/bert-xlmr", names: bertTensors(""), lay: layPositions,
+			config: with(padded, object{"max_position_embeddings": 50})},
+		{class: "XLMRobertaForSequenceClassification", shared: "encoders/bert-rank", lay: layPositions,
+			config: with(padded, object{"max_position_embeddings": 66}),
+			names: append([]string{"cls.output.", "classifier.out_proj.", "cls.", "classifier.dense."},
+				bertTensors("roberta.")...)},
+		{class: "Gemma3TextModel", shared: "encoders/gemma-embedding", lessOne: true, lay: layDense,
+			names: append([]string{"token_embd.", "embed_tokens.", "output_norm.", "norm.", "blk.", "layers."},
+				sandwichNames...),
+			config: object{"use_bidirectional_attention": true, "query_pre_attn_scalar": 24,
+				"hidden_activation": "gelu_pytorch_tanh", "_sliding_window_pattern": 6}},
+		{class: "NomicBertModel", shared: "encoders/nomic-bert", names: nomicTensors, members: nomicMembers,
+			config: object{"activation_function": "swiglu", "n_positions": 8192, "causal": false, "prenorm": false,
+				"rotary_emb_fraction": 1.0, "type_vocab_size": 2}},
+		{class: "ModernBertModel", shared: "encoders/modern-bert", names: modernTensors, members: modernMembers,
+			config: modern, apart: untold},
+		{class: "ModernBertForSequenceClassification", shared: "encoders/modern-bert-rank", names: modernTensors,
+			members: modernMembers, config: modern, apart: untold},
 	}
-	return out
 }
 
-func encoderCases() []encoderCase {
-	head := map[string]string{"cls": "classifier.dense", "cls.output": "classifier.out_proj"}
-	gelu, modern := map[string]any{"hidden_act": "gelu"}, map[string]any{"hidden_activation": "gelu",
-		"classifier_pooling": "mean", "classifier_activation": "gelu", "attention_bias": false, "norm_bias": false}
-	rank := with(bertTensors, nil)
-	for name, published := range rank {
-		rank[name] = "roberta." + published
+// withoutTypes is BERT's file without types of tokens.
+func withoutTypes(t *testing.T, f *gguf.File) *gguf.File {
+	return rewritten(t, f, gguf.TensorSource{Name: "token_types.weight"})
+}
+
+// layPositions puts two rows in front of the embeddings of positions.
+func layPositions(l *laid, x gguf.Tensor) bool {
+	if x.Name != "position_embd.weight" {
+		return false
 	}
-	distil := map[string]any{"activation": "gelu", "sinusoidal_pos_embds": false}
-	return []encoderCase{
-		{"bert", "BertModel", "", bertTensors, gelu, bertSizes, 0},
-		{"bert", "BertForMaskedLM", "bert.", bertTensors, gelu, bertSizes, 0},
-		{"bert", "DistilBertModel", "distilbert.", distilTensors, distil, distilSizes, 0},
-		{"bert-xlmr", "XLMRobertaModel", "", bertTensors, gelu, bertSizes, 2},
-		{"bert-rank", "XLMRobertaForSequenceClassification", "", with(rank, head), gelu, bertSizes, 2},
-		{"gemma-embedding", "Gemma3TextModel", "", gemmaTensors, map[string]any{"use_bidirectional_attention": true,
-			"query_pre_attn_scalar": 24, "hidden_activation": "gelu_pytorch_tanh", "_sliding_window_pattern": 6,
-			"rope_local_base_freq": 10000.0}, gemmaSizes, 0},
-		{"nomic-bert", "NomicBertModel", "", nomicTensors, map[string]any{"activation_function": "swiglu",
-			"n_positions": 8192, "causal": false, "prenorm": false, "rotary_emb_fraction": 1.0}, nomicSizes, 0},
-		{"modern-bert", "ModernBertModel", "", modernTensors, modern, modernSizes, 0},
-		{"modern-bert-rank", "ModernBertForSequenceClassification", "", with(with(modernTensors, nil), map[string]string{
-			"cls": "head.dense", "cls.norm": "head.norm", "cls.output": "classifier"}), modern, modernSizes, 0},
+	cols, rows, _ := dimsOf(x)
+	values := slices.Concat(slices.Repeat([]float32{1e9}, 2*cols), l.of(x.Name))
+	l.put(l.name(x.Name), []int{rows + 2, cols}, func(i int) float32 { return values[i] })
+	return true
+}
+
+// layDense writes the matrix of a module behind pooling, which has a folder of its own.
+func layDense(l *laid, x gguf.Tensor) bool {
+	number, is := strings.CutPrefix(x.Name, "dense_")
+	if !is {
+		return false
 	}
+	cols, rows, _ := dimsOf(x)
+	values := l.of(x.Name)
+	s := &source{t: l.t, dir: l.dir + "/" + strings.TrimSuffix(number, ".weight") + "_Dense",
+		tensors: map[string][]int{"linear.weight": {rows, cols}},
+		values:  map[string]func(int) float32{"linear.weight": func(i int) float32 { return values[i] }}}
+	if err := os.Mkdir(s.dir, 0o777); err != nil {
+		l.t.Fatal(err)
+	}
+	s.weights()
+	s.file("config.json", object{"in_features": cols, "out_features": rows, "bias": false,
+		"activation_function": "torch.nn.modules.linear.Identity"})
+	return true
 }
 
 func architecture(f *gguf.File) string {
@@ -127,97 +128,29 @@ func architecture(f *gguf.File) string {
 	return name
 }
 
-// published writes the folder that the file is made of.
-func (c encoderCase) published(t *testing.T, f *gguf.File) *source {
-	t.Helper()
-	s := &source{t: t, dir: t.TempDir(), values: map[string]func(int) float32{}, tensors: map[string][]int{}}
-	for _, x := range f.Tensors {
-		name, end := x.Name[:strings.LastIndex(x.Name, ".")], x.Name[strings.LastIndex(x.Name, "."):]
-		var block int
-		pattern := name
-		if n, _ := fmt.Sscanf(name, "blk.%d.", &block); n == 1 {
-			pattern = strings.Replace(name, fmt.Sprintf("blk.%d.", block), "blk.%d.", 1)
-		}
-		to, ok := c.names[pattern]
-		if !ok && c.class == "DistilBertModel" {
-			continue // token types
-		}
-		if !ok {
-			t.Fatalf("%s: no published name", x.Name)
-		}
-		to = c.prefix + strings.Replace(to, "%d", fmt.Sprint(block), 1) + end
-		values, before := floats(t, f, x), 0
-		if name == "position_embd" {
-			before = c.before * int(x.Dims[0])
-		}
-		s.values[to] = func(i int) float32 {
-			if i < before {
-				return 1e9
-			}
-			if c.class == "Gemma3TextModel" && len(x.Dims) == 1 {
-				return values[i] - 1 // of norms
-			}
-			return values[i-before]
-		}
-		var shape []int
-		for _, d := range slices.Backward(x.Dims) {
-			shape = append(shape, int(d))
-		}
-		if name == "position_embd" {
-			shape[0] += c.before
-		}
-		s.tensors[to] = shape
-	}
+// encoderFiles writes the tokenizer of a file, and what is done to its vectors.
+func (s *source) encoderFiles(f *gguf.File) {
+	s.t.Helper()
 	tokens, err := f.Strings("tokenizer.ggml.tokens")
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
-	config := with(c.config, map[string]any{"architectures": []string{c.class}, "vocab_size": len(tokens),
-		"pad_token_id": 1, "type_vocab_size": 2})
-	for key, name := range c.sizes {
-		v, ok := f.Value(architecture(f) + "." + key)
-		if !ok {
-			t.Fatal("no key", key)
-		}
-		config[name] = v
-		if n, is := v.(uint32); is && key == "context_length" {
-			config[name] = int(n) + c.before
-		}
-	}
-	if types, ok := f.Value("tokenizer.ggml.token_type_count"); ok {
-		config["type_vocab_size"] = types
-	}
-	if c.class == "DistilBertModel" || strings.HasPrefix(c.class, "Modern") || strings.HasPrefix(c.class, "Gemma") {
-		delete(config, "type_vocab_size")
-	}
-	s.file("config.json", config)
-	var dense []any
-	for _, folder := range []string{"2_Dense", "3_Dense"} {
-		shape, ok := s.tensors[folder+"/linear.weight"]
-		if !ok {
-			continue
-		}
-		one := &source{t: t, dir: s.dir + "/" + folder, tensors: map[string][]int{"linear.weight": shape},
-			values: map[string]func(int) float32{"linear.weight": s.values[folder+"/linear.weight"]}}
-		if err := os.Mkdir(one.dir, 0o777); err != nil {
-			t.Fatal(err)
-		}
-		one.weights()
-		one.file("config.json", map[string]any{"in_features": shape[1], "out_features": shape[0], "bias": false,
-			"activation_function": "torch.nn.modules.linear.Identity"})
-		delete(s.tensors, folder+"/linear.weight")
-		dense = append(dense, map[string]any{"path": folder, "type": "sentence_transformers.models.Dense"})
-	}
-	s.weights()
 	s.publishedTokenizer(f, tokens)
-	if pooling, _ := f.Uint32(architecture(f) + ".pooling_type"); pooling < 4 {
-		s.file("modules.json", append(modules("1_Pooling", "Normalize"), dense...))
-		if err := os.Mkdir(s.dir+"/1_Pooling", 0o777); err != nil {
-			t.Fatal(err)
-		}
-		s.file("1_Pooling/config.json", map[string]any{"pooling_mode": []string{"", "mean", "cls", "lasttoken"}[pooling]})
+	pooling, _ := f.Uint32(architecture(f) + ".pooling_type")
+	if pooling == rankPool {
+		return
 	}
-	return s
+	list := modules("1_Pooling", "Normalize")
+	for _, folder := range []string{"2_Dense", "3_Dense"} {
+		if _, err := os.Stat(s.dir + "/" + folder); err == nil {
+			list = append(list, object{"path": folder, "type": "sentence_transformers.models.Dense"})
+		}
+	}
+	s.file("modules.json", list)
+	if err := os.Mkdir(s.dir+"/1_Pooling", 0o777); err != nil {
+		s.t.Fatal(err)
+	}
+	s.file("1_Pooling/config.json", object{"pooling_mode": []string{"", "mean", "cls", "lasttoken"}[pooling]})
 }
 
 // idOr is the id of a special token.
@@ -304,79 +237,36 @@ func (s *source) publishedTokenizer(f *gguf.File, tokens []string) {
 	s.file("tokenizer_config.json", settings)
 }
 
-// TestEncoders converts the published form of encoders and compares tensors, keys and tokenizers with the files of
-// ../shared that an independent engine computes, and vectors with those of the file, bit for bit.
-func TestEncoders(t *testing.T) {
-	for _, c := range encoderCases() {
-		t.Run(c.class, func(t *testing.T) {
-			want, err := gguf.OpenFile(testkit.Shared(t, "families/encoders", c.file+".gguf"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer want.Close()
-			s := c.published(t, want)
-			got, raw := converted(t, s.dir, Options{Type: "f32"})
-			if c.class == "DistilBertModel" { // without token types, and so other vectors
-				runsEncoder(t, raw, nil)
-				return
-			}
-			sameTensors(t, got, want)
-			a, err := engine.ReadTokenizer(got)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if b, err := engine.ReadTokenizer(want); err != nil || !a.Equal(b) {
-				t.Error("the tokenizers differ:", err)
-			}
-			for key := range want.Keys() {
-				if strings.HasPrefix(key, "general.") || strings.HasSuffix(key, "rope.scaling.type") ||
-					strings.Contains("tokens scores token_type merges", key[strings.LastIndex(key, ".")+1:]) {
-					continue
-				}
-				w, _ := want.Value(key)
-				if g, _ := got.Value(key); fmt.Sprint(g) != fmt.Sprint(w) {
-					t.Errorf("%s: %v, want %v", key, g, w)
-				}
-			}
-			whole, err := os.ReadFile(testkit.Shared(t, "families/encoders", c.file+".gguf"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			runsEncoder(t, raw, whole)
-		})
-	}
-}
-
 // TestActivationOfModernBERT: SiLU, as Granite's embedding model of 97M has, is a key; other activations are refused.
 func TestActivationOfModernBERT(t *testing.T) {
-	i := slices.IndexFunc(encoderCases(), func(c encoderCase) bool { return c.class == "ModernBertModel" })
-	c := encoderCases()[i]
-	f, err := gguf.OpenFile(testkit.Shared(t, "families/encoders", c.file+".gguf"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	s := c.published(t, f)
+	s, _, _ := layoutOf(t, "ModernBertModel").folder(t)
 	s.edit("config.json", func(m map[string]any) { m["hidden_activation"] = "silu" })
-	got, raw := converted(t, s.dir, Options{Type: "f32"})
+	got, _ := converted(t, s.dir, Options{Type: "f32"})
 	if act, _ := got.Value("modern-bert.hidden_activation"); act != "silu" {
 		t.Errorf("hidden_activation %v", act)
 	}
-	runsEncoder(t, raw, nil)
+	sameVectors(t, got, got)
 	s.edit("config.json", func(m map[string]any) { m["hidden_activation"] = "relu" })
 	s.refused("relu", []string{"hidden_activation"})
 }
 
-// runsEncoder checks that the engine makes vectors with a file, those of another one if there is one.
-func runsEncoder(t *testing.T, file, same []byte) {
+// sameVectors compares the tokenizers of encoders, and vectors, bit for bit.
+func sameVectors(t *testing.T, got, want *gguf.File) {
 	t.Helper()
-	vector := func(file []byte) []float32 {
+	a, err := engine.ReadTokenizer(got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := engine.ReadTokenizer(want); err != nil || !a.Equal(b) {
+		t.Error("the tokenizers differ:", err)
+	}
+	vector := func(f *gguf.File) []float32 {
 		rt, err := engine.NewRuntime(engine.RuntimeOptions{Threads: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer rt.Close()
-		m, err := engine.New(context.Background(), rt, bytes.NewReader(file), int64(len(file)), engine.Options{Name: "made"})
+		m, err := engine.New(context.Background(), rt, f.Reader(), f.Size(), engine.Options{Name: "made"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -388,8 +278,7 @@ func runsEncoder(t *testing.T, file, same []byte) {
 		}
 		return list[0].Data
 	}
-	got := vector(file)
-	if same != nil && !slices.Equal(got, vector(same)) {
+	if !slices.Equal(vector(got), vector(want)) {
 		t.Error("the vectors differ")
 	}
 }
@@ -414,13 +303,7 @@ func TestEncoderVocabularies(t *testing.T) {
 		}
 		texts := strings.Split(string(raw), "\n__ggml_vocab_test__\n")
 		id := func(key string, absent int) int { return idOr(want, key, absent) }
-		c := encoderCases()[0]
-		tiny, err := gguf.OpenFile(testkit.Shared(t, "families/encoders", "bert.gguf"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer tiny.Close()
-		s := c.published(t, tiny)
+		s, _, _ := layoutOf(t, "BertModel").folder(t)
 		s.publishedTokenizer(want, tokens)
 		s.tensors["embeddings.word_embeddings.weight"][0] = len(tokens)
 		s.values["embeddings.word_embeddings.weight"] = nil
@@ -496,15 +379,13 @@ func (s *source) edit(name string, change func(m map[string]any)) {
 
 // TestEncodersRefused: what an encoder's folder says and GGUF cannot is an error that names it, or a note.
 func TestEncodersRefused(t *testing.T) {
-	tiny := func(name string) *gguf.File {
-		f, err := gguf.OpenFile(testkit.Shared(t, "families/encoders", name+".gguf"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { f.Close() })
-		return f
+	const bert, xlmr, xlmrRank, gemma, nomic, modern, modernRank = "BertModel", "XLMRobertaModel",
+		"XLMRobertaForSequenceClassification", "Gemma3TextModel", "NomicBertModel", "ModernBertModel",
+		"ModernBertForSequenceClassification"
+	encoder := func(class string) *source {
+		s, _, _ := layoutOf(t, class).folder(t)
+		return s
 	}
-	cases := encoderCases()
 	set := func(file, key string, v any) func(s *source) {
 		return func(s *source) { s.edit(file, func(m map[string]any) { m[key] = v }) }
 	}
@@ -529,85 +410,78 @@ func TestEncodersRefused(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		of     int
+		of     string
 		change func(s *source)
 		want   string
 		note   string
 	}{
-		"as it is":      {0, func(*source) {}, "", ""},
-		"activation":    {0, set("config.json", "hidden_act", "relu"), "hidden_act", ""},
-		"positions":     {0, set("config.json", "position_embedding_type", "relative_key"), "position_embedding_type", ""},
-		"decoder":       {0, set("config.json", "is_decoder", true), "is_decoder", ""},
-		"unknown key":   {0, set("config.json", "num_experts", 4), "num_experts", ""},
-		"none pruned":   {0, set("config.json", "pruned_heads", map[string]any{}), "", ""},
-		"pruned":        {0, set("config.json", "pruned_heads", map[string]any{"0": []int{1}}), "pruned_heads", ""},
-		"heads":         {0, set("config.json", "num_attention_heads", 5), "num_attention_heads", ""},
-		"cleaning":      {0, inside("tokenizer.json", "normalizer", "clean_text", false), "clean_text", ""},
-		"normalizer":    {0, set("tokenizer.json", "normalizer", map[string]any{"type": "NFC"}), "BertNormalizer", ""},
-		"pieces":        {0, inside("tokenizer.json", "model", "continuing_subword_prefix", ""), "continuing_subword", ""},
-		"word length":   {0, inside("tokenizer.json", "model", "max_input_chars_per_word", 50), "max_input_chars", ""},
-		"unknown token": {0, inside("tokenizer.json", "model", "unk_token", "[NO]"), "[NO]", ""},
-		"no marks":      {0, set("tokenizer.json", "post_processor", nil), "post_processor", ""},
-		"words":         {0, set("tokenizer_config.json", "do_basic_tokenize", false), "do_basic_tokenize", ""},
-		"longest": {0, func(s *source) { s.file("sentence_bert_config.json", `{"max_seq_length": 32}`) }, "",
+		"as it is":      {bert, func(*source) {}, "", ""},
+		"activation":    {bert, set("config.json", "hidden_act", "relu"), "hidden_act", ""},
+		"positions":     {bert, set("config.json", "position_embedding_type", "relative_key"), "position_embedding_type", ""},
+		"decoder":       {bert, set("config.json", "is_decoder", true), "is_decoder", ""},
+		"unknown key":   {bert, set("config.json", "num_experts", 4), "num_experts", ""},
+		"none pruned":   {bert, set("config.json", "pruned_heads", map[string]any{}), "", ""},
+		"pruned":        {bert, set("config.json", "pruned_heads", map[string]any{"0": []int{1}}), "pruned_heads", ""},
+		"heads":         {bert, set("config.json", "num_attention_heads", 5), "num_attention_heads", ""},
+		"cleaning":      {bert, inside("tokenizer.json", "normalizer", "clean_text", false), "clean_text", ""},
+		"normalizer":    {bert, set("tokenizer.json", "normalizer", map[string]any{"type": "NFC"}), "BertNormalizer", ""},
+		"pieces":        {bert, inside("tokenizer.json", "model", "continuing_subword_prefix", ""), "continuing_subword", ""},
+		"word length":   {bert, inside("tokenizer.json", "model", "max_input_chars_per_word", 50), "max_input_chars", ""},
+		"unknown token": {bert, inside("tokenizer.json", "model", "unk_token", "[NO]"), "[NO]", ""},
+		"no marks":      {bert, set("tokenizer.json", "post_processor", nil), "post_processor", ""},
+		"words":         {bert, set("tokenizer_config.json", "do_basic_tokenize", false), "do_basic_tokenize", ""},
+		"longest": {bert, func(s *source) { s.file("sentence_bert_config.json", `{"max_seq_length": 32}`) }, "",
 			"32 tokens"},
-		"lower, old name": {3, func(s *source) { s.file("sentence_xlm-roberta_config.json", `{"do_lower_case": true}`) },
+		"lower, old name": {xlmr, func(s *source) { s.file("sentence_xlm-roberta_config.json", `{"do_lower_case": true}`) },
 			"sentence_xlm-roberta_config.json: do_lower_case", ""},
-		"space in front": {7, set("tokenizer_config.json", "add_prefix_space", true), "add_prefix_space", ""},
-		"two rotations": {7, func(s *source) {
+		"space in front": {modern, set("tokenizer_config.json", "add_prefix_space", true), "add_prefix_space", ""},
+		"two rotations": {modern, func(s *source) {
 			s.edit("config.json", func(m map[string]any) {
 				m["global_rope_theta"], m["rope_parameters"] = 5e5, map[string]any{"full_attention": map[string]any{
 					"rope_type": "default", "rope_theta": 4e5}}
 			})
 		}, "global_rope_theta", ""},
-		"pooled scores": {8, func(s *source) {
+		"pooled scores": {modernRank, func(s *source) {
 			s.file("modules.json", modules("1_Pooling", ""))
 			if err := os.Mkdir(s.dir+"/1_Pooling", 0o777); err != nil {
 				s.t.Fatal(err)
 			}
 			s.file("1_Pooling/config.json", map[string]any{"pooling_mode": "cls"})
 		}, "the class makes scores", ""},
-		"lower of t5": {3, func(s *source) { s.file("sentence_bert_config.json", `{"do_lower_case": true}`) },
+		"lower of t5": {xlmr, func(s *source) { s.file("sentence_bert_config.json", `{"do_lower_case": true}`) },
 			"do_lower_case", ""},
-		"no padding":   {3, set("config.json", "pad_token_id", nil), "pad_token_id", ""},
-		"no positions": {3, set("config.json", "max_position_embeddings", 2), "max_position_embeddings", ""},
-		"gate":         {6, set("config.json", "activation_function", "gelu"), "activation_function", ""},
-		"scaled":       {6, set("config.json", "rotary_scaling_factor", 2.0), "rotary_scaling_factor", ""},
-		"biases":       {7, set("config.json", "attention_bias", true), "attention_bias", ""},
-		"pooled":       {8, set("config.json", "classifier_pooling", "cls"), "classifier_pooling", ""},
-		"layers":       {7, set("config.json", "layer_types", []string{"full_attention"}), "layer_types", ""},
-		"no columns": {0, func(s *source) {
+		"no padding":   {xlmr, set("config.json", "pad_token_id", nil), "pad_token_id", ""},
+		"no positions": {xlmr, set("config.json", "max_position_embeddings", 2), "max_position_embeddings", ""},
+		"gate":         {nomic, set("config.json", "activation_function", "gelu"), "activation_function", ""},
+		"scaled":       {nomic, set("config.json", "rotary_scaling_factor", 2.0), "rotary_scaling_factor", ""},
+		"biases":       {modern, set("config.json", "attention_bias", true), "attention_bias", ""},
+		"pooled":       {modernRank, set("config.json", "classifier_pooling", "cls"), "classifier_pooling", ""},
+		"layers":       {modern, set("config.json", "layer_types", []string{"full_attention"}), "layer_types", ""},
+		"no columns": {bert, func(s *source) {
 			classifier(3)(s)
 			s.tensors["classifier.weight"] = []int{1 << 20, 0} // of which no label is made
 			s.weights()
 			set("config.json", "id2label", map[string]any{"0": "no"})(s)
 		}, "tensor classifier.weight: shape [1048576 0], [1048576 64] expected", ""},
-		"one output":      {0, classifier(1), "type_vocab_size", ""},
-		"three outputs":   {0, classifier(3), "", "type 1 in training"},
-		"labels":          {4, set("config.json", "id2label", map[string]any{"0": "no", "1": "yes"}), "id2label", ""},
-		"attends back":    {5, set("config.json", "use_bidirectional_attention", false), "use_bidirectional_attention", ""},
-		"dense bias":      {5, set("2_Dense/config.json", "bias", true), "bias", ""},
-		"dense function":  {5, set("3_Dense/config.json", "activation_function", "Tanh"), "activation_function", ""},
-		"dense size":      {5, set("3_Dense/config.json", "in_features", 64), "in_features", ""},
-		"a class of GGUF": {0, set("config.json", "architectures", []string{"MPNetModel"}), "MPNetModel", ""},
+		"one output":      {bert, classifier(1), "type_vocab_size", ""},
+		"three outputs":   {bert, classifier(3), "", "type 1 in training"},
+		"labels":          {xlmrRank, set("config.json", "id2label", map[string]any{"0": "no", "1": "yes"}), "id2label", ""},
+		"attends back":    {gemma, set("config.json", "use_bidirectional_attention", false), "use_bidirectional", ""},
+		"dense bias":      {gemma, set("2_Dense/config.json", "bias", true), "bias", ""},
+		"dense function":  {gemma, set("3_Dense/config.json", "activation_function", "Tanh"), "activation_function", ""},
+		"dense size":      {gemma, set("3_Dense/config.json", "in_features", 64), "in_features", ""},
+		"a class of GGUF": {bert, set("config.json", "architectures", []string{"MPNetModel"}), "MPNetModel", ""},
 	} {
-		s := cases[c.of].published(t, tiny(cases[c.of].file))
+		s := encoder(c.of)
 		c.change(s)
 		if c.want != "" {
 			s.refused(name, []string{c.want})
 			continue
 		}
-		m, err := Open(s.dir)
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		if m.Close(); !strings.Contains(strings.Join(m.Notes, "\n"), c.note) {
-			t.Errorf("%s: notes %q", name, m.Notes)
-		}
+		s.noted(name, c.note)
 	}
 	f, _ := converted(t, func() string {
-		s := cases[0].published(t, tiny("bert"))
+		s := encoder(bert)
 		classifier(3)(s)
 		return s.dir
 	}(), Options{})
@@ -620,11 +494,6 @@ func TestEncodersRefused(t *testing.T) {
 // TestAccentsOfLowerCase: a tokenizer that makes texts lower case drops accents, unless it says something else. Where
 // sentence-transformers makes them lower case before it, it does not.
 func TestAccentsOfLowerCase(t *testing.T) {
-	f, err := gguf.OpenFile(testkit.Shared(t, "families/encoders", "bert.gguf"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
 	for name, c := range map[string]struct {
 		lower, before bool
 		strips        any // as the tokenizer says
@@ -637,7 +506,7 @@ func TestAccentsOfLowerCase(t *testing.T) {
 		"before, accents go":     {false, true, true, true, true},
 		"tokenizer, accents are": {true, true, false, true, false},
 	} {
-		s := encoderCases()[0].published(t, f)
+		s, _, _ := layoutOf(t, "BertModel").folder(t)
 		s.edit("tokenizer.json", func(m map[string]any) {
 			n := m["normalizer"].(map[string]any)
 			n["lowercase"], n["strip_accents"] = c.lower, c.strips

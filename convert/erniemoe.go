@@ -1,7 +1,5 @@
 package convert
 
-import "fmt"
-
 // ernieMoE converts ERNIE 4.5 with experts behind dense blocks: the softmax's weights, and a bias that helps to choose.
 // The source turns pairs (2i, 2i+1), as GGUF's does.
 func ernieMoE(b *builder) {
@@ -22,21 +20,15 @@ func ernieMoE(b *builder) {
 		b.size("expert_shared_feed_forward_length", e.shared)
 	}
 	b.size("interleave_moe_layer_step", 1)
-	s, ok := b.llamaSizes(options{experts: e})
-	if c.integer("intermediate_size"); !ok || *c.err != nil {
+	s, ok := b.llamaKeys(options{}, 0)
+	if !ok {
 		return
 	}
-	b.window()
-	b.rotation(s.head)
-	b.matrix("token_embd.weight", "model.embed_tokens.weight", b.vocab, s.width)
-	for i := range s.layers {
-		to, from := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("model.layers.%d.", i)
-		b.vector(to+"attn_norm.weight", from+"input_layernorm.weight", s.width, 0)
-		b.projections(s, to, from, nil)
-		b.vector(to+"ffn_norm.weight", from+"post_attention_layernorm.weight", s.width, 0)
+	b.model(llamaModel, s.width, s.layers, b.rmsNorm, func(i int, to, from string) {
+		b.rmsNorm(to+"attn_norm", from+"input_layernorm", s.width)
+		b.projections(s, to, from+"self_attn.", nil)
+		b.rmsNorm(to+"ffn_norm", from+"post_attention_layernorm", s.width)
 		b.denseOr(s, e, dense, i, to, from)
-	}
+	})
 	b.leaveOut("model.mtp_", "blocks for multi-token prediction are")
-	b.vector("output_norm.weight", "model.norm.weight", s.width, 0)
-	b.head("lm_head.weight", s.width)
 }

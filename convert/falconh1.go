@@ -1,7 +1,5 @@
 package convert
 
-import "fmt"
-
 // falconH1 converts Falcon-H1: attention and Mamba-2 side by side in every block. The class multiplies what its
 // matrices give by numbers of config.json; GGUF's falcon-h1 has them in the matrices.
 func falconH1(b *builder) {
@@ -30,18 +28,15 @@ func falconH1(b *builder) {
 	mambaIn, mambaOut := c.numberOr("ssm_in_multiplier", 1), c.numberOr("ssm_out_multiplier", 1)
 	zones, feed := c.multipliers("ssm_multipliers", 5), c.multipliers("mlp_multipliers", 2)
 	embedding, last := c.numberOr("embedding_multiplier", 1), c.numberOr("lm_head_multiplier", 1)
-	s, ok := b.llamaSizes(options{})
-	if !ok || *c.err != nil {
+	s, ok := b.llamaKeys(options{}, 0)
+	if !ok {
 		return
 	}
-	b.window()
-	b.rotation(s.head)
 
 	b.matrix("token_embd.weight", "model.embed_tokens.weight", b.vocab, s.width)
 	b.times(embedding)
-	for i := range s.layers {
-		to, from := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("model.layers.%d.", i)
-		b.vector(to+"attn_norm.weight", from+"input_layernorm.weight", s.width, 0)
+	b.blocks(llamaModel.block, s.layers, func(_ int, to, from string) {
+		b.rmsNorm(to+"attn_norm", from+"input_layernorm", s.width)
 		for _, p := range []struct {
 			to, from   string
 			rows, cols int
@@ -69,8 +64,8 @@ func falconH1(b *builder) {
 			}
 		}
 		b.vector(to+"ffn_norm", from+"pre_ff_layernorm.weight", s.width, 0) // without .weight in GGUF
-	}
-	b.vector("output_norm.weight", "model.final_layernorm.weight", s.width, 0)
+	})
+	b.rmsNorm("output_norm", "model.final_layernorm", s.width)
 	if tied := c.boolOr("tie_word_embeddings", false); !tied || last != embedding {
 		from := map[bool]string{true: "model.embed_tokens.weight", false: "lm_head.weight"}[tied]
 		b.matrix("output.weight", from, b.vocab, s.width)

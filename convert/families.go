@@ -148,9 +148,29 @@ type options struct {
 
 // llamaLike converts a model whose tensors have Llama's names: sizes, rotation, tensors.
 func (b *builder) llamaLike(o options) {
-	s, ok := b.llamaSizes(o)
+	s, ok := b.llamaKeys(o, 0)
 	if !ok {
 		return
+	}
+	const embedding = "embed_tokens.weight"
+	prefix := b.prefix(embedding, "model.", "model.language_model.", "language_model.model.", "") // of two parts; headless
+	b.bare = prefix == ""
+	head := b.prefix("lm_head.weight", "", "language_model.") + "lm_head.weight"
+	more := o.addToNorms
+	if o.plainEnd {
+		more = 0
+	}
+	last := func(to, from string, width int) { b.vector(to+".weight", from+".weight", width, more) }
+	b.model(modelNames{prefix + embedding, prefix + "layers.%d.", prefix + "norm", head}, s.width, s.layers,
+		last, func(_ int, to, from string) { b.llamaBlock(s, o, to, from) })
+}
+
+// llamaKeys reads sizes, windows and rotation of such a model and writes their keys. share is the part of each head
+// that is turned; 0: config.json says none, and it is the whole.
+func (b *builder) llamaKeys(o options, share float64) (s sizes, ok bool) {
+	s, ok = b.llamaSizes(o)
+	if !ok || *b.config.err != nil {
+		return s, false
 	}
 	if o.windows {
 		b.windows(s.layers)
@@ -158,26 +178,10 @@ func (b *builder) llamaLike(o options) {
 		b.window()
 	}
 	b.rotation(s.head)
-	prefix := "model."
-	for _, other := range []string{"", "language_model.model.", "model.language_model."} { // headless; of two parts
-		if b.holds(other + "embed_tokens.weight") {
-			prefix, b.bare = other, other == ""
-		}
+	if share > 0 {
+		b.size("rope.dimension_count", int(float64(s.head)*share))
 	}
-	b.matrix("token_embd.weight", prefix+"embed_tokens.weight", b.vocab, s.width)
-	for i := range s.layers {
-		b.llamaBlock(s, o, i, fmt.Sprintf("%slayers.%d.", prefix, i))
-	}
-	more := o.addToNorms
-	if o.plainEnd {
-		more = 0
-	}
-	b.vector("output_norm.weight", prefix+"norm.weight", s.width, more)
-	head := "lm_head.weight"
-	if of := "language_model." + head; b.holds(of) {
-		head = of
-	}
-	b.head(head, s.width)
+	return s, true
 }
 
 // sizes are those of a model whose tensors have Llama's names: of its states, of query heads and those of keys, of the
@@ -239,9 +243,9 @@ func (b *builder) llamaSizes(o options) (s sizes, ok bool) {
 	return s, true
 }
 
-// llamaBlock adds the tensors of block i, whose names in the source begin with from.
-func (b *builder) llamaBlock(s sizes, o options, i int, from string) {
-	to, inputs := fmt.Sprintf("blk.%d.", i), cmp.Or(o.inputs, s.width)
+// llamaBlock adds the tensors of a block.
+func (b *builder) llamaBlock(s sizes, o options, to, from string) {
+	inputs := cmp.Or(o.inputs, s.width)
 	norm := func(name, source string) { b.vector(to+name+".weight", from+source+".weight", s.width, o.addToNorms) }
 	var order rowOrder
 	if o.interleave {
@@ -254,7 +258,7 @@ func (b *builder) llamaBlock(s sizes, o options, i int, from string) {
 	if o.fused {
 		b.matrix(to+"attn_qkv.weight", from+"self_attn.qkv_proj.weight", (s.heads+2*s.kvHeads)*s.head, inputs)
 	} else {
-		b.queriesKeysValues(s, inputs, to, from, order)
+		b.queriesKeysValues(s, inputs, to, from+"self_attn.", order)
 	}
 	if o.headNorms || o.wideNorms {
 		n, m := s.head, s.head
@@ -274,7 +278,7 @@ func (b *builder) llamaBlock(s sizes, o options, i int, from string) {
 		b.matrix(to+"ffn_up.weight", from+"mlp.gate_up_proj.weight", 2*s.feedForward, s.width)
 		b.linear(to+"ffn_down", from+"mlp.down_proj", s.width, s.feedForward, nil)
 	default:
-		b.gatedFeedForward(s, to, from)
+		b.feedForward(b.biased, s, llamaParts, to, from+"mlp.")
 	}
 	switch {
 	case o.sandwich:
@@ -334,18 +338,32 @@ func (b *builder) windows(layers int) {
 }
 
 // windowed reads which layers have a window.
-func (c *config) windowed(layers int) (windowed []bool) {
+func (c *config) windowed(layers int) []bool {
+	return c.layersOf(layers, "have a window", map[string]bool{"sliding_attention": true, "full_attention": false})
+}
+
+// layersOf reads in layer_types which layers are of some kinds of those that there are; do is what an error asks.
+func (c *config) layersOf(layers int, do string, kinds map[string]bool) (list []bool) {
 	types := c.texts("layer_types")
 	if len(types) != layers {
-		c.fail("layer_types", "%d of %d blocks: which of them have a window?", len(types), layers)
+		c.fail("layer_types", "%d of %d blocks: which of them %s?", len(types), layers, do)
 	}
 	for _, t := range types {
-		if t != "sliding_attention" && t != "full_attention" {
+		is, known := kinds[t]
+		if !known {
 			c.fail("layer_types", "layers of kind %q are not supported", gguf.Printable(t, 40))
 		}
-		windowed = append(windowed, t == "sliding_attention")
+		list = append(list, is)
 	}
-	return windowed
+	return list
+}
+
+// perBlock is a number of each block: one of those that are of a kind, and another of the others.
+func perBlock(is []bool, one, other int) (list []int32) {
+	for _, own := range is {
+		list = append(list, map[bool]int32{true: int32(one), false: int32(other)}[own])
+	}
+	return list
 }
 
 // thetas are the bases of rotation of classes where config.json does not say, which else are 10000.
@@ -689,17 +707,7 @@ func phi3(b *builder) {
 
 func gpt2(b *builder) {
 	c := b.config
-	b.plainWords = true
-	context, width := c.integer(c.first("n_positions", "n_ctx")), c.integer("n_embd")
-	layers, heads := c.layers("n_layer"), c.integer("n_head")
-	feedForward := c.integerOr("n_inner", 4*width)
-	c.headsDivide("n_head", heads, width)
-	b.size("context_length", context)
-	b.size("embedding_length", width)
-	b.size("block_count", layers)
-	b.size("feed_forward_length", feedForward)
-	b.size("attention.head_count", heads)
-	b.real("attention.layer_norm_epsilon", c.number("layer_norm_epsilon"))
+	context, width, layers, feedForward, _ := b.gptSizes()
 	c.must("activation_function", "GGUF's gpt2 has the tanh form of GELU", "gelu_new", "gelu_pytorch_tanh")
 	c.must("scale_attn_weights", "GGUF's gpt2 scales", true)
 	c.must("scale_attn_by_inverse_layer_idx", "GGUF's gpt2 does not", false)
@@ -710,10 +718,6 @@ func gpt2(b *builder) {
 	if b.bare = b.holds("wte.weight"); b.bare {
 		prefix = ""
 	}
-	norm := func(to, from string) {
-		b.vector(to+".weight", from+".weight", width, 0)
-		b.vector(to+".bias", from+".bias", width, 0)
-	}
 	// The source's matrices are [inputs][outputs].
 	linear := func(to, from string, rows, cols int) {
 		b.add(target{name: to + ".weight", from: from + ".weight", rows: rows, cols: cols, transpose: true})
@@ -721,17 +725,16 @@ func gpt2(b *builder) {
 	}
 	b.matrix("token_embd.weight", prefix+"wte.weight", b.vocab, width)
 	b.add(target{name: "position_embd.weight", from: prefix + "wpe.weight", rows: context, cols: width, float: true})
-	for i := range layers {
-		to, from := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("%sh.%d.", prefix, i)
+	b.blocks(prefix+"h.%d.", layers, func(_ int, to, from string) {
 		b.skip(from+"attn.bias", from+"attn.masked_bias")
-		norm(to+"attn_norm", from+"ln_1")
+		b.layerNorm(to+"attn_norm", from+"ln_1", width)
 		linear(to+"attn_qkv", from+"attn.c_attn", 3*width, width)
 		linear(to+"attn_output", from+"attn.c_proj", width, width)
-		norm(to+"ffn_norm", from+"ln_2")
+		b.layerNorm(to+"ffn_norm", from+"ln_2", width)
 		linear(to+"ffn_up", from+"mlp.c_fc", feedForward, width)
 		linear(to+"ffn_down", from+"mlp.c_proj", width, feedForward)
-	}
-	norm("output_norm", prefix+"ln_f")
+	})
+	b.layerNorm("output_norm", prefix+"ln_f", width)
 	b.head("lm_head.weight", width)
 }
 
@@ -743,11 +746,7 @@ func gptneox(b *builder) {
 	if *c.err != nil {
 		return
 	}
-	b.size("context_length", c.integer("max_position_embeddings"))
-	b.size("embedding_length", width)
-	b.size("block_count", layers)
-	b.size("feed_forward_length", feedForward)
-	b.size("attention.head_count", heads)
+	b.blockSizes(c.integer("max_position_embeddings"), width, layers, feedForward, heads)
 	b.real("attention.layer_norm_epsilon", c.number("layer_norm_eps"))
 	b.set("use_parallel_residual", c.boolOr("use_parallel_residual", true))
 	head := width / heads
@@ -772,32 +771,30 @@ func gptneox(b *builder) {
 	order := func(r int) int { // the source has q, k and v of each head together
 		return (3*(r%width/head)+r/width)*head + r%head
 	}
-	norm := func(to, from string) {
-		b.vector(to+".weight", from+".weight", width, 0)
-		b.vector(to+".bias", from+".bias", width, 0)
-	}
-	b.matrix("token_embd.weight", "gpt_neox.embed_in.weight", b.vocab, width)
-	for i := range layers {
-		to, from := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("gpt_neox.layers.%d.", i)
+	names := modelNames{"gpt_neox.embed_in.weight", "gpt_neox.layers.%d.", "gpt_neox.final_layer_norm",
+		"embed_out.weight"}
+	b.model(names, width, layers, b.layerNorm, func(_ int, to, from string) {
 		b.skip(from+"attention.bias", from+"attention.masked_bias", from+"attention.rotary_emb.inv_freq")
-		norm(to+"attn_norm", from+"input_layernorm")
+		b.layerNorm(to+"attn_norm", from+"input_layernorm", width)
 		b.linear(to+"attn_qkv", from+"attention.query_key_value", 3*width, width, order)
 		b.linear(to+"attn_output", from+"attention.dense", width, width, nil)
-		norm(to+"ffn_norm", from+"post_attention_layernorm")
+		b.layerNorm(to+"ffn_norm", from+"post_attention_layernorm", width)
 		b.linear(to+"ffn_up", from+"mlp.dense_h_to_4h", feedForward, width, nil)
 		b.linear(to+"ffn_down", from+"mlp.dense_4h_to_h", width, feedForward, nil)
-	}
-	norm("output_norm", "gpt_neox.final_layer_norm")
-	b.head("embed_out.weight", width)
+	})
 }
 
-// readFamily reads the config.json of a folder and finds its family. Of a model of several parts it returns the object
-// of the one for texts.
+// readFamily reads the config.json of a folder and finds its family, as textFamily does.
 func readFamily(dir string) (*config, family, error) {
 	c, err := readConfig(filepath.Join(dir, "config.json"))
 	if err != nil {
 		return nil, family{}, err
 	}
+	return textFamily(c)
+}
+
+// textFamily finds the family of a config.json. Of a model of several parts it returns the object of the one for texts.
+func textFamily(c *config) (*config, family, error) {
 	f, err := familyOf(c)
 	if absent, parts := textParts[f.class]; err == nil && parts {
 		c = c.textPart(absent)

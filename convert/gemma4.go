@@ -1,10 +1,6 @@
 package convert
 
-import (
-	"fmt"
-
-	"github.com/specgo/spec/gguf"
-)
+import "github.com/specgo/spec/gguf"
 
 // gemma4 converts Gemma 4: as Gemma 3, with other heads in layers without a window, layers at the end that use the keys
 // and values of earlier ones, and, in some models, embeddings for each layer, or experts beside the feed-forward.
@@ -15,25 +11,19 @@ func gemma4(b *builder) {
 		return
 	}
 	m.writeKeys(b)
-	prefix := "model."
-	for _, other := range []string{"model.language_model.", "language_model.model."} {
-		if b.holds(other + "embed_tokens.weight") {
-			prefix = other
-		}
-	}
+	prefix := b.prefix("embed_tokens.weight", "model.", "language_model.model.", "model.language_model.")
 	b.matrix("token_embd.weight", prefix+"embed_tokens.weight", b.vocab, m.width)
 	b.values("rope_freqs.weight", m.factors)
 	if n := m.inputs * m.layers; n > 0 {
 		b.matrix("per_layer_token_embd.weight", prefix+"embed_tokens_per_layer.weight", b.vocab, n)
 		b.matrix("per_layer_model_proj.weight", prefix+"per_layer_model_projection.weight", n, m.width)
-		b.vector("per_layer_proj_norm.weight", prefix+"per_layer_projection_norm.weight", m.inputs, 0)
+		b.rmsNorm("per_layer_proj_norm", prefix+"per_layer_projection_norm", m.inputs)
 	}
-	for i := range m.layers {
-		from := fmt.Sprintf("%slayers.%d.", prefix, i)
-		b.gemma4Attention(m, i, from)
-		b.gemma4FeedForward(m, i, from)
-	}
-	b.vector("output_norm.weight", prefix+"norm.weight", m.width, 0)
+	b.blocks(prefix+"layers.%d.", m.layers, func(i int, to, from string) {
+		b.gemma4Attention(m, i, to, from)
+		b.gemma4FeedForward(m, i, to, from)
+	})
+	b.rmsNorm("output_norm", prefix+"norm", m.width)
 	b.head("lm_head.weight", m.width)
 	b.pictures()
 }
@@ -189,10 +179,9 @@ func (m *gemma4Sizes) writeKeys(b *builder) {
 }
 
 // gemma4Attention adds the attention of block i. Blocks without keys and values of their own may have tensors for them.
-func (b *builder) gemma4Attention(m gemma4Sizes, i int, from string) {
-	to := fmt.Sprintf("blk.%d.", i)
-	b.vector(to+"attn_norm.weight", from+"input_layernorm.weight", m.width, 0)
-	b.vector(to+"post_attention_norm.weight", from+"post_attention_layernorm.weight", m.width, 0)
+func (b *builder) gemma4Attention(m gemma4Sizes, i int, to, from string) {
+	b.rmsNorm(to+"attn_norm", from+"input_layernorm", m.width)
+	b.rmsNorm(to+"post_attention_norm", from+"post_attention_layernorm", m.width)
 	to += "attn_"
 	from += "self_attn."
 	head, kvHeads := m.wholeHead, m.wholeKV
@@ -200,29 +189,26 @@ func (b *builder) gemma4Attention(m gemma4Sizes, i int, from string) {
 		head, kvHeads = m.head, m.kvHeads
 	}
 	b.matrix(to+"q.weight", from+"q_proj.weight", m.heads*head, m.width)
-	b.vector(to+"q_norm.weight", from+"q_norm.weight", head, 0)
+	b.rmsNorm(to+"q_norm", from+"q_norm", head)
 	b.matrix(to+"output.weight", from+"o_proj.weight", m.width, m.heads*head)
 	if i >= m.layers-m.sharing {
 		b.skip(from+"k_proj.weight", from+"v_proj.weight", from+"k_norm.weight")
 		return
 	}
 	b.matrix(to+"k.weight", from+"k_proj.weight", kvHeads*head, m.width)
-	b.vector(to+"k_norm.weight", from+"k_norm.weight", head, 0)
+	b.rmsNorm(to+"k_norm", from+"k_norm", head)
 	if m.windowed[i] || !m.sameValues {
 		b.matrix(to+"v.weight", from+"v_proj.weight", kvHeads*head, m.width)
 	}
 }
 
 // gemma4FeedForward adds the rest of block i.
-func (b *builder) gemma4FeedForward(m gemma4Sizes, i int, from string) {
-	to := fmt.Sprintf("blk.%d.", i)
+func (b *builder) gemma4FeedForward(m gemma4Sizes, i int, to, from string) {
 	norm := func(name, source string) { b.vector(to+name+".weight", from+source+".weight", m.width, 0) }
 	norm("ffn_norm", "pre_feedforward_layernorm")
 	norm("post_ffw_norm", "post_feedforward_layernorm")
-	inner := int(m.feedForward[i])
-	b.matrix(to+"ffn_gate.weight", from+"mlp.gate_proj.weight", inner, m.width)
-	b.matrix(to+"ffn_up.weight", from+"mlp.up_proj.weight", inner, m.width)
-	b.matrix(to+"ffn_down.weight", from+"mlp.down_proj.weight", m.width, inner)
+	s := sizes{width: m.width, feedForward: int(m.feedForward[i])}
+	b.feedForward(b.unbiased, s, llamaParts, to, from+"mlp.")
 	b.vector(to+"layer_output_scale.weight", from+"layer_scalar", 1, 0)
 	if m.inputs > 0 {
 		b.matrix(to+"inp_gate.weight", from+"per_layer_input_gate.weight", m.inputs, m.width)

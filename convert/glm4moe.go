@@ -1,7 +1,5 @@
 package convert
 
-import "fmt"
-
 // glm4MoE converts GLM-4.5 to 4.7: experts that sigmoids and a bias choose, behind dense blocks. The source turns
 // halves of a part of each head, as GGUF's does.
 func glm4MoE(b *builder) {
@@ -12,26 +10,20 @@ func glm4MoE(b *builder) {
 	e, dense := b.routedExperts(gatingSigmoid)
 	b.routing(e, true)
 	headNorms := c.boolOr("use_qk_norm", false)
-	s, ok := b.llamaSizes(options{experts: e})
-	if c.integer("intermediate_size"); !ok || *c.err != nil {
+	s, ok := b.llamaKeys(options{}, share)
+	if !ok {
 		return
 	}
-	b.window()
-	b.rotation(s.head)
-	b.size("rope.dimension_count", int(float64(s.head)*share))
-	b.matrix("token_embd.weight", "model.embed_tokens.weight", b.vocab, s.width)
-	for i := range s.layers + b.furtherBlocks(s.layers) {
-		to, from := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("model.layers.%d.", i)
-		b.vector(to+"attn_norm.weight", from+"input_layernorm.weight", s.width, 0)
-		b.projections(s, to, from, nil)
+	layers := s.layers + b.furtherBlocks(s.layers)
+	b.model(llamaModel, s.width, layers, b.rmsNorm, func(i int, to, from string) {
+		b.rmsNorm(to+"attn_norm", from+"input_layernorm", s.width)
+		b.projections(s, to, from+"self_attn.", nil)
 		if headNorms {
 			b.headNorms(s, to, from, "self_attn.q_norm", "self_attn.k_norm")
 		}
-		b.vector(to+"post_attention_norm.weight", from+"post_attention_layernorm.weight", s.width, 0)
+		b.rmsNorm(to+"post_attention_norm", from+"post_attention_layernorm", s.width)
 		if b.denseOr(s, e, dense, i, to, from); i >= s.layers {
-			b.nextn(s, to, from, "shared_head.norm.weight")
+			b.nextn(s, to, from)
 		}
-	}
-	b.vector("output_norm.weight", "model.norm.weight", s.width, 0)
-	b.head("lm_head.weight", s.width)
+	})
 }

@@ -3,8 +3,7 @@ package convert
 import (
 	"cmp"
 	"fmt"
-
-	"github.com/specgo/spec/gguf"
+	"slices"
 )
 
 // graniteScales writes the keys of Granite's scales.
@@ -26,21 +25,8 @@ func graniteMoE(b *builder) {
 // tokens go through. Those that have attention alone are of the other classes' architectures.
 func graniteHybrid(b *builder) {
 	c := b.config
-	types := c.texts("layer_types")
-	if layers := c.layers("num_hidden_layers"); len(types) != layers {
-		c.fail("layer_types", "%d of %d blocks: which of them attend?", len(types), layers)
-	}
-	recurrent, some := make([]bool, len(types)), false
-	for i, t := range types {
-		switch t {
-		case "attention", "full_attention":
-		case "mamba", "linear_attention": // since transformers 5
-			recurrent[i] = true
-		default:
-			c.fail("layer_types", "layers of kind %q are not supported", gguf.Printable(t, 40))
-		}
-		some = some || recurrent[i]
-	}
+	recurrent := c.layersOf(c.layers("num_hidden_layers"), "attend", map[string]bool{"attention": false,
+		"full_attention": false, "mamba": true, "linear_attention": true}) // the last one since transformers 5
 	for _, key := range []string{"init_method", "mamba_d_conv", "mamba_d_state", "mamba_n_groups", "mamba_n_heads",
 		"mamba_d_head"} {
 		c.has(key) // of training; of layers that there may not be
@@ -50,7 +36,7 @@ func graniteHybrid(b *builder) {
 	c.must("mamba_proj_bias", "GGUF's granitehybrid has no biases in projections", false)
 	c.must("mamba_expand", "GGUF's granitehybrid has 2", 2.0)
 	c.must("normalization_function", "GGUF's granitehybrid has RMSNorm", "rmsnorm")
-	if some {
+	if slices.Contains(recurrent, true) {
 		b.graniteBlocks(recurrent)
 		return
 	}
@@ -100,11 +86,7 @@ func (b *builder) graniteBlocks(recurrent []bool) {
 	if recurrent != nil {
 		c.must("position_embedding_type", "positions are turned or not known", "rope", "nope")
 		b.set("rope.scaling.finetuned", turned)
-		var kv []int32
-		for _, r := range recurrent {
-			kv = append(kv, map[bool]int32{true: 0, false: int32(s.kvHeads)}[r])
-		}
-		b.set("attention.head_count_kv", kv)
+		b.set("attention.head_count_kv", perBlock(recurrent, 0, s.kvHeads))
 	}
 	if turned {
 		b.rotation(s.head)
@@ -113,16 +95,17 @@ func (b *builder) graniteBlocks(recurrent []bool) {
 			c.has(key) // nothing is turned
 		}
 	}
-	b.matrix("token_embd.weight", "model.embed_tokens.weight", b.vocab, s.width)
-	for i := range s.layers {
-		to, from := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("model.layers.%d.", i)
-		b.vector(to+"attn_norm.weight", from+"input_layernorm.weight", s.width, 0)
+	if c.values["tie_word_embeddings"] == nil && !b.holds("lm_head.weight") {
+		c.values["tie_word_embeddings"] = true
+	}
+	b.model(llamaModel, s.width, s.layers, b.rmsNorm, func(i int, to, from string) {
+		b.rmsNorm(to+"attn_norm", from+"input_layernorm", s.width)
 		if recurrent != nil && recurrent[i] {
 			b.mamba2(m, s.width, true, to, from+"mamba.")
 		} else {
-			b.projections(s, to, from, interleaved(s.head))
+			b.projections(s, to, from+"self_attn.", interleaved(s.head))
 		}
-		b.vector(to+"ffn_norm.weight", from+"post_attention_layernorm.weight", s.width, 0)
+		b.rmsNorm(to+"ffn_norm", from+"post_attention_layernorm", s.width)
 		switch {
 		case e != nil:
 			b.matrix(to+"ffn_gate_inp.weight", from+"block_sparse_moe.router.layer.weight", e.count, s.width)
@@ -133,14 +116,9 @@ func (b *builder) graniteBlocks(recurrent []bool) {
 		case c.has(shared):
 			b.graniteFeedForward(s.width, s.feedForward, 0, to, "", from+"shared_mlp.")
 		default:
-			b.gatedFeedForward(s, to, from)
+			b.feedForward(b.biased, s, llamaParts, to, from+"mlp.")
 		}
-	}
-	b.vector("output_norm.weight", "model.norm.weight", s.width, 0)
-	if c.values["tie_word_embeddings"] == nil && !b.holds("lm_head.weight") {
-		c.values["tie_word_embeddings"] = true
-	}
-	b.head("lm_head.weight", s.width)
+	})
 }
 
 // graniteFeedForward adds a feed-forward whose gate and up are one matrix, or those of all experts of a block. count is

@@ -21,7 +21,7 @@ func graniteSWA(b *builder) {
 	b.llamaLike(options{interleave: true, windows: true, feed: func(s sizes, to, from string) {
 		b.vector(to+"attn_sinks.weight", from+"self_attn.sinks", s.heads, 0)
 		if e == nil {
-			b.gatedFeedForward(s, to, from)
+			b.feedForward(b.unbiased, s, llamaParts, to, from+"mlp.")
 			return
 		}
 		b.matrix(to+"ffn_gate_inp.weight", from+"block_sparse_moe.router.layer.weight", e.count, s.width)

@@ -210,20 +210,17 @@ func eagle3(b *builder) {
 	}
 	b.matrix("fc.weight", "fc.weight", s.width, 3*width)
 	if top.boolOr("norm_before_fc", false) {
-		b.vector("enc.output_norm.weight", "input_norm.weight", 3*width, 0)
+		b.rmsNorm("enc.output_norm", "input_norm", 3*width)
 	}
 	for i := 0; i < 3 && b.holds("fc_norm.0.weight"); i++ {
 		name := fmt.Sprintf("fc_norm.%d.weight", i)
 		b.vector(name, name, width, 0)
 	}
-	from := "midlayer."
-	if !b.holds(from + "hidden_norm.weight") {
-		from = "layers.0."
-	}
+	from := b.prefix("hidden_norm.weight", "layers.0.", "midlayer.")
 	o.inputs = 2 * s.width // the token's embedding and the state
-	b.llamaBlock(s, o, 0, from)
-	b.vector("blk.0.attn_norm_2.weight", from+"hidden_norm.weight", s.width, 0)
-	b.vector("output_norm.weight", "norm.weight", s.width, 0)
+	b.llamaBlock(s, o, "blk.0.", from)
+	b.rmsNorm("blk.0.attn_norm_2", from+"hidden_norm", s.width)
+	b.rmsNorm("output_norm", "norm", s.width)
 	b.draftVocab(rows, s.width)
 }
 
@@ -360,10 +357,8 @@ func dflash(b *builder, form dflashForm) {
 
 	b.matrix("fc.weight", cmp.Or(form.fc, "fc.weight"), s.width, len(list)*s.width)
 	b.vector("enc.output_norm.weight", cmp.Or(form.norm, "hidden_norm.weight"), s.width, 0)
-	for i := range s.layers {
-		b.llamaBlock(s, o, i, fmt.Sprintf("layers.%d.", i))
-	}
-	b.vector("output_norm.weight", "norm.weight", s.width, 0)
+	b.blocks("layers.%d.", s.layers, func(_ int, to, from string) { b.llamaBlock(s, o, to, from) })
+	b.rmsNorm("output_norm", "norm", s.width)
 	if form.chained {
 		b.markov(s.width)
 	}

@@ -174,14 +174,7 @@ func TestHeads(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer m.Close()
-			var b bytes.Buffer
-			if err := m.Write(context.Background(), &b, Options{Type: "f32"}); err != nil {
-				t.Fatal(err)
-			}
-			got, err := gguf.Open(bytes.NewReader(b.Bytes()), int64(b.Len()), "converted")
-			if err != nil {
-				t.Fatal(err)
-			}
+			got, raw := inMemory(t, m, Options{Type: "f32"})
 			sameHead(t, got, want)
 			for key := range got.Keys() {
 				if strings.Contains(key, "template") {
@@ -201,7 +194,7 @@ func TestHeads(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer of.Close()
-			s.file("head.gguf", b.String())
+			s.file("head.gguf", string(raw))
 			head, err := engine.Open(context.Background(), rt, filepath.Join(s.dir, "head.gguf"), engine.Options{Target: of})
 			if err != nil {
 				t.Fatal(err)
@@ -261,14 +254,7 @@ func TestHeadOfFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	var b bytes.Buffer
-	if err := m.Write(context.Background(), &b, Options{Type: "f16"}); err != nil {
-		t.Fatal(err)
-	}
-	f, err := gguf.Open(bytes.NewReader(b.Bytes()), int64(b.Len()), "converted")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f, _ := inMemory(t, m, Options{Type: "f16"})
 	keysAre(t, "eagle3", f, map[string]gguf.Value{"eagle3.target_hidden_size": uint32(8),
 		"eagle3.rope.freq_base": float32(5e5), "eagle3.norm_before_residual": false, "eagle3.block_count": uint32(1)})
 	if layers, err := f.Int32s("eagle3.target_layers"); err != nil || !slices.Equal(layers, []int32{2, 6, 9}) {

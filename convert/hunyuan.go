@@ -86,17 +86,13 @@ func (b *builder) hunyuanBlocks(e *experts) {
 	}
 	b.window()
 	b.alphaRotation(s.head)
-	b.matrix("token_embd.weight", "model.embed_tokens.weight", b.vocab, s.width)
-	for i := range s.layers {
-		to, from := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("model.layers.%d.", i)
-		b.vector(to+"attn_norm.weight", from+"input_layernorm.weight", s.width, 0)
-		b.projections(s, to, from, nil)
+	b.model(llamaModel, s.width, s.layers, b.rmsNorm, func(i int, to, from string) {
+		b.rmsNorm(to+"attn_norm", from+"input_layernorm", s.width)
+		b.projections(s, to, from+"self_attn.", nil)
 		b.headNorms(s, to, from, "self_attn.query_layernorm", "self_attn.key_layernorm")
-		b.vector(to+"ffn_norm.weight", from+"post_attention_layernorm.weight", s.width, 0)
+		b.rmsNorm(to+"ffn_norm", from+"post_attention_layernorm", s.width)
 		b.denseOr(s, e, 0, i, to, from)
-	}
-	b.vector("output_norm.weight", "model.norm.weight", s.width, 0)
-	b.head("lm_head.weight", s.width)
+	})
 }
 
 // alphaRotation writes the keys of a rotation whose base config.json's alpha enlarges for all positions.

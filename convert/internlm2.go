@@ -1,7 +1,5 @@
 package convert
 
-import "fmt"
-
 // internLM2 converts InternLM 2: Llama whose q, k and v are one matrix, in groups of the queries that share keys.
 func internLM2(b *builder) {
 	c := b.config
@@ -13,22 +11,19 @@ func internLM2(b *builder) {
 		delete(in.values, "factor")
 		in.values["rope_type"] = "default"
 	}
-	s, ok := b.llamaSizes(options{})
+	s, ok := b.llamaKeys(options{}, 0)
 	if !ok {
 		return
 	}
-	b.window()
-	b.rotation(s.head)
-	const embedding = "model.tok_embeddings.weight"
-	b.matrix("token_embd.weight", embedding, b.vocab, s.width)
 	group := (s.heads/s.kvHeads + 2) * s.head // of queries, a key and a value
 	all, turned := s.kvHeads*group, interleaved(s.head)
 	queries := group - 2*s.head
 	q, k := partOfEach(group, 0, queries), partOfEach(group, queries, s.head)
 	v := partOfEach(group, queries+s.head, s.head)
-	for i := range s.layers {
-		to, from := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("model.layers.%d.", i)
-		b.vector(to+"attn_norm.weight", from+"attention_norm.weight", s.width, 0)
+	names := llamaModel
+	names.embedding, names.head = "model.tok_embeddings.weight", "output.weight"
+	b.model(names, s.width, s.layers, b.rmsNorm, func(_ int, to, from string) {
+		b.rmsNorm(to+"attn_norm", from+"attention_norm", s.width)
 		for _, p := range []struct {
 			name  string
 			heads int
@@ -40,11 +35,7 @@ func internLM2(b *builder) {
 			b.add(t)
 		}
 		b.matrix(to+"attn_output.weight", from+"attention.wo.weight", s.width, s.heads*s.head)
-		b.vector(to+"ffn_norm.weight", from+"ffn_norm.weight", s.width, 0)
-		b.matrix(to+"ffn_gate.weight", from+"feed_forward.w1.weight", s.feedForward, s.width)
-		b.matrix(to+"ffn_up.weight", from+"feed_forward.w3.weight", s.feedForward, s.width)
-		b.matrix(to+"ffn_down.weight", from+"feed_forward.w2.weight", s.width, s.feedForward)
-	}
-	b.vector("output_norm.weight", "model.norm.weight", s.width, 0)
-	b.head("output.weight", s.width)
+		b.rmsNorm(to+"ffn_norm", from+"ffn_norm", s.width)
+		b.feedForward(b.unbiased, s, numberedParts, to, from+"feed_forward.")
+	})
 }

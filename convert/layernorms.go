@@ -13,20 +13,15 @@ func stableLM(b *builder) {
 	c.has("use_qkv_bias") // whether there are biases is told by the tensors
 	c.has("use_norm_bias")
 	c.must("rotary_scaling_factor", "GGUF's stablelm does not scale positions", 1.0)
-	s, ok := b.llamaSizes(options{layerNorms: true})
+	s, ok := b.llamaKeys(options{layerNorms: true}, share)
 	if !ok {
 		return
 	}
-	b.window()
-	b.rotation(s.head)
-	b.size("rope.dimension_count", int(float64(s.head)*share))
 	b.set("use_parallel_residual", parallel)
-	b.matrix("token_embd.weight", "model.embed_tokens.weight", b.vocab, s.width)
-	for i := range s.layers {
-		to, from := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("model.layers.%d.", i)
+	b.model(llamaModel, s.width, s.layers, b.layerNorm, func(_ int, to, from string) {
 		b.skip(from + "self_attn.rotary_emb.inv_freq")
 		b.layerNorm(to+"attn_norm", from+"input_layernorm", s.width)
-		b.projections(s, to, from, nil)
+		b.projections(s, to, from+"self_attn.", nil)
 		if own {
 			b.ownNorms("q", s.heads, s.head, to, from)
 			b.ownNorms("k", s.kvHeads, s.head, to, from)
@@ -34,12 +29,8 @@ func stableLM(b *builder) {
 		if !parallel {
 			b.layerNorm(to+"ffn_norm", from+"post_attention_layernorm", s.width)
 		}
-		b.matrix(to+"ffn_gate.weight", from+"mlp.gate_proj.weight", s.feedForward, s.width)
-		b.matrix(to+"ffn_up.weight", from+"mlp.up_proj.weight", s.feedForward, s.width)
-		b.matrix(to+"ffn_down.weight", from+"mlp.down_proj.weight", s.width, s.feedForward)
-	}
-	b.layerNorm("output_norm", "model.norm", s.width)
-	b.head("lm_head.weight", s.width)
+		b.feedForward(b.unbiased, s, llamaParts, to, from+"mlp.")
+	})
 }
 
 // ownNorms adds norms of queries (q) or keys (k) with weights of each head.
@@ -66,23 +57,17 @@ func starcoder2(b *builder) {
 	if key := "norm_epsilon"; c.has(key) {
 		c.values["layer_norm_eps"] = c.values[key]
 	}
-	s, ok := b.llamaSizes(options{layerNorms: true, activation: "gelu"})
+	s, ok := b.llamaKeys(options{layerNorms: true, activation: "gelu"}, 0)
 	if !ok {
 		return
 	}
-	b.window()
-	b.rotation(s.head)
-	b.matrix("token_embd.weight", "model.embed_tokens.weight", b.vocab, s.width)
-	for i := range s.layers {
-		to, from := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("model.layers.%d.", i)
+	b.model(llamaModel, s.width, s.layers, b.layerNorm, func(_ int, to, from string) {
 		b.layerNorm(to+"attn_norm", from+"input_layernorm", s.width)
-		b.projections(s, to, from, nil)
+		b.projections(s, to, from+"self_attn.", nil)
 		b.layerNorm(to+"ffn_norm", from+"post_attention_layernorm", s.width)
 		b.linear(to+"ffn_up", from+"mlp.c_fc", s.feedForward, s.width, nil)
 		b.linear(to+"ffn_down", from+"mlp.c_proj", s.width, s.feedForward, nil)
-	}
-	b.layerNorm("output_norm", "model.norm", s.width)
-	b.head("lm_head.weight", s.width)
+	})
 }
 
 // phi2 converts Phi-1, 1.5 and 2, whose attention and feed-forward read the same norm.
@@ -91,24 +76,19 @@ func phi2(b *builder) {
 	share := c.partialRotary(0.5)
 	c.must("qk_layernorm", "GGUF's phi2 has no norms of queries and keys", false)
 	c.must("hidden_act", "GGUF's phi2 has the tanh form of GELU", "gelu_new", "gelu_pytorch_tanh")
-	s, ok := b.llamaSizes(options{layerNorms: true, activation: "gelu"})
+	s, ok := b.llamaKeys(options{layerNorms: true, activation: "gelu"}, share)
 	if !ok {
 		return
 	}
-	b.window()
-	b.rotation(s.head)
-	b.size("rope.dimension_count", int(float64(s.head)*share))
-	b.matrix("token_embd.weight", "model.embed_tokens.weight", b.vocab, s.width)
-	for i := range s.layers {
-		to, from := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("model.layers.%d.", i)
+	names := llamaModel
+	names.norm = "model.final_layernorm"
+	b.model(names, s.width, s.layers, b.layerNorm, func(_ int, to, from string) {
 		b.layerNorm(to+"attn_norm", from+"input_layernorm", s.width)
-		b.queriesKeysValues(s, s.width, to, from, nil)
+		b.queriesKeysValues(s, s.width, to, from+"self_attn.", nil)
 		b.linear(to+"attn_output", from+"self_attn.dense", s.width, s.heads*s.head, nil)
 		b.linear(to+"ffn_up", from+"mlp.fc1", s.feedForward, s.width, nil)
 		b.linear(to+"ffn_down", from+"mlp.fc2", s.width, s.feedForward, nil)
-	}
-	b.layerNorm("output_norm", "model.final_layernorm", s.width)
-	b.head("lm_head.weight", s.width)
+	})
 	b.vector("output.bias", "lm_head.bias", b.vocab, 0)
 }
 
@@ -143,11 +123,7 @@ func falcon(b *builder) {
 		return
 	}
 	head := width / heads
-	b.size("context_length", c.integerOr("max_position_embeddings", 2048))
-	b.size("embedding_length", width)
-	b.size("block_count", layers)
-	b.size("feed_forward_length", inner)
-	b.size("attention.head_count", heads)
+	b.blockSizes(c.integerOr("max_position_embeddings", 2048), width, layers, inner, heads)
 	b.size("attention.head_count_kv", kvHeads)
 	b.real("attention.layer_norm_epsilon", c.number("layer_norm_epsilon"))
 	b.rotation(head)
@@ -161,9 +137,8 @@ func falcon(b *builder) {
 			return (h%kvHeads*each+each-2+h/kvHeads)*head + at
 		}
 	}
-	b.matrix("token_embd.weight", "transformer.word_embeddings.weight", b.vocab, width)
-	for i := range layers {
-		to, from := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("transformer.h.%d.", i)
+	names := modelNames{"transformer.word_embeddings.weight", "transformer.h.%d.", "transformer.ln_f", "lm_head.weight"}
+	b.model(names, width, layers, b.layerNorm, func(_ int, to, from string) {
 		b.skip(from + "self_attention.rotary_emb.inv_freq")
 		if norms == 2 {
 			b.layerNorm(to+"attn_norm_2", from+"ln_attn", width)
@@ -175,7 +150,5 @@ func falcon(b *builder) {
 		b.linear(to+"attn_output", from+"self_attention.dense", width, width, nil)
 		b.linear(to+"ffn_up", from+"mlp.dense_h_to_4h", inner, width, nil)
 		b.linear(to+"ffn_down", from+"mlp.dense_4h_to_h", width, inner, nil)
-	}
-	b.layerNorm("output_norm", "transformer.ln_f", width)
-	b.head("lm_head.weight", width)
+	})
 }

@@ -21,7 +21,7 @@ import (
 type layoutCase struct {
 	class  string
 	kind   string                                      // which of several cases of the class
-	shared string                                      // the file, of ../shared/families/models, with golden logits; or
+	shared string                                      // the file, of ../shared/families/models, or encoders/NAME; or
 	recipe string                                      // one of randommodel.Recipes
 	edit   func(r *randommodel.Recipe)                 // makes of the recipe one that the class can say; may be nil
 	file   func(t *testing.T, f *gguf.File) *gguf.File // makes of its file one; may be nil
@@ -43,6 +43,15 @@ type object = map[string]any
 // members are the names of config.json's members, by the keys that they are.
 type members = map[string]string
 
+// with is a map with more.
+func with[K comparable, V any](m map[K]V, more ...map[K]V) map[K]V {
+	out := map[K]V{}
+	for _, m := range append([]map[K]V{m}, more...) {
+		maps.Copy(out, m)
+	}
+	return out
+}
+
 // naming is a value that is refused by another name than its member's.
 type naming struct {
 	value any
@@ -51,7 +60,8 @@ type naming struct {
 
 // layoutCases are all.
 func layoutCases() []layoutCase {
-	return slices.Concat(denseLayouts(), gemmaLayouts(), expertLayouts(), gptOSSLayouts(), recurrentLayouts())
+	return slices.Concat(denseLayouts(), gemmaLayouts(), expertLayouts(), gptOSSLayouts(), recurrentLayouts(),
+		encoderLayouts())
 }
 
 // layoutOf is the case of that name.
@@ -74,6 +84,9 @@ func (c layoutCase) name() string {
 func (c layoutCase) readsPictures() bool {
 	return strings.HasSuffix(c.class, "ForConditionalGeneration")
 }
+
+// encodes: the case is one of an encoder.
+func (c layoutCase) encodes() bool { return strings.HasPrefix(c.shared, "encoders/") }
 
 // llamaNames are what Llama's class, and some with more parts, call their tensors, the longer names first.
 var llamaNames = []string{"token_embd.", "model.embed_tokens.", "output_norm.", "model.norm.",
@@ -206,8 +219,22 @@ func layWithoutFactors(_ *laid, x gguf.Tensor) bool { return x.Name == "rope_fre
 // open opens the drawn file.
 func (c layoutCase) open(t *testing.T) *gguf.File {
 	t.Helper()
+	f := c.drawn(t)
+	if c.file != nil {
+		f = c.file(t, f)
+	}
+	return f
+}
+
+// drawn is the file that file makes another of.
+func (c layoutCase) drawn(t *testing.T) *gguf.File {
+	t.Helper()
 	if c.shared != "" {
-		f, err := gguf.OpenFile(testkit.Shared(t, "families/models/"+c.shared+".gguf"))
+		name := "models/" + c.shared
+		if c.encodes() {
+			name = c.shared
+		}
+		f, err := gguf.OpenFile(testkit.Shared(t, "families/"+name+".gguf"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -218,11 +245,7 @@ func (c layoutCase) open(t *testing.T) *gguf.File {
 	if c.edit != nil {
 		c.edit(&r)
 	}
-	f := openedFile(t, r.File(t))
-	if c.file != nil {
-		f = c.file(t, f)
-	}
-	return f
+	return openedFile(t, r.File(t))
 }
 
 // openedFile is a GGUF file that is in memory.
@@ -288,7 +311,11 @@ func (c layoutCase) folder(t *testing.T) (s *source, config object, want *gguf.F
 		}
 	}
 	vocab := s.tensors[l.name("token_embd.weight")][0]
-	s.bytesOnly(min(vocab, 256))
+	if c.encodes() {
+		s.encoderFiles(want)
+	} else {
+		s.bytesOnly(min(vocab, 256))
+	}
 	config = object{"vocab_size": vocab, "architectures": []string{c.class}}
 	if c.members == nil {
 		c.members = llamaMembers
@@ -341,13 +368,17 @@ func (s *source) bytesOnly(n int) {
 		"model":         object{"type": "BPE", "vocab": vocab, "merges": []any{}}})
 }
 
-// writeConfig writes config.json as Python does, which has a word for infinity.
-func (s *source) writeConfig(config object) {
+// writeConfig writes config.json.
+func (s *source) writeConfig(config object) { s.file("config.json", s.written(config)) }
+
+// written is config.json as Python writes it, which has a word for infinity.
+func (s *source) written(config object) string {
+	s.t.Helper()
 	text, err := json.Marshal(config)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.file("config.json", strings.ReplaceAll(string(text), `"Infinity"`, "Infinity"))
+	return strings.ReplaceAll(string(text), `"Infinity"`, "Infinity")
 }
 
 // inside is a copy of a config.json with another value of a member, of an object inside where its name has a dot.
@@ -390,12 +421,19 @@ func (c layoutCase) becomes(t *testing.T, s *source, want *gguf.File) {
 	if b, err := baseOf(s.dir); err != nil || len(b.targets) == 0 {
 		t.Errorf("as the base of an adapter: %v", err)
 	}
-	if runs(t, file); c.shared != "" && !slices.Contains(c.apart, "rope_freqs.weight") {
+	if c.encodes() {
+		sameVectors(t, got, want)
+	} else if runs(t, file); c.shared != "" && !slices.Contains(c.apart, "rope_freqs.weight") {
 		compareLogits(t, file, testkit.Shared(t, "families/models/golden/"+c.shared+".json"))
 	}
 }
 
-// sameAs compares tensors, byte for byte where the layout does not round, and all keys but general and tokenizer ones.
+// vocabularyKeys are told by comparing tokenizers.
+var vocabularyKeys = []string{"tokenizer.ggml.tokens", "tokenizer.ggml.scores", "tokenizer.ggml.token_type",
+	"tokenizer.ggml.merges"}
+
+// sameAs compares tensors, byte for byte where the layout does not round, and all keys but general ones and those of
+// the tokenizer of single bytes.
 func (c layoutCase) sameAs(t *testing.T, got, want *gguf.File) {
 	t.Helper()
 	if len(got.Tensors) != len(want.Tensors) {
@@ -426,8 +464,10 @@ func (c layoutCase) sameAs(t *testing.T, got, want *gguf.File) {
 	}
 	for _, kv := range want.KVs {
 		own := strings.TrimPrefix(kv.Key, architecture(want)+".")
-		if slices.Contains(c.apart, own) || strings.HasPrefix(own, "tokenizer.") ||
-			strings.HasPrefix(own, "general.") && own != "general.architecture" {
+		if slices.Contains(c.apart, own) || strings.HasPrefix(own, "general.") && own != "general.architecture" {
+			continue
+		}
+		if is := strings.HasPrefix(own, "tokenizer."); is && (!c.encodes() || slices.Contains(vocabularyKeys, own)) {
 			continue
 		}
 		if g, _ := got.Value(kv.Key); fmt.Sprint(g) != fmt.Sprint(kv.Value) {
@@ -468,21 +508,35 @@ func TestLongHostileMembers(t *testing.T) {
 	values := []any{0, -1, 1, 3, 0.5, largest, largest + 1, 1e300, "x", "auto", true, []any{},
 		[]any{1, "x"}, []string{"x"}, object{}, object{"rope_type": "yarn", "mscale_all_dim": 0}, nil}
 	for _, c := range layoutCases() {
-		s, config, _ := c.folder(t)
-		keys := slices.Collect(maps.Keys(config))
-		if texts, is := config["text_config"].(object); is {
+		s, said, _ := c.folder(t)
+		keys := slices.Collect(maps.Keys(said))
+		if texts, is := said["text_config"].(object); is {
 			for key := range texts {
 				keys = append(keys, "text_config."+key)
 			}
 		}
+		w, err := openWeights(s.dir) // once, as what it reads is the same in all cases
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.close()
 		before := allocated()
 		for _, key := range keys {
 			for _, v := range values {
-				s.writeConfig(inside(config, key, v))
-				if m, err := Open(s.dir); err == nil {
-					m.Close()
+				text := []byte(s.written(inside(said, key, v)))
+				read := func() (*config, family, error) {
+					c, err := parseConfig("config.json", text)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return textFamily(c)
 				}
-				baseOf(s.dir)
+				if c, f, err := read(); err == nil {
+					modelOf(s.dir, c, f, w)
+				}
+				if c, f, err := read(); err == nil { // as the base of an adapter
+					build(s.dir, c, f, new(weights))
+				}
 			}
 		}
 		if all := (allocated() - before) / uint64(len(keys)*len(values)); all > 8<<20 {

@@ -1,7 +1,6 @@
 package convert
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"slices"
@@ -347,11 +346,8 @@ func loraOf(t *testing.T, base *source, matrix string, cols, rows int, a, b func
 		t.Fatal(err)
 	}
 	defer m.Close()
-	var out bytes.Buffer
-	if err := m.Write(t.Context(), &out, Options{Type: "f32"}); err != nil {
-		t.Fatal(err)
-	}
-	return openedFile(t, out.Bytes())
+	f, _ := inMemory(t, m, Options{Type: "f32"})
+	return f
 }
 
 // TestAdapterOfFactors: an adapter of a matrix that GGUF has multiplied is multiplied too.

@@ -15,7 +15,7 @@ func lfm2MoE(b *builder) {
 	c := b.config
 	e := b.expertsOf("num_experts")
 	e.width, e.router, e.of, e.parts = c.integer("moe_intermediate_size"), "feed_forward.gate", "feed_forward.experts.%d.",
-		[3]string{"w1", "w3", "w2"}
+		numberedParts
 	e.fused = [2]string{"feed_forward.experts.gate_up_proj", "feed_forward.experts.down_proj"}
 	if c.boolOr("use_expert_bias", true) {
 		e.choice = "feed_forward.expert_bias"
@@ -57,20 +57,9 @@ func (b *builder) shortConvolutions(e *experts, dense int) {
 	if *c.err != nil {
 		return
 	}
-	b.size("context_length", c.integer("max_position_embeddings"))
-	b.size("embedding_length", width)
-	b.size("block_count", layers)
-	b.size("feed_forward_length", feedForward)
-	b.size("attention.head_count", heads)
-	var kv []int32
-	for _, attends := range whole {
-		n := int32(0)
-		if attends {
-			n = int32(kvHeads)
-		}
-		kv = append(kv, n)
-	}
-	b.set("attention.head_count_kv", kv)
+	s := sizes{width: width, heads: heads, kvHeads: kvHeads, head: head, layers: layers, feedForward: feedForward}
+	b.blockSizes(c.integer("max_position_embeddings"), width, layers, feedForward, heads)
+	b.set("attention.head_count_kv", perBlock(whole, kvHeads, 0))
 	b.size("shortconv.l_cache", taps)
 	b.real("attention.layer_norm_rms_epsilon", c.number(c.first("norm_eps", "block_norm_eps")))
 	if theta := "theta"; c.has(theta) && !c.has("rope_theta") {
@@ -79,21 +68,16 @@ func (b *builder) shortConvolutions(e *experts, dense int) {
 	b.rotation(head)
 
 	b.matrix("token_embd.weight", "model.embed_tokens.weight", b.vocab, width)
-	b.vector("token_embd_norm.weight", "model.embedding_norm.weight", width, 0)
-	for i, attends := range whole {
-		to, from := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("model.layers.%d.", i)
-		b.vector(to+"attn_norm.weight", from+"operator_norm.weight", width, 0)
-		b.vector(to+"ffn_norm.weight", from+"ffn_norm.weight", width, 0)
-		if attends {
-			for _, p := range []struct {
-				name  string
-				heads int
-			}{{"q", heads}, {"k", kvHeads}, {"v", kvHeads}} {
-				b.matrix(to+"attn_"+p.name+".weight", from+"self_attn."+p.name+"_proj.weight", p.heads*head, width)
-			}
-			b.vector(to+"attn_q_norm.weight", from+"self_attn.q_layernorm.weight", head, 0)
-			b.vector(to+"attn_k_norm.weight", from+"self_attn.k_layernorm.weight", head, 0)
-			b.matrix(to+"attn_output.weight", from+"self_attn.out_proj.weight", width, heads*head)
+	b.rmsNorm("token_embd_norm", "model.embedding_norm", width)
+	b.blocks(llamaModel.block, layers, func(i int, to, from string) {
+		b.rmsNorm(to+"attn_norm", from+"operator_norm", width)
+		b.rmsNorm(to+"ffn_norm", from+"ffn_norm", width)
+		if whole[i] {
+			b.unbiased(to+"attn_q", from+"self_attn.q_proj", heads*head, width)
+			b.unbiased(to+"attn_k", from+"self_attn.k_proj", kvHeads*head, width)
+			b.unbiased(to+"attn_v", from+"self_attn.v_proj", kvHeads*head, width)
+			b.headNorms(s, to, from, "self_attn.q_layernorm", "self_attn.k_layernorm")
+			b.unbiased(to+"attn_output", from+"self_attn.out_proj", width, heads*head)
 		} else {
 			b.matrix(to+"shortconv.in_proj.weight", from+"conv.in_proj.weight", 3*width, width)
 			b.add(target{name: to + "shortconv.conv.weight", from: from + "conv.conv.weight", rows: width, cols: taps,
@@ -101,13 +85,11 @@ func (b *builder) shortConvolutions(e *experts, dense int) {
 			b.matrix(to+"shortconv.out_proj.weight", from+"conv.out_proj.weight", width, width)
 		}
 		if e != nil && i >= dense {
-			b.experts(sizes{width: width}, e, to, from)
-			continue
+			b.experts(s, e, to, from)
+			return
 		}
-		b.matrix(to+"ffn_gate.weight", from+"feed_forward.w1.weight", feedForward, width)
-		b.matrix(to+"ffn_up.weight", from+"feed_forward.w3.weight", feedForward, width)
-		b.matrix(to+"ffn_down.weight", from+"feed_forward.w2.weight", width, feedForward)
-	}
+		b.feedForward(b.unbiased, s, numberedParts, to, from+"feed_forward.")
+	})
 	if !c.boolOr("tie_embedding", c.boolOr("tie_word_embeddings", true)) {
 		c.fail("tie_embedding", "GGUF's lfm2 has one matrix for embedding and output")
 	}

@@ -55,10 +55,7 @@ func (b *builder) mamba2(m mambaSizes, width int, normed bool, to, from string) 
 		list = append(list, target{name: "ssm_norm.weight", from: "norm.weight", rows: m.groups, cols: group, sourceRows: 1,
 			sourceCols: m.inner, place: func(row, col int) int { return row*group + col }, float: true})
 	}
-	for _, t := range list {
-		t.name, t.from = to+t.name, from+t.from
-		b.add(t)
-	}
+	b.under(to, from, list...)
 }
 
 // manyPositions is the context of models without positions.
@@ -83,24 +80,16 @@ func (b *builder) mambaAlone(layer func(width int, to, from string)) {
 	if *c.err != nil {
 		return
 	}
-	b.size("context_length", manyPositions)
-	b.size("embedding_length", width)
-	b.size("block_count", layers)
-	b.size("feed_forward_length", 0)
-	b.size("attention.head_count", 0)
+	b.blockSizes(manyPositions, width, layers, 0, 0)
 	b.real("attention.layer_norm_rms_epsilon", c.numberOr("layer_norm_epsilon", 1e-5))
-	embedding := "backbone.embeddings.weight"
+	names := modelNames{"backbone.embeddings.weight", "backbone.layers.%d.", "backbone.norm_f", "lm_head.weight"}
 	if old := "backbone.embedding.weight"; b.holds(old) {
-		embedding = old
+		names.embedding = old
 	}
-	b.matrix("token_embd.weight", embedding, b.vocab, width)
-	for i := range layers {
-		to, from := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("backbone.layers.%d.", i)
-		b.vector(to+"attn_norm.weight", from+"norm.weight", width, 0)
+	b.model(names, width, layers, b.rmsNorm, func(_ int, to, from string) {
+		b.rmsNorm(to+"attn_norm", from+"norm", width)
 		layer(width, to, from+"mixer.")
-	}
-	b.vector("output_norm.weight", "backbone.norm_f.weight", width, 0)
-	b.head("lm_head.weight", width)
+	})
 }
 
 // mamba converts Mamba (Gu and Dao 2023, arXiv:2312.00752).
@@ -125,7 +114,7 @@ func mamba(b *builder) {
 	b.size("ssm.state_size", state)
 	b.size("ssm.time_step_rank", rank)
 	b.mambaAlone(func(width int, to, from string) {
-		for _, t := range []target{
+		b.under(to, from, []target{
 			{name: "ssm_in.weight", from: "in_proj.weight", rows: 2 * inner, cols: width},
 			{name: "ssm_conv1d.weight", from: "conv1d.weight", rows: inner, cols: taps, float: true},
 			{name: "ssm_conv1d.bias", from: "conv1d.bias", cols: inner, float: true},
@@ -135,10 +124,7 @@ func mamba(b *builder) {
 			{name: "ssm_a", from: "A_log", rows: inner, cols: state, float: true, decay: true},
 			{name: "ssm_d", from: "D", cols: inner, float: true},
 			{name: "ssm_out.weight", from: "out_proj.weight", rows: width, cols: inner},
-		} {
-			t.name, t.from = to+t.name, from+t.from
-			b.add(t)
-		}
+		}...)
 	})
 }
 

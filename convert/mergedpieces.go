@@ -43,10 +43,8 @@ func (t *tokenizerJSON) mergedPieces(file string, vocab map[string]int32) (*word
 			w.types[id] = typeByte
 		}
 	}
-	for _, a := range t.Added {
-		if err := w.place(file, a.ID, a); err != nil {
-			return nil, err
-		}
+	if err := w.placeAll(file, t.Added); err != nil {
+		return nil, err
 	}
 	if t.byMerges {
 		if err := w.listMerges(t.Model.Merges, vocab); err != nil {
@@ -194,37 +192,16 @@ func (w *words) spaces(normalizer json.RawMessage, cut *step) error {
 
 // markingSpaces reads a normalizer that puts a mark in front of a text (prefix) and makes marks of its spaces.
 func markingSpaces(raw json.RawMessage) (prefix, marked bool, err error) {
-	var n *struct {
-		Type    string            `json:"type"`
-		Steps   []json.RawMessage `json:"normalizers"`
-		Prepend string            `json:"prepend"`
-		Content string            `json:"content"`
-		Pattern struct {
-			String string `json:"String"`
-		} `json:"pattern"`
-	}
-	if len(raw) == 0 {
-		return false, false, nil
-	}
-	if err := json.Unmarshal(raw, &n); err != nil {
-		return false, false, fmt.Errorf("normalizer: %w", err)
-	}
-	switch {
-	case n == nil:
-		return false, false, nil
-	case n.Type == "Prepend" && n.Prepend == "▁":
-		return true, false, nil
-	case n.Type == "Replace" && n.Pattern.String == " " && n.Content == "▁":
-		return false, true, nil
-	case n.Type == "Sequence":
-		for _, step := range n.Steps {
-			p, m, err := markingSpaces(step)
-			if err != nil {
-				return false, false, err
-			}
-			prefix, marked = prefix || p, marked || m
+	list, err := normalizerSteps(raw)
+	for _, n := range list {
+		switch {
+		case n.Type == "Prepend" && n.Prepend == "▁":
+			prefix = true
+		case n.Type == "Replace" && n.Pattern.String == " " && n.Content == "▁":
+			marked = true
+		default:
+			return false, false, n.unsupported()
 		}
-		return prefix, marked, nil
 	}
-	return false, false, fmt.Errorf("normalizer %s is not supported", gguf.Printable(string(raw), 80))
+	return prefix, marked, err
 }

@@ -24,9 +24,6 @@ type experts struct {
 // manyInOne are the names of fused tensors in most classes.
 var manyInOne = [2]string{"mlp.experts.gate_up_proj", "mlp.experts.down_proj"}
 
-// qwenParts are the experts' names but Mixtral's.
-var qwenParts = [3]string{"gate_proj", "up_proj", "down_proj"}
-
 // mostExperts bounds the experts of all blocks together: there is a list of their tensors before one is looked at.
 const mostExperts = 1 << 16
 
@@ -36,7 +33,7 @@ func (b *builder) expertsOf(key string) *experts {
 	for _, key := range []string{"output_router_logits", "router_aux_loss_coef", "router_jitter_noise"} {
 		c.has(key) // how they were trained
 	}
-	e := &experts{count: c.integer(key), router: "mlp.gate", of: "mlp.experts.%d.", parts: qwenParts, fused: manyInOne}
+	e := &experts{count: c.integer(key), router: "mlp.gate", of: "mlp.experts.%d.", parts: llamaParts, fused: manyInOne}
 	if n := c.layers("num_hidden_layers"); e.count > mostExperts/n {
 		c.fail(key, "%d experts in %d blocks, %d are the most in all", e.count, n, mostExperts)
 		e.count = 1
@@ -137,7 +134,7 @@ func mixtral(b *builder) {
 	}
 	e := b.expertsOf("num_local_experts")
 	e.width, e.router = b.config.integer("intermediate_size"), "block_sparse_moe.gate"
-	e.of, e.parts = "block_sparse_moe.experts.%d.", [3]string{"w1", "w3", "w2"}
+	e.of, e.parts = "block_sparse_moe.experts.%d.", numberedParts
 	b.llamaLike(options{interleave: true, experts: e})
 }
 

@@ -22,7 +22,7 @@ func museGlimmer(b *builder) {
 			b.matrix(to+"attn_gate.weight", from+"self_attn.gate_proj.weight", s.heads*s.head, s.width)
 			b.values(to+"attn_q_norm.weight", slices.Repeat([]float32{factor}, s.head))
 			b.values(to+"attn_k_norm.weight", slices.Repeat([]float32{1}, s.head))
-			b.gatedFeedForward(s, to, from)
+			b.feedForward(b.unbiased, s, llamaParts, to, from+"mlp.")
 		}})
 	for i, turned := range b.turnedLayers() {
 		if kind := c.texts("layer_types")[i]; turned != (kind == "sliding_attention") {

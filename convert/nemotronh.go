@@ -2,7 +2,6 @@ package convert
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -61,7 +60,7 @@ func nemotronH(b *builder) {
 	layers := c.layers("num_hidden_layers")
 	kinds := c.blockKinds(layers)
 	width, inner := c.integer("hidden_size"), c.integerOr("intermediate_size", 1)
-	s := sizes{width: width, heads: c.integer("num_attention_heads"), layers: layers,
+	s := sizes{width: width, heads: c.integer("num_attention_heads"), layers: layers, feedForward: inner,
 		head: c.integer(c.first("head_dim", "attention_head_dim"))}
 	s.kvHeads = c.integerOr("num_key_value_heads", s.heads)
 	m := mambaSizes{heads: c.integer("mamba_num_heads"), state: c.integer("ssm_state_size"), groups: c.integer("n_groups"),
@@ -97,16 +96,12 @@ func nemotronH(b *builder) {
 	b.real("attention.layer_norm_rms_epsilon", c.number(c.first("layer_norm_epsilon", "rms_norm_eps", "norm_eps")))
 	b.mambaKeys(m, "mamba_num_heads", "n_groups")
 
-	prefix, embedding, last := "backbone.", "embeddings", "norm_f"
-	if b.holds("model.embeddings.weight") { // as transformers 5 saves it
-		prefix = "model."
-	}
-	b.matrix("token_embd.weight", prefix+embedding+".weight", b.vocab, width)
-	for i, k := range kinds {
-		to, from := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("%slayers.%d.", prefix, i)
-		b.vector(to+"attn_norm.weight", from+"norm.weight", width, 0)
+	prefix := b.prefix("embeddings.weight", "backbone.", "model.") // or as transformers 5 saves it
+	names := modelNames{prefix + "embeddings.weight", prefix + "layers.%d.", prefix + "norm_f", "lm_head.weight"}
+	b.model(names, width, layers, b.rmsNorm, func(i int, to, from string) {
+		b.rmsNorm(to+"attn_norm", from+"norm", width)
 		from += "mixer."
-		switch {
+		switch k := kinds[i]; {
 		case k == blockMamba:
 			b.mamba2(m, width, true, to, from)
 		case k == blockAttention:
@@ -115,7 +110,7 @@ func nemotronH(b *builder) {
 			b.linear(to+"attn_v", from+"v_proj", s.kvHeads*s.head, width, nil)
 			b.linear(to+"attn_output", from+"o_proj", width, s.heads*s.head, nil)
 		case k == blockPlain:
-			b.plainFeedForward(inner, width, to+"ffn_", from)
+			b.feedForward(b.biased, s, plainParts, to, from)
 		default:
 			b.experts(s, e, to, from)
 			if e.inputs > 0 {
@@ -123,10 +118,8 @@ func nemotronH(b *builder) {
 				b.matrix(to+"ffn_latent_up.weight", from+"fc2_latent_proj.weight", width, e.inputs)
 			}
 		}
-	}
+	})
 	b.leaveOut("mtp.", "blocks for multi-token prediction are")
-	b.vector("output_norm.weight", prefix+last+".weight", width, 0)
-	b.head("lm_head.weight", width)
 }
 
 // nemotronExperts reads experts without gates, which sigmoids and a bias choose.
@@ -136,7 +129,7 @@ func (b *builder) nemotronExperts() *experts {
 	e := b.expertsOf("n_routed_experts")
 	e.width, e.shared = c.integer("moe_intermediate_size"), c.integer("moe_shared_expert_intermediate_size")
 	e.router, e.choice, e.sharedOf = "gate", "gate.e_score_correction_bias", "shared_experts"
-	e.of, e.parts = "experts.%d.", [3]string{"", "up_proj", "down_proj"}
+	e.of, e.parts = "experts.%d.", plainParts
 	b.size("expert_feed_forward_length", e.width)
 	b.size("expert_shared_feed_forward_length", e.shared)
 	b.size("expert_shared_count", c.integer("n_shared_experts"))

@@ -13,6 +13,19 @@ func (b *builder) blockSizes(context, width, layers, feedForward, heads int) {
 	b.size("attention.head_count", heads)
 }
 
+// gptSizes reads the sizes of classes whose config.json has GPT-2's members, and writes their keys.
+func (b *builder) gptSizes() (context, width, layers, feedForward, heads int) {
+	c := b.config
+	b.plainWords = true
+	context, width = c.integer(c.first("n_positions", "n_ctx")), c.integer("n_embd")
+	layers, heads = c.layers("n_layer"), c.integer("n_head")
+	feedForward = c.integerOr("n_inner", 4*width)
+	c.headsDivide("n_head", heads, width)
+	b.blockSizes(context, width, layers, feedForward, heads)
+	b.real("attention.layer_norm_epsilon", c.number("layer_norm_epsilon"))
+	return context, width, layers, feedForward, heads
+}
+
 // layerNorm adds a norm's weights and biases.
 func (b *builder) layerNorm(to, from string, width int) {
 	b.vector(to+".weight", from+".weight", width, 0)
@@ -75,10 +88,7 @@ func opt(b *builder) {
 	}
 	b.addBOS = true
 
-	prefix := "model.decoder."
-	if b.holds("decoder.embed_tokens.weight") { // saved without the head
-		prefix = "decoder."
-	}
+	prefix := b.prefix("embed_tokens.weight", "model.decoder.", "decoder.") // or saved without the head
 	b.matrix("token_embd.weight", prefix+"embed_tokens.weight", b.vocab, embedding)
 	b.add(target{name: "position_embd.weight", from: prefix + "embed_positions.weight", rows: context, cols: width,
 		order: behind(positionsOffset), sourceRows: context + positionsOffset, float: true})
@@ -86,8 +96,7 @@ func opt(b *builder) {
 		b.matrix("project_in.weight", prefix+"project_in.weight", width, embedding)
 		b.matrix("project_out.weight", prefix+"project_out.weight", embedding, width)
 	}
-	for i := range layers {
-		to, from := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("%slayers.%d.", prefix, i)
+	b.blocks(prefix+"layers.%d.", layers, func(_ int, to, from string) {
 		b.layerNorm(to+"attn_norm", from+"self_attn_layer_norm", width)
 		for _, p := range [][2]string{{"attn_q", "q_proj"}, {"attn_k", "k_proj"}, {"attn_v", "v_proj"},
 			{"attn_output", "out_proj"}} {
@@ -96,7 +105,7 @@ func opt(b *builder) {
 		b.layerNorm(to+"ffn_norm", from+"final_layer_norm", width)
 		b.full(to+"ffn_up", from+"fc1", feedForward, width)
 		b.full(to+"ffn_down", from+"fc2", width, feedForward)
-	}
+	})
 	if finalNorm {
 		b.layerNorm("output_norm", prefix+"final_layer_norm", width)
 	}
@@ -113,13 +122,7 @@ const codegenGroups = 4
 // gptj converts GPT-J and CodeGen. CodeGen has one matrix of queries, values and keys, in groups.
 func (b *builder) gptj(fused bool) {
 	c := b.config
-	b.plainWords = true
-	context, width := c.integer(c.first("n_positions", "n_ctx")), c.integer("n_embd")
-	layers, heads := c.layers("n_layer"), c.integer("n_head")
-	feedForward := c.integerOr("n_inner", 4*width)
-	c.headsDivide("n_head", heads, width)
-	b.blockSizes(context, width, layers, feedForward, heads)
-	b.real("attention.layer_norm_epsilon", c.number("layer_norm_epsilon"))
+	_, width, layers, feedForward, heads := b.gptSizes()
 	rotary := c.integerOr("rotary_dim", width/heads)
 	if rotary%2 != 0 || rotary > width/heads {
 		c.fail("rotary_dim", "%d of a head's %d numbers cannot be rotated in pairs", rotary, width/heads)
@@ -135,8 +138,7 @@ func (b *builder) gptj(fused bool) {
 	c.must("tie_word_embeddings", fmt.Sprintf("GGUF's %s has an output matrix", b.arch), false)
 
 	b.matrix("token_embd.weight", "transformer.wte.weight", b.vocab, width)
-	for i := range layers {
-		to, from := fmt.Sprintf("blk.%d.", i), fmt.Sprintf("transformer.h.%d.", i)
+	b.blocks("transformer.h.%d.", layers, func(_ int, to, from string) {
 		b.skip(from+"attn.bias", from+"attn.masked_bias", from+"attn.causal_mask")
 		b.layerNorm(to+"attn_norm", from+"ln_1", width)
 		for part, name := range []string{"q", "v", "k"} {
@@ -150,7 +152,7 @@ func (b *builder) gptj(fused bool) {
 		b.matrix(to+"attn_output.weight", from+"attn.out_proj.weight", width, width)
 		b.full(to+"ffn_up", from+"mlp.fc_in", feedForward, width)
 		b.full(to+"ffn_down", from+"mlp.fc_out", width, feedForward)
-	}
+	})
 	b.layerNorm("output_norm", "transformer.ln_f", width)
 	b.full("output", "lm_head", b.vocab, width)
 }
@@ -217,7 +219,10 @@ func t5(b *builder) {
 		embedding = "shared.weight"
 	}
 	b.matrix("token_embd.weight", embedding, b.vocab, width)
-	norm := func(to, from string) { b.vector(to+".weight", from+".weight", width, 0) }
+	s, parts := sizes{width: width, feedForward: feedForward}, [3]string{"", "wi", "wo"}
+	if gated {
+		parts = [3]string{"wi_0", "wi_1", "wo"}
+	}
 	stack := func(to, from string, layers int, cross bool) {
 		for i := range layers {
 			to, from := fmt.Sprintf("%s.blk.%d.", to, i), fmt.Sprintf("%s.block.%d.layer.", from, i)
@@ -227,7 +232,7 @@ func t5(b *builder) {
 				}
 				b.matrix(to+"_o.weight", from+".o.weight", width, heads*head)
 			}
-			norm(to+"attn_norm", from+"0.layer_norm")
+			b.rmsNorm(to+"attn_norm", from+"0.layer_norm", width)
 			attention(to+"attn", from+"0.SelfAttention")
 			if bias := from + "0.SelfAttention.relative_attention_bias.weight"; i == 0 || b.holds(bias) {
 				b.add(target{name: to + "attn_rel_b.weight", from: bias, rows: buckets, cols: heads, float: true})
@@ -235,22 +240,16 @@ func t5(b *builder) {
 			last := 1
 			if cross {
 				last = 2
-				norm(to+"cross_attn_norm", from+"1.layer_norm")
+				b.rmsNorm(to+"cross_attn_norm", from+"1.layer_norm", width)
 				attention(to+"cross_attn", from+"1.EncDecAttention")
 				// the first published files have one that nothing reads
 				b.skip(from + "1.EncDecAttention.relative_attention_bias.weight")
 			}
 			ffn := fmt.Sprintf("%s%d.", from, last)
-			if up := ffn + "DenseReluDense.wi"; gated {
-				b.matrix(to+"ffn_gate.weight", up+"_0.weight", feedForward, width)
-				b.matrix(to+"ffn_up.weight", up+"_1.weight", feedForward, width)
-			} else {
-				b.matrix(to+"ffn_up.weight", up+".weight", feedForward, width)
-			}
-			b.matrix(to+"ffn_down.weight", ffn+"DenseReluDense.wo.weight", width, feedForward)
-			norm(to+"ffn_norm", ffn+"layer_norm")
+			b.feedForward(b.unbiased, s, parts, to, ffn+"DenseReluDense.")
+			b.rmsNorm(to+"ffn_norm", ffn+"layer_norm", width)
 		}
-		norm(to+".output_norm", from+".final_layer_norm")
+		b.rmsNorm(to+".output_norm", from+".final_layer_norm", width)
 	}
 	stack("enc", "encoder", encoders, false)
 	stack("dec", "decoder", decoders, true)

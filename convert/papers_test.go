@@ -456,6 +456,19 @@ func (s *source) refused(name string, want []string) {
 	}
 }
 
+// noted checks that a folder is accepted, with a note.
+func (s *source) noted(name, note string) {
+	s.t.Helper()
+	m, err := Open(s.dir)
+	if err != nil {
+		s.t.Errorf("%s: %v", name, err)
+		return
+	}
+	if m.Close(); !strings.Contains(strings.Join(m.Notes, "\n"), note) {
+		s.t.Errorf("%s: notes %q", name, m.Notes)
+	}
+}
+
 // TestFolders: what is wrong with a folder, and what to do about it.
 func TestFolders(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -1,7 +1,6 @@
 package convert
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -31,13 +30,9 @@ const rankPool = 4
 // of what happens to a text, each with a folder of its own.
 func (b *builder) pooling(dir string) error {
 	file := filepath.Join(dir, "modules.json")
-	data, there, err := optionalFile(file)
-	if !there {
-		return err
-	}
 	var modules []struct{ Path, Type string }
-	if err := json.Unmarshal(data, &modules); err != nil {
-		return fmt.Errorf("%s: %w", file, err)
+	if _, err := optionalJSON(file, &modules); err != nil {
+		return err
 	}
 	for _, m := range modules {
 		kind := m.Type[strings.LastIndexByte(m.Type, '.')+1:]
@@ -153,16 +148,12 @@ func (b *builder) pool(file string) error {
 // prompts notes what sentence-transformers puts in front of texts.
 func (b *builder) prompts(dir string) error {
 	const name = "config_sentence_transformers.json"
-	data, there, err := optionalFile(filepath.Join(dir, name))
-	if !there {
-		return err
-	}
 	var said struct {
 		Prompts map[string]*string `json:"prompts"`
 		Default *string            `json:"default_prompt_name"`
 	}
-	if err := json.Unmarshal(data, &said); err != nil {
-		return fmt.Errorf("%s: %w", filepath.Join(dir, name), err)
+	if _, err := optionalJSON(filepath.Join(dir, name), &said); err != nil {
+		return err
 	}
 	maps.DeleteFunc(said.Prompts, func(_ string, text *string) bool { return text == nil || *text == "" })
 	if said.Default != nil && said.Prompts[*said.Default] != nil {

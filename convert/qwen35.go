@@ -24,7 +24,7 @@ func qwen35MoE(b *builder) {
 // deltaHybrid converts models with gated delta nets, gated attention in every n-th block, and a block for multi-token
 // prediction where the weights have one: further says how many the model has. e is nil without experts.
 func (b *builder) deltaHybrid(e *experts, further float64,
-	delta func(b *builder, s sizes, d deltaSizes, i int, from string)) {
+	delta func(b *builder, s sizes, d deltaSizes, to, from string)) {
 	c := b.config
 	c.must("use_sliding_window", "attention is to all positions here", false)
 	c.must("attn_output_gate", fmt.Sprintf("GGUF's %s has gates", b.arch), true)
@@ -50,22 +50,16 @@ func (b *builder) deltaHybrid(e *experts, further float64,
 	b.size("rope.dimension_count", int(float64(s.head)*share))
 	b.size("full_attention_interval", interval)
 
-	prefix := "model."
-	if of := "model.language_model."; b.holds(of + "embed_tokens.weight") {
-		prefix = of
-	}
-	b.matrix("token_embd.weight", prefix+"embed_tokens.weight", b.vocab, s.width)
-	for i := range s.layers {
-		from := fmt.Sprintf("%slayers.%d.", prefix, i)
+	prefix := b.prefix("embed_tokens.weight", "model.", "model.language_model.")
+	names := modelNames{prefix + "embed_tokens.weight", prefix + "layers.%d.", prefix + "norm", "lm_head.weight"}
+	b.model(names, s.width, s.layers, b.rmsNormLessOne, func(i int, to, from string) {
 		if (i+1)%interval == 0 {
-			b.gatedAttention(s, i, from)
+			b.gatedAttention(s, to, from)
 		} else {
-			delta(b, s, d, i, from)
+			delta(b, s, d, to, from)
 		}
-		b.postNormed(s, e, i, from)
-	}
-	b.vector("output_norm.weight", prefix+"norm.weight", s.width, 1)
-	b.head("lm_head.weight", s.width)
+		b.postNormed(s, e, to, from)
+	})
 	b.pictures()
 	if further == 0 || !b.holds("mtp.fc.weight") {
 		return // models that others trained are saved without it
@@ -74,40 +68,38 @@ func (b *builder) deltaHybrid(e *experts, further float64,
 	}
 	b.size("block_count", s.layers+1)
 	b.size("nextn_predict_layers", 1)
-	b.gatedAttention(s, s.layers, "mtp.layers.0.")
-	b.postNormed(s, e, s.layers, "mtp.layers.0.")
-	to := fmt.Sprintf("blk.%d.nextn.", s.layers)
+	to := fmt.Sprintf("blk.%d.", s.layers)
+	b.gatedAttention(s, to, "mtp.layers.0.")
+	b.postNormed(s, e, to, "mtp.layers.0.")
+	to += "nextn."
 	b.matrix(to+"eh_proj.weight", "mtp.fc.weight", s.width, 2*s.width)
-	b.vector(to+"enorm.weight", "mtp.pre_fc_norm_embedding.weight", s.width, 1)
-	b.vector(to+"hnorm.weight", "mtp.pre_fc_norm_hidden.weight", s.width, 1)
-	b.vector(to+"shared_head_norm.weight", "mtp.norm.weight", s.width, 1)
+	b.rmsNormLessOne(to+"enorm", "mtp.pre_fc_norm_embedding", s.width)
+	b.rmsNormLessOne(to+"hnorm", "mtp.pre_fc_norm_hidden", s.width)
+	b.rmsNormLessOne(to+"shared_head_norm", "mtp.norm", s.width)
 }
 
 // postNormed adds what every block of Qwen 3.5 has: norms, which the source stores less 1, and the feed-forward or
 // experts.
-func (b *builder) postNormed(s sizes, e *experts, i int, from string) {
-	to := fmt.Sprintf("blk.%d.", i)
-	b.vector(to+"attn_norm.weight", from+"input_layernorm.weight", s.width, 1)
-	b.vector(to+"post_attention_norm.weight", from+"post_attention_layernorm.weight", s.width, 1)
+func (b *builder) postNormed(s sizes, e *experts, to, from string) {
+	b.rmsNormLessOne(to+"attn_norm", from+"input_layernorm", s.width)
+	b.rmsNormLessOne(to+"post_attention_norm", from+"post_attention_layernorm", s.width)
 	if e != nil {
 		b.experts(s, e, to, from)
 		return
 	}
-	b.matrix(to+"ffn_gate.weight", from+"mlp.gate_proj.weight", s.feedForward, s.width)
-	b.matrix(to+"ffn_up.weight", from+"mlp.up_proj.weight", s.feedForward, s.width)
-	b.matrix(to+"ffn_down.weight", from+"mlp.down_proj.weight", s.width, s.feedForward)
+	b.feedForward(b.unbiased, s, llamaParts, to, from+"mlp.")
 }
 
 // gatedAttention adds attention whose q has a head's queries and then its gates.
-func (b *builder) gatedAttention(s sizes, i int, from string) {
-	to := fmt.Sprintf("blk.%d.attn_", i)
+func (b *builder) gatedAttention(s sizes, to, from string) {
+	to += "attn_"
 	from += "self_attn."
 	b.matrix(to+"q.weight", from+"q_proj.weight", 2*s.heads*s.head, s.width)
 	b.matrix(to+"k.weight", from+"k_proj.weight", s.kvHeads*s.head, s.width)
 	b.matrix(to+"v.weight", from+"v_proj.weight", s.kvHeads*s.head, s.width)
 	b.matrix(to+"output.weight", from+"o_proj.weight", s.width, s.heads*s.head)
-	b.vector(to+"q_norm.weight", from+"q_norm.weight", s.head, 1)
-	b.vector(to+"k_norm.weight", from+"k_norm.weight", s.head, 1)
+	b.rmsNormLessOne(to+"q_norm", from+"q_norm", s.head)
+	b.rmsNormLessOne(to+"k_norm", from+"k_norm", s.head)
 }
 
 // deltaSizes are those of a gated delta net: groups of queries and keys, heads of values in all, numbers of each, and
@@ -144,12 +136,10 @@ func (d deltaSizes) tiled(n, first int) rowOrder {
 }
 
 // deltaNet adds a gated delta net.
-func (b *builder) deltaNet(s sizes, d deltaSizes, i int, from string) {
-	to := fmt.Sprintf("blk.%d.", i)
-	from += "linear_attn."
+func (b *builder) deltaNet(s sizes, d deltaSizes, to, from string) {
 	inner, keys := d.heads*d.state, 2*d.groups*d.state
 	qkv, values, each := d.tiled(d.state, keys), d.tiled(d.state, 0), d.tiled(1, 0)
-	for _, t := range []target{
+	b.under(to, from+"linear_attn.", []target{
 		{name: "attn_qkv.weight", from: "in_proj_qkv.weight", rows: keys + inner, cols: s.width, order: qkv},
 		{name: "attn_gate.weight", from: "in_proj_z.weight", rows: inner, cols: s.width, order: values},
 		{name: "ssm_alpha.weight", from: "in_proj_a.weight", rows: d.heads, cols: s.width, order: each},
@@ -159,10 +149,7 @@ func (b *builder) deltaNet(s sizes, d deltaSizes, i int, from string) {
 		{name: "ssm_a", from: "A_log", cols: d.heads, order: each, float: true, decay: true},
 		{name: "ssm_norm.weight", from: "norm.weight", cols: d.state, float: true},
 		{name: "ssm_out.weight", from: "out_proj.weight", rows: s.width, cols: inner, columns: values},
-	} {
-		t.name, t.from = to+t.name, from+t.from
-		b.add(t)
-	}
+	}...)
 }
 
 // ropeSections are the shares of a head that positions of text, height, width and others turn.

@@ -22,7 +22,7 @@ func rankerSource(t *testing.T, folder string, tied bool) (*source, map[string]a
 		t.Fatal(err)
 	}
 	s.dir = dir
-	s.editTokenizer(func(m map[string]any) {
+	s.edit("tokenizer.json", func(m map[string]any) {
 		model := m["model"].(map[string]any)
 		vocab := model["vocab"].(map[string]any)
 		vocab["ye"], vocab["yes"], vocab["no"] = 260, 261, 262
@@ -125,7 +125,7 @@ func TestWhatIsAReranker(t *testing.T) {
 	asks := map[string]any{"tokenizer_config.json": map[string]any{"chat_template": "{# Judge whether " +
 		"the Document meets the requirements based on the Query and the Instruct provided. #}"}}
 	withoutNo := func(s *source, _ map[string]any) {
-		s.editTokenizer(func(m map[string]any) {
+		s.edit("tokenizer.json", func(m map[string]any) {
 			model := m["model"].(map[string]any)
 			delete(model["vocab"].(map[string]any), "no")
 			model["merges"] = model["merges"].([]any)[:3]

@@ -64,33 +64,26 @@ func (b *builder) denseOr(s sizes, e *experts, dense, i int, to, from string) {
 		b.experts(s, e, to, from)
 		return
 	}
-	b.gatedFeedForward(s, to, from)
+	b.feedForward(b.biased, s, llamaParts, to, from+"mlp.")
 }
 
-// gatedFeedForward adds a feed-forward with Llama's names.
-func (b *builder) gatedFeedForward(s sizes, to, from string) {
-	b.linear(to+"ffn_gate", from+"mlp.gate_proj", s.feedForward, s.width, nil)
-	b.linear(to+"ffn_up", from+"mlp.up_proj", s.feedForward, s.width, nil)
-	b.linear(to+"ffn_down", from+"mlp.down_proj", s.width, s.feedForward, nil)
-}
-
-// projections adds attention's matrices with Llama's names; rows of q and k are in an order.
+// projections adds attention's matrices with Llama's names behind from; rows of q and k are in an order.
 func (b *builder) projections(s sizes, to, from string, order rowOrder) {
 	b.queriesKeysValues(s, s.width, to, from, order)
-	b.linear(to+"attn_output", from+"self_attn.o_proj", s.width, s.heads*s.head, nil)
+	b.linear(to+"attn_output", from+"o_proj", s.width, s.heads*s.head, nil)
 }
 
 // queriesKeysValues adds the matrices that make these of so many inputs.
 func (b *builder) queriesKeysValues(s sizes, inputs int, to, from string, order rowOrder) {
-	b.linear(to+"attn_q", from+"self_attn.q_proj", s.heads*s.head, inputs, order)
-	b.linear(to+"attn_k", from+"self_attn.k_proj", s.kvHeads*s.head, inputs, order)
-	b.linear(to+"attn_v", from+"self_attn.v_proj", s.kvHeads*s.head, inputs, nil)
+	b.linear(to+"attn_q", from+"q_proj", s.heads*s.head, inputs, order)
+	b.linear(to+"attn_k", from+"k_proj", s.kvHeads*s.head, inputs, order)
+	b.linear(to+"attn_v", from+"v_proj", s.kvHeads*s.head, inputs, nil)
 }
 
 // norms of queries and keys, of each head.
 func (b *builder) headNorms(s sizes, to, from, q, k string) {
-	b.vector(to+"attn_q_norm.weight", from+q+".weight", s.head, 0)
-	b.vector(to+"attn_k_norm.weight", from+k+".weight", s.head, 0)
+	b.rmsNorm(to+"attn_q_norm", from+q, s.head)
+	b.rmsNorm(to+"attn_k_norm", from+k, s.head)
 }
 
 // furtherBlocks is how many blocks for multi-token prediction stand behind the model's own layers in the weights:
@@ -110,14 +103,14 @@ func (b *builder) furtherBlocks(layers int) int {
 	return 1
 }
 
-// nextn adds what such a block has beside those of the others. norm is the name of the last norm.
-func (b *builder) nextn(s sizes, to, from, norm string) {
+// nextn adds what such a block has beside those of the others.
+func (b *builder) nextn(s sizes, to, from string) {
 	to += "nextn."
 	b.matrix(to+"eh_proj.weight", from+"eh_proj.weight", s.width, 2*s.width)
-	b.vector(to+"enorm.weight", from+"enorm.weight", s.width, 0)
-	b.vector(to+"hnorm.weight", from+"hnorm.weight", s.width, 0)
-	if b.holds(from + norm) {
-		b.vector(to+"shared_head_norm.weight", from+norm, s.width, 0)
+	b.rmsNorm(to+"enorm", from+"enorm", s.width)
+	b.rmsNorm(to+"hnorm", from+"hnorm", s.width)
+	if norm := from + "shared_head.norm"; b.holds(norm + ".weight") {
+		b.rmsNorm(to+"shared_head_norm", norm, s.width)
 	}
 	for _, own := range [][2]string{{"embed_tokens", "embed_tokens"}, {"shared_head_head", "shared_head.head"}} {
 		if b.holds(from + own[1] + ".weight") {

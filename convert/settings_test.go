@@ -111,22 +111,16 @@ func TestEnds(t *testing.T) {
 			s.file("tokenizer_config.json", c.settings)
 		}
 		if c.edit != nil {
-			s.editTokenizer(c.edit)
+			s.edit("tokenizer.json", c.edit)
 		}
 		f, _ := converted(t, s.dir, Options{Type: "f32"})
 		keysAre(t, name, f, c.want)
-		m, err := Open(s.dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if m.Close(); !strings.Contains(strings.Join(m.Notes, "\n"), c.note) {
-			t.Errorf("%s: notes %q", name, m.Notes)
-		}
+		s.noted(name, c.note)
 	}
 	s, config := llamaSource(t, "LlamaForCausalLM")
 	s.file("config.json", config)
 	s.weights()
-	s.editTokenizer(behind)
+	s.edit("tokenizer.json", behind)
 	s.file("tokenizer_config.json", map[string]any{"eos_token": "<end>", "chat_template": "{{ m }}{{ eos_token }}"})
 	s.refused("a template with the other end", []string{"post_processor", "<turn>", "<end>"})
 	s.file("tokenizer_config.json", "{}")
@@ -139,7 +133,7 @@ func TestPaddingWithoutRow(t *testing.T) {
 	s, config := llamaSource(t, "LlamaForCausalLM")
 	s.file("config.json", config)
 	s.weights()
-	s.editTokenizer(func(m map[string]any) {
+	s.edit("tokenizer.json", func(m map[string]any) {
 		m["added_tokens"] = append(m["added_tokens"].([]any), map[string]any{"id": 260, "content": "[PAD]", "special": true})
 	})
 	s.file("tokenizer_config.json", map[string]any{"eos_token": "<end>", "pad_token": "[PAD]"})
@@ -157,7 +151,7 @@ func TestTokensCostNoMoreThanTheModelHasRows(t *testing.T) {
 	s.file("config.json", config)
 	s.weights()
 	before := allocated()
-	s.editTokenizer(func(m map[string]any) {
+	s.edit("tokenizer.json", func(m map[string]any) {
 		m["added_tokens"] = append(m["added_tokens"].([]any), map[string]any{"id": far, "content": "<far>", "special": true})
 	})
 	s.file("added_tokens.json", map[string]int{"<further>": far - 1})
@@ -172,7 +166,7 @@ func TestTokensCostNoMoreThanTheModelHasRows(t *testing.T) {
 	if !strings.Contains(notes, "added token <near> and all behind it are left out") {
 		t.Errorf("notes %q", notes)
 	}
-	s.editTokenizer(func(m map[string]any) { m["model"].(map[string]any)["vocab"].(map[string]any)["far"] = far })
+	s.edit("tokenizer.json", func(m map[string]any) { m["model"].(map[string]any)["vocab"].(map[string]any)["far"] = far })
 	s.refused("a token of the vocabulary", []string{"model.vocab: far has id 16777215", "vocab_size"})
 	if all := allocated() - before; all > 64<<20 {
 		t.Errorf("%d bytes were allocated", all)
@@ -240,7 +234,7 @@ func TestAddedBesideSentencePiece(t *testing.T) {
 	s.file("config.json", config)
 	s.weights()
 	s.refused("another vocabulary", []string{"tokenizer.json: model.vocab: 25", "others than in tokenizer.model"})
-	s.editTokenizer(func(m map[string]any) {
+	s.edit("tokenizer.json", func(m map[string]any) {
 		m["model"] = map[string]any{"vocab": map[string]int{"▁": 0, "<unk>": 1, "<s>": 2, "y": 3, "x": 4, "A": 5}}
 	})
 	f, _ := converted(t, s.dir, Options{Type: "f32"})

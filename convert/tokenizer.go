@@ -396,6 +396,16 @@ func (w *words) place(file string, id int32, t addedToken) error {
 	return nil
 }
 
+// placeAll adds the tokens that tokenizer.json adds.
+func (w *words) placeAll(file string, added []addedToken) error {
+	for _, t := range added {
+		if err := w.place(file, t.ID, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // settings is what tokenizer_config.json says, and the chat templates.
 type settings struct {
 	file     string
@@ -425,6 +435,17 @@ func optionalFile(name string) (data []byte, there bool, err error) {
 		return nil, false, nil
 	}
 	return data, err == nil, err
+}
+
+// optionalJSON reads such a file of JSON.
+func optionalJSON(name string, to any) (there bool, err error) {
+	data, there, err := optionalFile(name)
+	if there {
+		if err = json.Unmarshal(data, to); err != nil {
+			err = fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return there, err
 }
 
 // parse reads tokenizer_config.json.
@@ -493,18 +514,12 @@ func (s *settings) readTemplates(dir string) error {
 		return nil
 	}
 	file := filepath.Join(dir, "chat_template.json") // of models that see or hear, too
-	text, there, err = optionalFile(file)
-	if !there {
-		return err
-	}
 	var one struct {
 		Template string `json:"chat_template"`
 	}
-	if err := json.Unmarshal(text, &one); err != nil {
-		return fmt.Errorf("%s: %w", file, err)
-	}
+	_, err = optionalJSON(file, &one)
 	s.template = one.Template
-	return nil
+	return err
 }
 
 // keys are the chat templates' keys.
@@ -784,10 +799,8 @@ func readTokenizerJSON(file string, b *builder) (*words, error) {
 		}
 		w.merges = append(w.merges, text)
 	}
-	for _, a := range t.Added {
-		if err := w.place(file, a.ID, a); err != nil {
-			return nil, err
-		}
+	if err := w.placeAll(file, t.Added); err != nil {
+		return nil, err
 	}
 	if err := w.setMarks(t.PostProcessor); err != nil {
 		return fail("%v", err)
@@ -820,32 +833,58 @@ func (w *words) setMarks(processor json.RawMessage) error {
 
 // composition reports whether a normalizer composes characters (NFC); it is an error if it does anything else.
 func composition(raw json.RawMessage) (composes bool, err error) {
-	var n *struct {
-		Type  string            `json:"type"`
-		Steps []json.RawMessage `json:"normalizers"`
+	list, err := normalizerSteps(raw)
+	for _, n := range list {
+		if n.Type != "NFC" {
+			return false, n.unsupported()
+		}
 	}
+	return len(list) > 0, err
+}
+
+// normalizerStep is a normalizer of tokenizer.json but those in sequence, and WordPiece's.
+type normalizerStep struct {
+	Type     string            `json:"type"`
+	Steps    []json.RawMessage `json:"normalizers"` // of a sequence
+	Charsmap string            `json:"precompiled_charsmap"`
+	Prepend  string            `json:"prepend"`
+	Content  string            `json:"content"`
+	Pattern  struct {
+		Regex  string `json:"Regex"`
+		String string `json:"String"`
+	} `json:"pattern"`
+
+	raw string
+}
+
+// normalizerSteps are what a normalizer does, one after the other.
+func normalizerSteps(raw json.RawMessage) (list []normalizerStep, err error) {
+	var n *normalizerStep
 	if len(raw) == 0 {
-		return false, nil
+		return nil, nil
 	}
 	if err := json.Unmarshal(raw, &n); err != nil {
-		return false, fmt.Errorf("normalizer: %w", err)
+		return nil, fmt.Errorf("normalizer: %w", err)
 	}
 	switch {
 	case n == nil:
-		return false, nil
-	case n.Type == "NFC":
-		return true, nil
-	case n.Type == "Sequence":
-		for _, step := range n.Steps {
-			once, err := composition(step)
-			if err != nil {
-				return false, err
-			}
-			composes = composes || once
-		}
-		return composes, nil
+		return nil, nil
+	case n.Type != "Sequence":
+		n.raw = string(raw)
+		return []normalizerStep{*n}, nil
 	}
-	return false, fmt.Errorf("normalizer %s is not supported", gguf.Printable(string(raw), 80))
+	for _, step := range n.Steps {
+		more, err := normalizerSteps(step)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, more...)
+	}
+	return list, nil
+}
+
+func (n *normalizerStep) unsupported() error {
+	return fmt.Errorf("normalizer %s is not supported", gguf.Printable(n.raw, 80))
 }
 
 // setVocabulary sets the tokens of a byte-level vocabulary.

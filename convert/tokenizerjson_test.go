@@ -12,22 +12,6 @@ import (
 	"github.com/specgo/spec/engine"
 )
 
-// editTokenizer changes tokenizer.json.
-func (s *source) editTokenizer(change func(m map[string]any)) {
-	s.t.Helper()
-	name := filepath.Join(s.dir, "tokenizer.json")
-	data, err := os.ReadFile(name)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	var m map[string]any
-	if err := json.Unmarshal(data, &m); err != nil {
-		s.t.Fatal(err)
-	}
-	change(m)
-	s.file("tokenizer.json", m)
-}
-
 // splitBy makes words by regular expressions, one after the other.
 func splitBy(rules ...string) map[string]any {
 	var steps []any
@@ -77,7 +61,7 @@ func TestRulesOfSeveral(t *testing.T) {
 		s, config := llamaSource(t, "LlamaForCausalLM")
 		s.file("config.json", config)
 		s.weights()
-		s.editTokenizer(func(m map[string]any) {
+		s.edit("tokenizer.json", func(m map[string]any) {
 			m["pre_tokenizer"] = splitBy(rules...)
 			m["model"].(map[string]any)["ignore_merges"] = pre == "minicpm5"
 		})
@@ -87,10 +71,10 @@ func TestRulesOfSeveral(t *testing.T) {
 		}
 		switch runs(t, file); pre {
 		case "minicpm5": // whose name says that words that are tokens are not merged
-			s.editTokenizer(func(m map[string]any) { m["model"].(map[string]any)["ignore_merges"] = false })
+			s.edit("tokenizer.json", func(m map[string]any) { m["model"].(map[string]any)["ignore_merges"] = false })
 			s.refused(pre, []string{"ignore_merges false"})
 		case "deepseek-llm": // GGUF's does not cut digits, which the merges must not join
-			s.editTokenizer(func(m map[string]any) {
+			s.edit("tokenizer.json", func(m map[string]any) {
 				m["model"].(map[string]any)["vocab"].(map[string]any)["10"] = 256
 				delete(m["model"].(map[string]any)["vocab"].(map[string]any), "\u0120a")
 				m["model"].(map[string]any)["merges"] = []any{[]string{"1", "0"}}
@@ -126,7 +110,7 @@ func TestWholeWords(t *testing.T) {
 		s, config := llamaSource(t, "LlamaForCausalLM")
 		s.file("config.json", config)
 		s.weights()
-		s.editTokenizer(func(m map[string]any) {
+		s.edit("tokenizer.json", func(m map[string]any) {
 			m["pre_tokenizer"], m["post_processor"] = splitBy(c.rule), c.post
 			m["model"].(map[string]any)["ignore_merges"] = c.whole
 		})
@@ -185,19 +169,12 @@ func TestTokenizerRefused(t *testing.T) {
 		s, config := llamaSource(t, "LlamaForCausalLM")
 		s.file("config.json", config)
 		s.weights()
-		s.editTokenizer(c.change)
+		s.edit("tokenizer.json", c.change)
 		if c.want != "" {
 			s.refused(name, []string{"tokenizer.json", c.want})
 			continue
 		}
-		m, err := Open(s.dir)
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		if m.Close(); !strings.Contains(strings.Join(m.Notes, "\n"), c.note) {
-			t.Errorf("%s: notes %q", name, m.Notes)
-		}
+		s.noted(name, c.note)
 	}
 	// Files of words and merges do not say how a text is cut into words, which differs but for GPT-2 and its like.
 	s, config := llamaSource(t, "Qwen2ForCausalLM")
@@ -222,7 +199,7 @@ func TestWhatStandsBeside(t *testing.T) {
 		s.dir = to
 		s.file("config.json", config)
 		s.weights()
-		s.editTokenizer(func(m map[string]any) { m["added_tokens"].([]any)[1].(map[string]any)["rstrip"] = true })
+		s.edit("tokenizer.json", func(m map[string]any) { m["added_tokens"].([]any)[1].(map[string]any)["rstrip"] = true })
 		m, err := Open(s.dir)
 		if err != nil {
 			t.Fatal(err)

@@ -122,43 +122,21 @@ func (t *tokenizerJSON) unigram(file string) (*words, error) {
 
 // normalizers reads the map of characters; squeeze says that runs of spaces become one.
 func (w *words) normalizers(raw json.RawMessage) (squeeze bool, err error) {
-	var n *struct {
-		Type     string            `json:"type"`
-		Steps    []json.RawMessage `json:"normalizers"`
-		Charsmap string            `json:"precompiled_charsmap"`
-		Pattern  struct {
-			Regex string `json:"Regex"`
-		} `json:"pattern"`
-	}
-	if len(raw) == 0 {
-		return false, nil
-	}
-	if err := json.Unmarshal(raw, &n); err != nil {
-		return false, fmt.Errorf("normalizer: %w", err)
-	}
-	switch {
-	case n == nil:
-		return false, nil
-	case n.Type == "Sequence":
-		for _, step := range n.Steps {
-			once, err := w.normalizers(step)
-			if err != nil {
-				return false, err
+	list, err := normalizerSteps(raw)
+	for _, n := range list {
+		switch {
+		case n.Type == "Precompiled" && w.charsmap == nil:
+			if w.charsmap, err = base64.StdEncoding.DecodeString(n.Charsmap); err != nil {
+				return false, fmt.Errorf("normalizer.precompiled_charsmap: %w", err)
 			}
-			squeeze = squeeze || once
+		case n.Type == "Replace" && n.Pattern.Regex == " {2,}":
+			squeeze = true
+		case n.Type == "Strip": // spaces at the ends, which go with the runs
+		default:
+			return false, fmt.Errorf("normalizer %s is not supported", gguf.Printable(n.Type, 40))
 		}
-		return squeeze, nil
-	case n.Type == "Precompiled" && w.charsmap == nil:
-		if w.charsmap, err = base64.StdEncoding.DecodeString(n.Charsmap); err != nil {
-			err = fmt.Errorf("normalizer.precompiled_charsmap: %w", err)
-		}
-		return false, err
-	case n.Type == "Replace" && n.Pattern.Regex == " {2,}":
-		return true, nil
-	case n.Type == "Strip": // spaces at the ends, which go with the runs
-		return false, nil
 	}
-	return false, fmt.Errorf("normalizer %s is not supported", gguf.Printable(n.Type, 40))
+	return squeeze, err
 }
 
 // metaspace checks that each word gets a mark in front: the text is cut at spaces and each word marked, or its runs

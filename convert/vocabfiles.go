@@ -82,16 +82,9 @@ func readVocabulary(file string, rows int) (*words, error) {
 // addFile adds the tokens of added_tokens.json, {token: id}, which are text with an id of its own, where the
 // vocabulary has none.
 func (w *words) addFile(file string) error {
-	data, err := os.ReadFile(file)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
 	var added map[string]int32
-	if err := json.Unmarshal(data, &added); err != nil {
-		return fmt.Errorf("%s: %w", file, err)
+	if _, err := optionalJSON(file, &added); err != nil {
+		return err
 	}
 	for text, id := range added {
 		if id >= 0 && int(id) < len(w.tokens) && w.tokens[id] != "" {
@@ -108,18 +101,14 @@ func (w *words) addFile(file string) error {
 // versions of transformers list them nowhere else. They read texts by tokenizer.json: where it has another vocabulary,
 // as that of a model whose tokenizer.model is its ancestor's, it is an error.
 func (w *words) addJSON(file, pieces string) error {
-	data, there, err := optionalFile(file)
-	if !there {
-		return err
-	}
 	var list struct {
 		Added []addedToken `json:"added_tokens"`
 		Model struct {
 			Vocab json.RawMessage `json:"vocab"`
 		} `json:"model"`
 	}
-	if err := json.Unmarshal(data, &list); err != nil {
-		return fmt.Errorf("%s: %w", file, err)
+	if there, err := optionalJSON(file, &list); !there || err != nil {
+		return err
 	}
 	var vocab map[string]int32
 	if json.Unmarshal(list.Model.Vocab, &vocab) == nil && vocab != nil { // of a kind that may be the same
@@ -128,12 +117,7 @@ func (w *words) addJSON(file, pieces string) error {
 				"model's", file, n, gguf.Printable(one, 40), filepath.Base(pieces))
 		}
 	}
-	for _, t := range list.Added {
-		if err := w.place(file, t.ID, t); err != nil {
-			return err
-		}
-	}
-	return nil
+	return w.placeAll(file, list.Added)
 }
 
 // others counts the tokens that are not the same in another vocabulary, of which one is returned; marks, bytes and

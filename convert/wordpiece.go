@@ -67,10 +67,8 @@ func (t *tokenizerJSON) wordPieces(file string) (*words, error) {
 		return nil, fmt.Errorf("model.vocab: %w", err)
 	}
 	w.markPieces()
-	for _, a := range t.Added {
-		if err := w.place(file, a.ID, a); err != nil {
-			return nil, err
-		}
+	if err := w.placeAll(file, t.Added); err != nil {
+		return nil, err
 	}
 	if err := w.setMarks(t.PostProcessor); err != nil {
 		return nil, err
