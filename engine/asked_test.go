@@ -98,7 +98,7 @@ func (a askedFor) tensors(tb testing.TB, name string) []gguf.TensorSource {
 func (a askedFor) shapes(tb testing.TB, name string, kvs []gguf.KV, layers int) (map[string][]int, error) {
 	tb.Helper()
 	first, last := "blk.0.attn_norm.weight", fmt.Sprintf("blk.%d.attn_output.weight", layers-1)
-	dims, guessed := map[string][]int{first: {1}, last: {1}}, map[string]bool{first: true, last: true}
+	dims, guessed := map[string][]int{first: {1}, last: {1}}, map[string]int{first: -1, last: -1} // guessed of a block
 	for _, also := range a.also {
 		if rest, ok := strings.CutPrefix(also, "blk.*."); ok {
 			for i := range layers {
@@ -121,8 +121,9 @@ func (a askedFor) shapes(tb testing.TB, name string, kvs []gguf.KV, layers int) 
 		if err == nil {
 			return dims, nil
 		}
-		if m := unasked.FindStringSubmatch(err.Error()); m != nil && guessed[m[1]] {
-			delete(dims, m[1])
+		if m := unasked.FindStringSubmatch(err.Error()); m != nil && guessed[m[1]] != 0 {
+			block, of := blockOf(m[1]), guessed[m[1]] // the two are not alike
+			maps.DeleteFunc(dims, func(t string, _ []int) bool { return blockOf(t) == block && guessed[t] == of })
 			continue
 		}
 		m := wrongTensor.FindStringSubmatch(err.Error())
@@ -145,7 +146,7 @@ func (a askedFor) shapes(tb testing.TB, name string, kvs []gguf.KV, layers int) 
 			for j := i + 1; j < layers; j++ {
 				like := strings.Replace(m[1], fmt.Sprintf("blk.%d.", i), fmt.Sprintf("blk.%d.", j), 1)
 				if dims[like] == nil {
-					guessed[like] = true
+					guessed[like] = i + 1
 				}
 				dims[like] = d
 			}

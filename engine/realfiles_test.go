@@ -131,7 +131,7 @@ func listOf[T any](t *testing.T, words []string, list bool, parse func(string) (
 // TestRealFilesOpen: what published files say is asked for, or known to change nothing: none of them is refused.
 func TestRealFilesOpen(t *testing.T) {
 	files := realFiles(t)
-	if len(files) < 55 {
+	if len(files) < 45 {
 		t.Fatalf("%d files", len(files))
 	}
 	for _, f := range files {
