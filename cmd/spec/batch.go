@@ -59,6 +59,10 @@ func (b *batching) check() error {
 		return usagef("-i is missing: the file of requests")
 	case b.output == "":
 		return usagef("-o is missing: the file for the answers")
+	case b.input == "-":
+		return usagef("-i -: requests are read more than once, so they are not taken from standard input")
+	case b.output == "-":
+		return usagef("-o -: answers are read again when the work goes on, so they go to a file")
 	}
 	return b.serving.check()
 }

@@ -125,6 +125,23 @@ func TestBatchLineIsNamed(t *testing.T) {
 	}
 }
 
+// Standard input and output are no files of a batch, and none is made that is called "-"; that of vectors is.
+func TestDashIsNoFile(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, c := range []struct{ in, out, want string }{{"-", "out", "-i -: "}, {"in", "-", "-o -: "}} {
+		if _, text, code := spec(t, "", "batch", "-i", c.in, "-o", c.out); code != exitUsage || !strings.Contains(text,
+			c.want) {
+			t.Errorf("-i %s -o %s: exit %d, %s", c.in, c.out, code, text)
+		}
+	}
+	if got, want := done(t, "", "embed", "-p", "x", "-o", "-"), done(t, "", "embed", "-p", "x"); got != want {
+		t.Errorf("embed -o -: %.100q, want %.100q", got, want)
+	}
+	if files, err := os.ReadDir("."); err != nil || len(files) > 0 {
+		t.Errorf("%v, %v", files, err)
+	}
+}
+
 // The models of a folder answer a batch too.
 func TestBatchOfModelsOfAFolder(t *testing.T) {
 	dir, _ := modelFolder(t)

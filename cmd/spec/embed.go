@@ -64,6 +64,9 @@ func (e *embedding) check() error {
 	if len(e.models) > 1 {
 		return usagef("-m %s: one model at a time", e.models[1].target)
 	}
+	if e.output == "-" {
+		e.output = ""
+	}
 	switch {
 	case e.resume && e.output == "":
 		return usagef("--resume: -o is missing, the file that holds vectors already")
