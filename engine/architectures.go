@@ -194,6 +194,7 @@ var kinds = map[string]kind{
 	"grok":             lacking("capped scores of experts, and scales that old files do not say"),
 	"grovemoe":         lacking("experts that several others share"),
 	"hunyuan_vl":       lacking(pictures),
+	"kimi-k3":          lacking("attention over what blocks before it have added up, and an activation of its own"),
 	"llada":            lacking(diffusion),
 	"llada-moe":        lacking(diffusion),
 	"minimax-m3":       lacking("attention to the blocks that an index chooses for each token"),
