@@ -243,3 +243,32 @@ func TestMacrosTakeWhatTheyAskForThemselves(t *testing.T) {
 	wantRendered(t, "{% macro o() %}{% macro i() %}{{ varargs }}{% endmacro %}{{ i(1) }}{{ varargs }}{% endmacro %}{{ "+
 		"o(2) }}", "(1,)(2,)")
 }
+
+// What templates of models do not do, and Jinja2 does.
+func TestSeldomArgumentsAsInJinja(t *testing.T) {
+	for source, want := range map[string]string{
+		"{{ [none, none]|sort }} {{ [[1, none], [1, none]]|sort }}":      "[None, None] [[1, None], [1, None]]",
+		"{{ [2, 1]|sort(attribute=none) }} {{ ['b', 'A', 'c']|sort }}":   "[1, 2] ['A', 'b', 'c']",
+		"{{ [{'a': 1}, {}, {}]|unique(attribute='a')|list }}":            "[{'a': 1}, {}]",
+		"{{ {missing: 1, none: 2}[missing] }} {{ missing in {1: 2} }}":   "1 False",
+		"{{ -0.5|round(method='ceil') }} {{ -0.0|round(1, 'floor') }}":   "0.0 0.0",
+		"{{ 9007199254740993 / 3 }} {{ 2 / 9007199254740993 }}":          "3002399751580331.0 2.2204460492503128e-16",
+		"{{ 9007199254740993 / -1 }} {{ 7 / 2 }} {{ true / 2 }}":         "-9007199254740992.0 3.5 0.5",
+		"{{ 'banana'.count('a', 2) }} {{ 'banana'.count('a', -3, -1) }}": "2 1",
+		"{{ 'éaéa'.count('a', 2, none) }} {{ 'aaa'.count('a', 5) }}":     "1 0",
+		"{{ (1, 2).copy is defined }} {{ (1, 2).index(2) }}":             "False 1",
+		"{{ 'ab well-knownlongword'|wordwrap(8) }}":                      "ab well-\nknownlon\ngword",
+		"{{ 'abcde longer words'|wordwrap(5) }}":                         "abcde\nlonge\nr\nwords",
+		"{{ \"'c1', 'type': x\"|wordwrap(6) }}":                          "'c1', \n'type'\n: x",
+		"{{ 'x-12345678'|wordwrap(6) }}":                                 "x-\n123456\n78",
+		"{{ 'a\u00a0b c'|wordwrap(3) }}":                                 "a\u00a0b\nc",
+	} {
+		wantRendered(t, source, want)
+	}
+	for _, source := range []string{"{{ '{} {0}'.format(1) }}", "{{ '{0} {}'.format(1) }}", "{{ dict(missing) }}",
+		"{{ namespace(missing) }}", "{{ 1 / 0 }}", "{{ 9007199254740993 / 0 }}"} {
+		if got, err := render(source, Context{}); !errors.Is(err, ErrRuntime) {
+			t.Errorf("%s: %q, %v, want an error", source, got.String(), err)
+		}
+	}
+}
