@@ -256,6 +256,7 @@ func TestSeldomArgumentsAsInJinja(t *testing.T) {
 		"{{ 9007199254740993 / -1 }} {{ 7 / 2 }} {{ true / 2 }}":         "-9007199254740992.0 3.5 0.5",
 		"{{ 'banana'.count('a', 2) }} {{ 'banana'.count('a', -3, -1) }}": "2 1",
 		"{{ 'éaéa'.count('a', 2, none) }} {{ 'aaa'.count('a', 5) }}":     "1 0",
+		"{{ '{}{0[0]}{1.x}'.format([1], 2) }}":                           "[1]1",
 		"{{ (1, 2).copy is defined }} {{ (1, 2).index(2) }}":             "False 1",
 		"{{ 'ab well-knownlongword'|wordwrap(8) }}":                      "ab well-\nknownlon\ngword",
 		"{{ 'abcde longer words'|wordwrap(5) }}":                         "abcde\nlonge\nr\nwords",

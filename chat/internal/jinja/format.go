@@ -281,7 +281,7 @@ func (m *machine) format(f Text, a args) Value {
 		name, how, _ := strings.Cut(field, ":")
 		specAt := at + len(field) - len(how)
 		name, conversion, _ := strings.Cut(name, "!")
-		numbered = numbered || name != "" && name[0] >= '0' && name[0] <= '9'
+		numbered = numbered || name != "" && strings.Trim(name, "0123456789") == "" // not 0[a], as in Python's Formatter
 		v := m.field(name, a, &auto)
 		if numbered && auto > 0 {
 			m.fail(ErrRuntime, "format: fields with and without numbers")
