@@ -143,6 +143,9 @@ func (m *Model) EmbedIDs(ctx context.Context, texts [][]int32, o EmbedOptions) (
 	if err := m.checkDimensions(o); err != nil {
 		return nil, err
 	}
+	if o.AtOnce < 0 {
+		return nil, fmt.Errorf("%w: AtOnce %d: negative", ErrOptions, o.AtOnce)
+	}
 	if o.Pooling == PoolNone && o.Dimensions > 0 {
 		return nil, bad("dimensions", "the vectors of single tokens (pooling none) are whole")
 	}
@@ -167,9 +170,7 @@ func (m *Model) EmbedIDs(ctx context.Context, texts [][]int32, o EmbedOptions) (
 	default:
 		return nil, fmt.Errorf("%w: pooling %.20q", ErrOptions, o.Pooling)
 	}
-	if o.AtOnce <= 0 {
-		o.AtOnce = DefaultEmbedAtOnce
-	}
+	o.AtOnce = cmp.Or(o.AtOnce, DefaultEmbedAtOnce)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	vectors := make([][]float32, len(texts))

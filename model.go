@@ -212,14 +212,33 @@ type alone struct {
 // ErrOptions is wrapped by errors about [Options] and [Parts].
 var ErrOptions = errors.New("spec: options")
 
+// checkBounds refuses negative bounds.
+func (o *Options) checkBounds() error {
+	for _, b := range []struct {
+		name string
+		n    int64
+	}{
+		{"Own", o.Own}, {"Memory.KV", o.Memory.KV}, {"Memory.DraftKV", o.Memory.DraftKV}, {"Memory.Text", o.Memory.Text},
+		{"Memory.Rows", int64(o.Memory.Rows)}, {"Context", int64(o.Context)}, {"Parallel", int64(o.Parallel)},
+		{"StateBytes", o.StateBytes}, {"Limits.Input", int64(o.Limits.Input)},
+	} {
+		if b.n < 0 {
+			return fmt.Errorf("%w: %s: a negative bound", ErrOptions, b.name)
+		}
+	}
+	if d := o.Memory.PromptDelay; !(d >= 0) {
+		return fmt.Errorf("%w: Memory.PromptDelay: %v passes", ErrOptions, d)
+	}
+	return nil
+}
+
 // New makes a model of loaded parts.
 func New(p Parts, o Options) (*Model, error) {
 	if p.Target == nil {
 		return nil, fmt.Errorf("%w: no target", ErrOptions)
 	}
-	if o.Own < 0 || o.Memory.KV < 0 || o.Memory.DraftKV < 0 || o.Memory.Text < 0 || o.Memory.Rows < 0 ||
-		o.Context < 0 || o.Parallel < 0 || o.StateBytes < 0 {
-		return nil, fmt.Errorf("%w: a negative bound", ErrOptions)
+	if err := o.checkBounds(); err != nil {
+		return nil, err
 	}
 	if slices.Contains(o.Stops, "") {
 		return nil, fmt.Errorf("%w: an empty text in Stops", ErrOptions)
@@ -533,8 +552,14 @@ func (o *Options) local(ctx context.Context, path string) (string, error) {
 // connections.
 func Open(ctx context.Context, path string, o Options) (m *Model, err error) {
 	l := o.Load
-	if l.NoDraft && l.Draft != "" {
+	switch {
+	case l.NoDraft && l.Draft != "":
 		return nil, fmt.Errorf("%w: Load.NoDraft, and a draft model: %s", ErrOptions, l.Draft)
+	case l.Memory < 0:
+		return nil, fmt.Errorf("%w: Load.Memory: a negative bound", ErrOptions)
+	case l.Weights != "" && !slices.Contains(engine.WeightNames(), l.Weights):
+		return nil, fmt.Errorf("%w: Load.Weights: %w: %q (there are %s)", ErrOptions, engine.ErrWeightType, l.Weights,
+			strings.Join(engine.WeightNames(), ", "))
 	}
 	if path, err = o.local(ctx, path); err != nil {
 		return nil, err
@@ -556,7 +581,7 @@ func Open(ctx context.Context, path string, o Options) (m *Model, err error) {
 	rt := l.Runtime
 	if rt == nil {
 		if rt, err = engine.NewRuntime(engine.RuntimeOptions{Threads: l.Threads}); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%w: Load.Threads: %w", ErrOptions, err)
 		}
 		free = append(free, rt.Close)
 	}

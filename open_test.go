@@ -3,6 +3,7 @@ package spec
 import (
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -89,6 +90,8 @@ func TestPartsThatDoNotFit(t *testing.T) {
 			Options{NoCache: true, Parallel: 1}, "NoCache"},
 		"a draft that is nil": {Parts{Target: p.Target, Draft: p.Draft, Drafts: []*engine.Model{nil}},
 			Options{Parallel: 1}, "Drafts"},
+		"a negative context":    {p, Options{Context: -1}, "Context"},
+		"no delay":              {p, Options{Memory: Memory{PromptDelay: math.NaN()}}, "Memory.PromptDelay"},
 		"texts that are nil":    {p, Options{Texts: []*lookup.Index{nil}}, "Texts[0]"},
 		"others' adapters":      {Parts{Target: p.Draft, Adapters: on}, Options{}, "adapters of another model"},
 		"others' adapters, off": {Parts{Target: p.Draft, Adapters: off}, Options{}, "adapters of another model"},
@@ -108,8 +111,13 @@ func TestPartsThatDoNotFit(t *testing.T) {
 	} else if !strings.Contains(err.Error(), "head") {
 		t.Error(err)
 	}
-	both := Options{Load: Load{NoDraft: true, Draft: "testdata/go-draft.q8_0.gguf"}}
-	if _, err := Open(t.Context(), "testdata/go-target.q8_0.gguf", both); !errors.Is(err, ErrOptions) {
-		t.Errorf("a draft model, and none: %v", err)
+	for want, l := range map[string]Load{
+		"Load.NoDraft": {NoDraft: true, Draft: "testdata/go-draft.q8_0.gguf"}, "Load.Threads": {Threads: -1},
+		"Load.Memory": {Memory: -1}, "Load.Weights": {Weights: "q8_1"},
+	} {
+		_, err := Open(t.Context(), "testdata/go-target.q8_0.gguf", Options{Load: l})
+		if !errors.Is(err, ErrOptions) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
 	}
 }

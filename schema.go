@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -22,8 +23,8 @@ var ErrSchema = errors.New("spec: schema")
 // A struct is an object with the fields of its exported ones, under the names of their json tags, and no others; a
 // field is required unless its tag says omitempty or omitzero. Integers and float32s have the bounds of their type. A
 // pointer may be null where it is required. Types that read JSON or text by themselves are any value, or any string; a
-// time is a date-time, and a json.Number a number. The tag description says what a field means, and the tag jsonschema
-// has keywords, divided by commas:
+// time is a date-time, without a leap second, and a json.Number a number. The tag description says what a field means,
+// and the tag jsonschema has keywords, divided by commas, which hold beside those of the type:
 //
 //	Unit  string  `json:"unit" jsonschema:"enum=C,enum=F"`
 //	Days  int     `json:"days,omitempty" jsonschema:"minimum=1,maximum=7" description:"how far ahead"`
@@ -63,6 +64,9 @@ const base64 = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
 // two digits at most, which a float64 has room for.
 const mostFloat32 = "3.4028235e38"
 
+// timeText is the pattern of the date-times that a time reads: RFC 3339 has small letters and leap seconds beside them.
+const timeText = "^.{10}T.{6}[0-5][^z]*$"
+
 // anyValue is the schema of every value.
 const anyValue = "{}"
 
@@ -82,7 +86,7 @@ func reads(t reflect.Type) bool {
 func (s *schemas) of(t reflect.Type) (string, error) {
 	switch {
 	case t == reflect.TypeFor[time.Time]():
-		return `{"type":"string","format":"date-time"}`, nil
+		return `{"type":"string","format":"date-time","pattern":"` + timeText + `"}`, nil
 	case t == number: // a string by its kind, and a number in JSON
 		return `{"type":"number"}`, nil
 	case reads(t) && reflect.PointerTo(t).Implements(jsonReader):
@@ -174,48 +178,19 @@ func (s *schemas) reference(t reflect.Type) (string, error) {
 
 // object is the schema of a struct's fields.
 func (s *schemas) object(t reflect.Type) (string, error) {
+	fields, err := fieldsOf(t)
+	if err != nil {
+		return "", err
+	}
 	var properties, required []string
-	seen := map[string]bool{}
-	for _, f := range reflect.VisibleFields(t) {
-		name, rest, _ := strings.Cut(f.Tag.Get("json"), ",")
-		fields := f.Anonymous && name == "" && (f.Type.Kind() == reflect.Struct || f.Type.Kind() == reflect.Pointer &&
-			f.Type.Elem().Kind() == reflect.Struct)
-		if !f.IsExported() || f.Tag.Get("json") == "-" || fields { // the fields of an embedded struct come by themselves
-			continue
-		}
-		if len(f.Index) > 1 && hidden(t, f.Index) {
-			continue
-		}
-		if unmade(t, f.Index) {
-			return "", fmt.Errorf("field %s: of a pointer to a struct that is not exported, which encoding/json does not make",
-				f.Name)
-		}
-		if strings.ContainsFunc(name, noName) {
-			return "", fmt.Errorf("field %s: encoding/json takes no name %q", f.Name, name)
-		}
-		if name == "" {
-			name = f.Name
-		}
-		if seen[name] {
-			return "", fmt.Errorf("field %s: two fields are called %s", f.Name, name)
-		}
-		seen[name] = true
-		optional := false
-		for option := range strings.SplitSeq(rest, ",") {
-			switch option {
-			case "omitempty", "omitzero":
-				optional = true
-			case "string":
-				return "", fmt.Errorf("field %s: the json option string is not supported", f.Name)
-			}
-		}
-		text, err := s.field(f, optional)
+	for _, f := range fields {
+		text, err := s.field(f.StructField, f.optional)
 		if err != nil {
 			return "", fmt.Errorf("field %s: %w", f.Name, err)
 		}
-		properties = append(properties, quoted(name)+":"+text)
-		if !optional {
-			required = append(required, quoted(name))
+		properties = append(properties, quoted(f.name)+":"+text)
+		if !f.optional {
+			required = append(required, quoted(f.name))
 		}
 	}
 	out := `{"type":"object","properties":{` + strings.Join(properties, ",") + `},"additionalProperties":false`
@@ -225,26 +200,79 @@ func (s *schemas) object(t reflect.Type) (string, error) {
 	return out + "}", nil
 }
 
-// hidden reports whether a promoted field is of an embedded struct that has a name in JSON, or none.
-func hidden(t reflect.Type, index []int) bool {
-	for i := 1; i < len(index); i++ {
-		tag := t.FieldByIndex(index[:i]).Tag.Get("json")
-		if name, _, _ := strings.Cut(tag, ","); name != "" {
-			return true
-		}
-	}
-	return false
+// field is a field of a struct as encoding/json reads it.
+type field struct {
+	reflect.StructField // with the whole path in Index
+	name                string
+	optional            bool
 }
 
-// unmade reports whether a promoted field is of an embedded pointer that cannot be set: to a struct without an exported
-// name.
-func unmade(t reflect.Type, index []int) bool {
-	for i := 1; i < len(index); i++ {
-		if f := t.FieldByIndex(index[:i]); f.Type.Kind() == reflect.Pointer && !f.IsExported() {
-			return true
-		}
+// fieldsOf are the fields of a struct and of the structs that are embedded in it without a name, in their order. Of
+// fields with one name in JSON that in the fewest structs counts; two in as many are an error.
+func fieldsOf(t reflect.Type) (list []field, err error) {
+	type embedded struct {
+		reflect.Type
+		index  []int
+		unmade bool // a pointer to a struct without an exported name is around it, which cannot be set
 	}
-	return false
+	names, met := map[string]bool{}, map[reflect.Type]bool{}
+	for level := []embedded{{Type: t}}; len(level) > 0; {
+		var deeper []embedded
+		here := map[string]bool{}
+		for _, e := range level {
+			met[e.Type] = true
+		}
+		for _, e := range level {
+			for i := range e.NumField() {
+				f := field{StructField: e.Field(i)}
+				f.Index = append(slices.Clone(e.index), i)
+				tag := f.Tag.Get("json")
+				name, rest, _ := strings.Cut(tag, ",")
+				of := f.Type
+				if of.Kind() == reflect.Pointer {
+					of = of.Elem()
+				}
+				if tag != "-" && f.Anonymous && name == "" && of.Kind() == reflect.Struct {
+					if !met[of] {
+						unmade := e.unmade || of != f.Type && !f.IsExported()
+						deeper = append(deeper, embedded{of, f.Index, unmade})
+					}
+					continue
+				}
+				if !f.IsExported() || tag == "-" {
+					continue
+				}
+				if f.name = name; name == "" {
+					f.name = f.Name
+				}
+				switch {
+				case strings.ContainsFunc(name, noName):
+					return nil, fmt.Errorf("field %s: encoding/json takes no name %q", f.Name, name)
+				case names[f.name]:
+					continue // one in fewer structs hides it
+				case e.unmade:
+					return nil, fmt.Errorf("field %s: of a pointer to a struct that is not exported, which encoding/json does not "+
+						"make", f.Name)
+				case here[f.name]:
+					return nil, fmt.Errorf("field %s: two fields are called %s", f.Name, f.name)
+				}
+				here[f.name] = true
+				for option := range strings.SplitSeq(rest, ",") {
+					switch option {
+					case "omitempty", "omitzero":
+						f.optional = true
+					case "string":
+						return nil, fmt.Errorf("field %s: the json option string is not supported", f.Name)
+					}
+				}
+				list = append(list, f)
+			}
+		}
+		maps.Copy(names, here)
+		level = deeper
+	}
+	slices.SortFunc(list, func(a, b field) int { return slices.Compare(a.Index, b.Index) })
+	return list, nil
 }
 
 // noName reports whether encoding/json takes no name with a character in a tag, but that of the field instead.
@@ -274,8 +302,10 @@ func (s *schemas) field(f reflect.StructField, optional bool) (string, error) {
 		return text, nil
 	case text == anyValue:
 		return "{" + strings.Join(words, ",") + "}", nil
-	case strings.Contains(strings.Join(words, ","), `"minimum":`) || strings.Contains(strings.Join(words, ","),
-		`"maximum":`): // beside the bounds of the type
+	case slices.ContainsFunc(words, func(word string) bool { // the type says it, too, and both hold
+		name, _, _ := strings.Cut(word, ":")
+		return strings.Contains(text, name+":")
+	}):
 		return `{"allOf":[` + text + ",{" + strings.Join(words, ",") + "}]}", nil
 	}
 	return strings.TrimSuffix(text, "}") + "," + strings.Join(words, ",") + "}", nil
@@ -283,10 +313,11 @@ func (s *schemas) field(f reflect.StructField, optional bool) (string, error) {
 
 // keywords are the members of a schema that a jsonschema tag says.
 func keywords(tag string, t reflect.Type) (words []string, err error) {
-	if t.Kind() == reflect.Pointer {
+	var enum []string
+	null := t.Kind() == reflect.Pointer
+	if null {
 		t = t.Elem()
 	}
-	var enum []string
 	for tag != "" {
 		var word string
 		if word, tag, _ = strings.Cut(tag, ","); strings.HasPrefix(word, "pattern=") && tag != "" {
@@ -314,6 +345,9 @@ func keywords(tag string, t reflect.Type) (words []string, err error) {
 		}
 	}
 	if enum != nil {
+		if null && !slices.Contains(enum, "null") {
+			enum = append(enum, "null")
+		}
 		words = append(words, `"enum":[`+strings.Join(enum, ",")+"]")
 	}
 	return words, nil

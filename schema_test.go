@@ -66,7 +66,7 @@ func TestSchemaOfEveryKind(t *testing.T) {
 		`"unit":{"type":"string","enum":["C","F"]},` +
 		`"level":{"allOf":[{"type":"integer","minimum":-9223372036854775808,"maximum":9223372036854775807},` +
 		`{"minimum":1,"maximum":3}]},"share":{"anyOf":[{"type":"number"},{"type":"null"}]},"left":{"type":"boolean"},` +
-		`"at":{"type":"string","format":"date-time"},` +
+		`"at":{"type":"string","format":"date-time","pattern":"` + timeText + `"},` +
 		`"pair":{"type":"array","items":{"type":"integer","minimum":-128,"maximum":127},"minItems":2,"maxItems":2},` +
 		`"by":{"type":"object","additionalProperties":{"type":"string"}},"tree":{"$ref":"#/$defs/node"},` +
 		`"Plain":{"type":"boolean"}},` + object + `["id","unit","level","share","pair","tree","Plain"],` +
@@ -155,6 +155,84 @@ func TestSchemaOfAFloat32(t *testing.T) {
 	}]()
 	if err != nil || !strings.Contains(string(got), `{"allOf":[{"type":"number",`) {
 		t.Errorf("%s, %v", got, err)
+	}
+}
+
+// Of fields with one name that in the fewest structs counts, as encoding/json has it, whatever their names in Go are.
+func TestSchemaOfFieldsThatHideOthers(t *testing.T) {
+	type shadow struct {
+		base
+		ID int8 `json:"key"` // hides base.ID in Go, and not in JSON
+	}
+	type over struct {
+		base
+		Number int8 `json:"id"` // and the other way round
+	}
+	for want, f := range map[string]func() (json.RawMessage, error){
+		`["id","key"]`: SchemaFor[shadow], `["id"]`: SchemaFor[over],
+	} {
+		if got, err := f(); err != nil || !strings.Contains(string(got), `"required":`+want) {
+			t.Errorf("%s, %v, want %s", got, err, want)
+		}
+	}
+	var s shadow
+	var o over
+	err := errors.Join(json.Unmarshal([]byte(`{"id":3,"key":4}`), &s), json.Unmarshal([]byte(`{"id":5}`), &o))
+	if err != nil || s.base.ID != 3 || s.ID != 4 || o.Number != 5 {
+		t.Errorf("%+v %+v %v", s, o, err)
+	}
+}
+
+// What a tag says holds beside what the type says, and leaves a pointer that may be null its null.
+func TestSchemaOfTagsBesideTypes(t *testing.T) {
+	for want, f := range map[string]func() (json.RawMessage, error){
+		`{"anyOf":[{"type":"string"},{"type":"null"}],"enum":["C","F",null]}`: SchemaFor[struct {
+			A *string `jsonschema:"enum=C,enum=F"`
+		}],
+		`{"type":"string","enum":["C"]}`: SchemaFor[struct {
+			A *string `json:",omitempty" jsonschema:"enum=C"`
+		}],
+		`{"allOf":[{"type":"string","pattern":"` + base64 + `"},{"pattern":"^A"}]}`: SchemaFor[struct {
+			A []byte `jsonschema:"pattern=^A"`
+		}],
+		`"minItems":2,"maxItems":2},{"minItems":1}]}`: SchemaFor[struct {
+			A [2]int `jsonschema:"minItems=1"`
+		}],
+		`{"type":"number","minimum":1}`: SchemaFor[struct {
+			A float64 `jsonschema:"minimum=1"`
+		}],
+	} {
+		got, err := f()
+		if err != nil || !strings.Contains(string(got), want) {
+			t.Errorf("%s, %v, want %s", got, err, want)
+		}
+		if _, err := grammar.ParseSchema(nil, got, grammar.SchemaOptions{}); err != nil {
+			t.Errorf("%s: %v", got, err)
+		}
+	}
+}
+
+// A time reads all date-times that its schema allows.
+func TestSchemaOfATime(t *testing.T) {
+	schema, err := SchemaFor[time.Time]()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newModel(t, Options{})
+	for text, want := range map[string]bool{
+		"2026-11-30T18:00:00Z": true, "2026-11-30T23:59:59.125+05:30": true, "0001-01-01T00:00:00-23:59": true,
+		"2026-11-30t18:00:00Z": false, "2026-11-30T18:00:00z": false, "2016-12-31T23:59:60Z": false,
+	} {
+		err := new(time.Time).UnmarshalJSON([]byte(`"` + text + `"`))
+		if (err == nil) != want {
+			t.Fatalf("%s: %v", text, err)
+		}
+		// What the answer begins with is forced: the schema has no other value then.
+		one := Schema([]byte(`{"allOf":[` + string(schema) + `,{"const":"` + text + `"}]}`))
+		got, err := Text(m.Complete(t.Context(), "x", Request{Constraint: one}))
+		if (err == nil && got == `"`+text+`"`) != want {
+			t.Errorf("%s: %q, %v", text, got, err)
+		}
 	}
 }
 

@@ -62,6 +62,9 @@ const mostAnswers = 1 << 16
 // Prepare binds a request to the model. What is wrong with the request is a *[RequestError].
 func (m *Model) Prepare(ctx context.Context, r Request) (*Task, error) {
 	t := &Task{m: m, r: r}
+	if err := r.checkCounts(); err != nil {
+		return nil, err
+	}
 	choice := r.Speculation
 	t.drafts = choice.Drafter
 	if r.Drafter != nil {
@@ -123,6 +126,23 @@ func (m *Model) Prepare(ctx context.Context, r Request) (*Task, error) {
 		t.max = max(r.MaxTokens, 0)
 	}
 	return t, nil
+}
+
+// checkCounts refuses negative numbers where nothing is said of them.
+func (r *Request) checkCounts() error {
+	for _, f := range []struct {
+		field string
+		n     int64
+	}{
+		{"n", int64(r.N)}, {"max_tokens", int64(r.MaxTokens)}, {"min_tokens", int64(r.MinTokens)},
+		{"thinking_budget", int64(r.ThinkingBudget)}, {"top_logprobs", int64(r.Top)},
+		{"lines.indent", int64(r.Lines.Indent)}, {"lines.within", int64(r.Lines.Within)},
+	} {
+		if f.n < 0 {
+			return bad(f.field, "a negative number")
+		}
+	}
+	return nil
 }
 
 // Choose is how a text speculates at a temperature, the greatest one (sampling.Options.MaxTemperature): what choice

@@ -173,6 +173,23 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
+	for field, change := range map[string]func(*Request){
+		"n": func(r *Request) { r.N = -1 }, "max_tokens": func(r *Request) { r.MaxTokens = -1 },
+		"min_tokens":      func(r *Request) { r.MinTokens = -1 },
+		"thinking_budget": func(r *Request) { r.Messages, r.Prompts, r.ThinkingBudget = talk, nil, -1 },
+		"top_logprobs":    func(r *Request) { r.LogProbs, r.Top = true, -1 },
+		"lines.indent":    func(r *Request) { r.Lines.Indent = -1 }, "lines.within": func(r *Request) { r.Lines.Within = -1 },
+	} {
+		r := Request{Prompts: text, MaxTokens: 1}
+		change(&r)
+		_, err := Collect(m.Generate(t.Context(), r))
+		if e := (*RequestError)(nil); !errors.As(err, &e) || e.Field != field {
+			t.Errorf("a negative %s: %v", field, err)
+		}
+	}
+	if _, err := m.Embed(t.Context(), []string{"x"}, EmbedOptions{AtOnce: -1}); !errors.Is(err, ErrOptions) {
+		t.Errorf("a negative AtOnce: %v", err)
+	}
 	// The answers of all prompts are counted together.
 	many := slices.Repeat(text, 1<<9)
 	for n, fits := range map[int]bool{1 << 7: true, 1<<7 + 1: false, 0: true} {

@@ -283,3 +283,15 @@ func FuzzConversation(f *testing.F) {
 		}
 	})
 }
+
+// A message of gpt-oss to a function without a name is no call: programs look for the name.
+func TestHarmonyCallWithoutAName(t *testing.T) {
+	for _, text := range []string{" to=functions.<|channel|>commentary<|message|>{}<|call|>",
+		"<|channel|>commentary to=functions. <|constrain|>json<|message|>{\"a\":1}<|call|>"} {
+		for _, e := range parse(Format{Syntax: SyntaxHarmony}, ParserOptions{Tools: anyTools}, text) {
+			if e.Kind != ToolCallEnd || e.Err == nil {
+				t.Errorf("%q: %+v", text, e)
+			}
+		}
+	}
+}

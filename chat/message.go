@@ -141,7 +141,7 @@ type Conversation struct {
 	// AddGenerationPrompt ends the text where the assistant's answer begins.
 	AddGenerationPrompt bool
 	// Extra are further variables for the template, such as enable_thinking:
-	// nil, bool, numbers, strings, []any, map[string]any, json.RawMessage.
+	// nil, bool, numbers, strings, lists and maps by string of these, json.RawMessage.
 	Extra map[string]any
 	// Clock is the time that the template reads; zero: Options.Clock.
 	Clock time.Time

@@ -102,12 +102,13 @@ func (p *Parser) harmonyHeader() bool {
 		channel = channel[:k]
 	}
 	p.beginContent(channel == "final")
-	switch to := harmonyRecipient(header); {
-	case to != "" && len(p.o.Tools) > 0:
-		p.begin(strings.TrimPrefix(to, "functions."), "")
+	to := harmonyRecipient(header)
+	switch name := strings.TrimPrefix(to, "functions."); {
+	case name != "" && len(p.o.Tools) > 0:
+		p.begin(name, "")
 		p.body = ToolCallArgs
 	case to != "":
-		// A tool's message is not for the user. Nobody offered the tool.
+		// A tool's message is not for the user. Nobody offered the tool, or it has no name.
 		p.add(Event{Kind: ToolCallEnd, Call: p.calls, Err: ErrToolCall})
 		p.state = (*Parser).harmonySkip
 	case channel == "analysis" && p.o.Inline:

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -326,6 +327,33 @@ func TestErrors(t *testing.T) {
 	} {
 		if _, err := tmpl.Render(t.Context(), c); err == nil {
 			t.Errorf("accepted: %+v", c)
+		}
+	}
+}
+
+// Variables may have any of Go's types that are numbers, texts, lists and maps. Others are refused by their type.
+func TestVariablesOfAllTypes(t *testing.T) {
+	type level string
+	type levels []level
+	var loop levels
+	cycle := map[string]any{}
+	cycle["a"], cycle["b"] = cycle, cycle
+	tmpl := mustNew(t, "{{ x | tojson }}", Options{})
+	for _, c := range []struct {
+		x    any
+		want string // "": it is refused
+	}{
+		{int8(-3), "-3"}, {uint16(3), "3"}, {uint64(math.MaxUint64), "18446744073709551615"}, {float32(0.1), "0.1"},
+		{level("low"), `"low"`}, {[]string{"a", "b"}, `["a", "b"]`}, {[2]int{1, 2}, "[1, 2]"}, {levels{"x"}, `["x"]`},
+		{map[string]string{"b": "1", "a": "2"}, `{"a": "2", "b": "1"}`},
+		{map[level][]uint{"k": {1}}, `{"k": [1]}`}, {loop, "[]"},
+		{[]map[string]any{{"a": nil}}, `[{"a": null}]`}, {time.Second, "1000000000"},
+		{[]byte("x"), ""}, {struct{}{}, ""}, {new(int), ""}, {func() {}, ""}, {map[int]string{1: "a"}, ""}, {cycle, ""},
+		{[]any{make(chan int)}, ""}, {complex(1, 1), ""},
+	} {
+		p, err := tmpl.Render(t.Context(), Conversation{Extra: map[string]any{"x": c.x}})
+		if (err != nil) != (c.want == "") || err == nil && p.Text() != c.want {
+			t.Errorf("%T: %v, %v, want %s", c.x, p, err, c.want)
 		}
 	}
 }

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/specgo/spec/chat/internal/jinja"
@@ -149,7 +151,38 @@ func value(v any, origin jinja.Origin, depth int) (jinja.Value, error) {
 		}
 		return d, nil
 	}
-	return nil, fmt.Errorf("a value of type %T", v)
+	return otherValue(reflect.ValueOf(v), origin, depth)
+}
+
+// otherValue converts a value of another type by its kind: numbers, texts, and lists and maps of them.
+func otherValue(v reflect.Value, origin jinja.Origin, depth int) (jinja.Value, error) {
+	switch kind := v.Kind(); {
+	case kind == reflect.Bool:
+		return v.Bool(), nil
+	case kind == reflect.String:
+		return jinja.NewText(v.String(), origin), nil
+	case v.CanInt():
+		return v.Int(), nil
+	case v.CanUint():
+		return number(json.Number(strconv.FormatUint(v.Uint(), 10)))
+	case kind == reflect.Float32: // as it is written
+		return strconv.ParseFloat(strconv.FormatFloat(v.Float(), 'g', -1, 32), 64)
+	case v.CanFloat():
+		return v.Float(), nil
+	case kind == reflect.Slice && v.Type().Elem().Kind() != reflect.Uint8 || kind == reflect.Array:
+		list := make([]any, v.Len())
+		for i := range list {
+			list[i] = v.Index(i).Interface()
+		}
+		return value(list, origin, depth)
+	case kind == reflect.Map && v.Type().Key().Kind() == reflect.String:
+		all := make(map[string]any, v.Len())
+		for k, x := range v.Seq2() {
+			all[k.String()] = x.Interface()
+		}
+		return value(all, origin, depth)
+	}
+	return nil, fmt.Errorf("a value of type %s", v.Type())
 }
 
 // maxDigits bounds the characters of an integer.

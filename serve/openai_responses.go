@@ -193,14 +193,16 @@ func (f *responsesForm) whole() any {
 		i.CallID, i.Name, *i.Arguments = c.ID, c.Name, c.Arguments
 	}
 	for i := range f.items {
-		f.items[i].Status = f.itemStatus(i == len(f.items)-1)
+		f.items[i].Status = f.itemStatus(&f.items[i], i == len(f.items)-1)
 	}
 	return f.object(statusDone)
 }
 
-// itemStatus is that of an item of a complete answer: the last one of an answer that was cut off is not complete.
-func (f *responsesForm) itemStatus(last bool) string {
-	if last && f.answers[0].Finish == "length" {
+// itemStatus is that of an item of a complete answer: the last one of an answer that was cut off is not complete, but
+// for a call whose arguments are whole, behind which the answer was cut off.
+func (f *responsesForm) itemStatus(i *responseItem, last bool) string {
+	called := i.Type == itemCall && json.Valid([]byte(*i.Arguments))
+	if last && f.answers[0].Finish == spec.FinishLength && !called {
 		return statusIncomplete
 	}
 	return statusDone
@@ -261,7 +263,7 @@ func (f *responsesForm) close(to sink) {
 	f.open = false
 	at := len(f.items) - 1
 	i := &f.items[at]
-	i.Status = f.itemStatus(f.answers[0].Finish != "")
+	i.Status = f.itemStatus(i, f.answers[0].Finish != "")
 	switch i.Type {
 	case itemCall:
 		f.emit(to, "response.function_call_arguments.done", "item_id", i.ID, "output_index", at, "arguments", *i.Arguments)

@@ -1,6 +1,8 @@
 package serve
 
 import (
+	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -51,6 +53,37 @@ func TestItemsOfStreamsEnd(t *testing.T) {
 		if got := strings.Join(items, " "); got != want || len(open) != 1 || open[0] != "the end" {
 			t.Errorf("%s: %s, want %s; %q", more, got, want, open)
 		}
+	}
+}
+
+// A call whose arguments are whole is complete, also where the answer is cut off behind it; one that is not is not.
+func TestCallsOfAnswersThatAreCutOff(t *testing.T) {
+	s := newTester(t, smaller(t))
+	seen := map[string]bool{}
+	for most := 20; most <= 70; most += 5 {
+		body := fmt.Sprintf(`{"input":"func","max_output_tokens":%d,"temperature":0,"tool_choice":"required",`+
+			`"tools":[{"type":"function","name":"f","parameters":{"type":"object","properties":{"city":{"enum":[`+
+			`"Paris in France"]}},"required":["city"]}}]`, most)
+		o := decode(t, s.post("/v1/responses", body+`}`, 200))
+		list := events(t, s.post("/v1/responses", body+`,"stream":true}`, 200))
+		streamed := decode(t, list[len(list)-1]).get(t, "response", "output").([]any)
+		for i, item := range o.get(t, "output").([]any) {
+			call := item.(map[string]any)
+			if call["type"] != "function_call" {
+				continue
+			}
+			want := "completed"
+			if !json.Valid([]byte(call["arguments"].(string))) {
+				want = "incomplete"
+			}
+			seen[want+" "+o["status"].(string)] = true
+			if other := streamed[i].(map[string]any); call["status"] != want || other["status"] != want {
+				t.Errorf("%d tokens: %v, streamed %v, want %s", most, call, other, want)
+			}
+		}
+	}
+	if !seen["completed incomplete"] || !seen["incomplete incomplete"] {
+		t.Errorf("there were only %v", seen)
 	}
 }
 

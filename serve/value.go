@@ -43,7 +43,7 @@ func (v value) whole(low, high int64) (int64, *Error) {
 	bad := func() *Error {
 		switch {
 		case low == math.MinInt64 && high == math.MaxInt64:
-			return v.bad("must be a whole number")
+			return v.bad("must be a whole number of 64 bits, one of them its sign")
 		case high >= math.MaxInt32:
 			return v.bad("must be a whole number of at least %d", low)
 		}

@@ -2,6 +2,7 @@ package jinja
 
 import (
 	"math"
+	"math/big"
 	"slices"
 	"strings"
 )
@@ -22,6 +23,10 @@ func (m *machine) arith(op string, x, y Value) Value {
 	xi, xf, xInt, xok := number(x)
 	yi, yf, yInt, yok := number(y)
 	if xok && yok {
+		if xInt && yInt && op == "/" && yi != 0 && (xi != int64(xf) || yi != int64(yf)) { // rounded once
+			q, _ := new(big.Rat).SetFrac(big.NewInt(xi), big.NewInt(yi)).Float64()
+			return q
+		}
 		if xInt && yInt && op != "/" && !(op == "**" && yi < 0) {
 			return m.integers(op, xi, yi)
 		}

@@ -113,6 +113,8 @@ type (
 		recursive bool
 		body      []stmt
 		otherwise []stmt
+		unset     []string // at the beginning of body, see unset.go; likewise below
+		unsetElse []string
 	}
 	setStmt struct {
 		line   int
@@ -124,6 +126,7 @@ type (
 		target  target
 		filters []filterExpr // of is nil
 		body    []stmt
+		unset   []string
 	}
 	macroStmt struct {
 		name  string
@@ -139,15 +142,18 @@ type (
 		targets []target
 		values  []expr
 		body    []stmt
+		unset   []string
 	}
 	filterStmt struct {
 		line    int
 		filters []filterExpr
 		body    []stmt
+		unset   []string
 	}
 	scopeStmt struct { // {% generation %}, {% block %}
 		global bool // the body sees only the template's own variables
 		body   []stmt
+		unset  []string
 	}
 	flowStmt struct{ how flow }
 )
@@ -158,6 +164,7 @@ type macroDef struct {
 	params   []string
 	defaults []expr // of the last params
 	body     []stmt
+	unset    []string
 	asked    surplus
 	block    bool // of {% call %}: it has no name
 }

@@ -13,7 +13,7 @@ func (e *nameExpr) eval(m *machine, sc *scope) Value {
 		}
 	}
 	m.step(depth / 8)
-	return undefined{"'" + e.name + "' is undefined"}
+	return notSet(e.name)
 }
 
 func (e *listExpr) eval(m *machine, sc *scope) Value {

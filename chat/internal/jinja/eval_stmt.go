@@ -36,7 +36,7 @@ func (s *setStmt) exec(m *machine, sc *scope, _ *builder) flow {
 
 func (s *setBlockStmt) exec(m *machine, sc *scope, _ *builder) flow {
 	m.line = s.line
-	t, how := m.capture(s.body, sc.inner())
+	t, how := m.capture(s.body, m.begin(sc.inner(), s.unset))
 	if how == next { // as in Jinja, a break or continue leaves what was captured
 		m.assign(&s.target, m.filtered(s.filters, sc, t), sc)
 	}
@@ -44,7 +44,7 @@ func (s *setBlockStmt) exec(m *machine, sc *scope, _ *builder) flow {
 }
 
 func (s *filterStmt) exec(m *machine, sc *scope, out *builder) flow {
-	inner := sc.inner()
+	inner := m.begin(sc.inner(), s.unset)
 	t, how := m.capture(s.body, inner)
 	if how == next { // as in Jinja, a break or continue leaves what was captured
 		out.text(m.text(m.filtered(s.filters, inner, t)))
@@ -83,7 +83,7 @@ func (m *machine) assign(t *target, v Value, sc *scope) {
 }
 
 func (s *withStmt) exec(m *machine, sc *scope, out *builder) flow {
-	inner := sc.inner()
+	inner := m.begin(sc.inner(), s.unset)
 	for i := range s.targets {
 		m.assign(&s.targets[i], m.eval(s.values[i], sc), inner)
 	}
@@ -91,10 +91,17 @@ func (s *withStmt) exec(m *machine, sc *scope, out *builder) flow {
 }
 
 func (s *scopeStmt) exec(m *machine, sc *scope, out *builder) flow {
+	inner := sc.inner()
 	if s.global {
-		sc = m.top
+		inner = m.top.inner()
+		for _, name := range m.unset { // what is not set yet is the template's variable of that name here
+			m.step(1)
+			if v, ok := m.top.up.get(name); ok && m.top.vars[name] == Value(notSet(name)) {
+				inner.set(name, v)
+			}
+		}
 	}
-	return m.run(s.body, sc.inner(), out)
+	return m.run(s.body, m.begin(inner, s.unset), out)
 }
 
 func (s *flowStmt) exec(*machine, *scope, *builder) flow { return s.how }
@@ -118,7 +125,7 @@ func (s *callStmt) exec(m *machine, sc *scope, out *builder) flow {
 func (m *machine) closure(d *macroDef, sc *scope) *function {
 	m.spend(scopeBytes)
 	f := m.function(d.name, func(m *machine, a args) Value {
-		inner := sc.inner()
+		inner := m.begin(sc.inner(), d.unset)
 		m.bindMacro(d, a, inner)
 		line := m.line
 		t, _ := m.capture(d.body, inner)
@@ -241,7 +248,7 @@ func (l *loop) run(m *machine, over Value, out *builder) {
 	whole := false // as in Jinja, else is for loops none of whose passes reached its end
 	for l.i = 0; l.has(m, l.i); l.i++ {
 		m.step(1)
-		inner := l.scope.inner()
+		inner := m.begin(l.scope.inner(), s.unset)
 		inner.set("loop", l)
 		m.assign(&s.target, l.items[l.i], inner)
 		how := m.run(s.body, inner, out)
@@ -251,7 +258,7 @@ func (l *loop) run(m *machine, over Value, out *builder) {
 		}
 	}
 	if !whole {
-		m.run(s.otherwise, l.scope.inner(), out)
+		m.run(s.otherwise, m.begin(l.scope.inner(), s.unsetElse), out)
 	}
 }
 

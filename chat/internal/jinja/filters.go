@@ -324,9 +324,9 @@ var filterTable = map[string]filterFunc{
 			r, _ := strconv.ParseFloat(strconv.FormatFloat(f, 'f', places, 64), 64)
 			return r
 		case "ceil":
-			return math.Ceil(f*scale) / scale
+			return (math.Ceil(f*scale) + 0) / scale // an integer in Python: none is -0
 		case "floor":
-			return math.Floor(f*scale) / scale
+			return (math.Floor(f*scale) + 0) / scale
 		}
 		m.fail(ErrRuntime, "round: the method %q", method)
 		return nil
@@ -375,13 +375,14 @@ var filterTable = map[string]filterFunc{
 			}
 		}
 		m.sort(items, m.flag(given[0]), func(x Value) Value {
-			if given[2] == nil {
-				return m.fold(x, m.flag(given[1]))
-			}
 			m.spend(len(by) * valueBytes)
-			key := m.list(nil)
+			key := m.list(nil) // as in Jinja also of one: of lists equal items are not ordered, as two of none
 			for _, attr := range by {
-				key.Items = append(key.Items, m.fold(m.path(x, attr), m.flag(given[1])))
+				k := x
+				if _, none := attr.(None); attr != nil && !none {
+					k = m.path(x, attr)
+				}
+				key.Items = append(key.Items, m.fold(k, m.flag(given[1])))
 			}
 			return key
 		})

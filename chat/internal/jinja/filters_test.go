@@ -243,3 +243,80 @@ func TestMacrosTakeWhatTheyAskForThemselves(t *testing.T) {
 	wantRendered(t, "{% macro o() %}{% macro i() %}{{ varargs }}{% endmacro %}{{ i(1) }}{{ varargs }}{% endmacro %}{{ "+
 		"o(2) }}", "(1,)(2,)")
 }
+
+// What templates of models do not do, and Jinja2 does.
+func TestSeldomArgumentsAsInJinja(t *testing.T) {
+	for source, want := range map[string]string{
+		"{{ [none, none]|sort }} {{ [[1, none], [1, none]]|sort }}":      "[None, None] [[1, None], [1, None]]",
+		"{{ [2, 1]|sort(attribute=none) }} {{ ['b', 'A', 'c']|sort }}":   "[1, 2] ['A', 'b', 'c']",
+		"{{ [{'a': 1}, {}, {}]|unique(attribute='a')|list }}":            "[{'a': 1}, {}]",
+		"{{ {missing: 1, none: 2}[missing] }} {{ missing in {1: 2} }}":   "1 False",
+		"{{ -0.5|round(method='ceil') }} {{ -0.0|round(1, 'floor') }}":   "0.0 0.0",
+		"{{ 9007199254740993 / 3 }} {{ 2 / 9007199254740993 }}":          "3002399751580331.0 2.2204460492503128e-16",
+		"{{ 9007199254740993 / -1 }} {{ 7 / 2 }} {{ true / 2 }}":         "-9007199254740992.0 3.5 0.5",
+		"{{ 'banana'.count('a', 2) }} {{ 'banana'.count('a', -3, -1) }}": "2 1",
+		"{{ 'éaéa'.count('a', 2, none) }} {{ 'aaa'.count('a', 5) }}":     "1 0",
+		"{{ '{}{0[0]}{1.x}'.format([1], 2) }}":                           "[1]1",
+		"{{ (1, 2).copy is defined }} {{ (1, 2).index(2) }}":             "False 1",
+		"{{ 'ab well-knownlongword'|wordwrap(8) }}":                      "ab well-\nknownlon\ngword",
+		"{{ 'abcde longer words'|wordwrap(5) }}":                         "abcde\nlonge\nr\nwords",
+		"{{ \"'c1', 'type': x\"|wordwrap(6) }}":                          "'c1', \n'type'\n: x",
+		"{{ 'x-12345678'|wordwrap(6) }}":                                 "x-\n123456\n78",
+		"{{ 'a\u00a0b c'|wordwrap(3) }}":                                 "a\u00a0b\nc",
+	} {
+		wantRendered(t, source, want)
+	}
+	for _, source := range []string{"{{ '{} {0}'.format(1) }}", "{{ '{0} {}'.format(1) }}", "{{ dict(missing) }}",
+		"{{ namespace(missing) }}", "{{ 1 / 0 }}", "{{ 9007199254740993 / 0 }}"} {
+		if got, err := render(source, Context{}); !errors.Is(err, ErrRuntime) {
+			t.Errorf("%s: %q, %v, want an error", source, got.String(), err)
+		}
+	}
+}
+
+// A name that a body assigns before it reads it is undefined in what stands inside of the body and comes earlier, where
+// no body around it mentions the name.
+func TestNamesThatAreNotSetYet(t *testing.T) {
+	vars := &Dict{}
+	vars.Set(lit("s"), lit("ctx"))
+	const inner = "{% for i in [1] %}{{ s }}{% endfor %}"
+	for source, want := range map[string]string{
+		inner + "{% set s = 'x' %}{{ s }}" + inner:                                                                "xx",
+		"{{ s }}" + inner + "{% set s = 'x' %}{{ s }}":                                                            "ctxctxx",
+		inner + "{% set s = s ~ 'x' %}" + inner:                                                                   "ctxctxx",
+		inner + "{% if no %}{% set s = 1 %}{% endif %}" + inner:                                                   "ctxctx",
+		inner + "{% if no %}{% set s = 1 %}{% elif not no %}{% set s = 2 %}{% else %}{% set s = 3 %}{% endif %}":  "ctx",
+		inner + "{% if no %}{% set s = 1 %}{% else %}{% set s = 3 %}{% endif %}":                                  "ctx",
+		"{% if no %}{{ s }}{% else %}" + inner + "{% set s = 1 %}{% endif %}" + inner:                             "ctx1",
+		"{% macro m() %}{{ s }}{% endmacro %}{{ m() }}{% set s = 'x' %}{{ m() }}":                                 "x",
+		"{% macro m(a=s) %}{{ a }}{% endmacro %}{{ m() }}{% set s = 1 %}{{ m() }}":                                "1",
+		"{% for i in [1, 2] %}" + inner + "{% set s = 'x' %}{{ s }}{% endfor %}":                                  "xx",
+		"{% set s = 1 %}{% for i in [1, 2] %}" + inner + "{% set s = 'x' %}{{ s }}{% endfor %}":                   "1x1x",
+		"{% for i in [1] %}" + inner + "{% set s = 'x' %}{% endfor %}{{ s }}":                                     "ctxctx",
+		"{% set x %}{{ s }}{% endset %}{{ x }}{% set s = 1 %}":                                                    "",
+		"{% set s %}{{ s }}x{% endset %}{{ s }}":                                                                  "x",
+		"{% filter upper %}{{ s }}{% endfilter %}{% set s = 1 %}":                                                 "",
+		"{% with a=s %}{{ s }}{{ a }}{% endwith %}{% set s = 1 %}":                                                "ctxctx",
+		"{% with a=1 %}{{ s }}{% endwith %}{% set s = 1 %}":                                                       "",
+		"{% for i in [1] if s %}{{ i }}{% endfor %}{% set s = 1 %}":                                               "",
+		"{% for i in s %}{{ i }}{% endfor %}{% set s = 1 %}":                                                      "ctx",
+		"{% for i in [] %}{% else %}{{ s }}{% endfor %}{% set s = 1 %}":                                           "",
+		"{% for s in [1] %}{% for j in [1] %}{{ s }}{% endfor %}{% set s = 2 %}{{ s }}{% endfor %}{{ s }}":        "12ctx",
+		"{% block b %}{{ s }}{% endblock %}{% for i in [1] %}{{ s }}{% endfor %}{% set s = 1 %}":                  "ctx",
+		inner + "{% set s %}x{% endset %}" + inner:                                                                "x",
+		inner + "{% set t, s = 1, 2 %}" + inner:                                                                   "2",
+		inner + "{% macro s() %}{% endmacro %}":                                                                   "",
+		"{% generation %}{{ s }}{% endgeneration %}{% set s = 1 %}{% generation %}{{ s }}{% endgeneration %}":     "1",
+		"{% macro m() %}{{ caller() }}{% endmacro %}{% call m() %}{{ s }}{% endcall %}{% set s = 1 %}":            "",
+		"{% for x in [1, [2]] recursive %}" + inner + "{% set s = 1 %}{{ loop(x) if x is iterable }}{% endfor %}": "",
+	} {
+		if got, err := render(source, Context{Vars: vars}); err != nil || got.String() != want {
+			t.Errorf("%s: %q, want %q: %v", source, got.String(), want, err)
+		}
+	}
+	deep := strings.Repeat("{% for i in [1] %}", 140) + strings.Repeat("{{ a }}", 1<<16) +
+		strings.Repeat("{% endfor %}", 140)
+	if _, err := Parse(deep); !errors.Is(err, ErrLimit) {
+		t.Errorf("names in bodies inside of each other: %v", err)
+	}
+}

@@ -251,6 +251,7 @@ func (m *machine) format(f Text, a args) Value {
 	b := m.builder()
 	s := f.s
 	auto := 0
+	numbered := false
 	for i := 0; i < len(s); {
 		k := strings.IndexAny(s[i:], "{}")
 		if k < 0 {
@@ -280,7 +281,11 @@ func (m *machine) format(f Text, a args) Value {
 		name, how, _ := strings.Cut(field, ":")
 		specAt := at + len(field) - len(how)
 		name, conversion, _ := strings.Cut(name, "!")
+		numbered = numbered || name != "" && strings.Trim(name, "0123456789") == "" // not 0[a], as in Python's Formatter
 		v := m.field(name, a, &auto)
+		if numbered && auto > 0 {
+			m.fail(ErrRuntime, "format: fields with and without numbers")
+		}
 		switch conversion {
 		case "":
 		case "s":

@@ -123,7 +123,7 @@ func sign(n int) int {
 
 // fill adds the entries of a mapping, or of a sequence of pairs.
 func (m *machine) fill(d *Dict, f string, v Value) {
-	if from, ok := v.(*Dict); ok {
+	if from, ok := m.defined(v).(*Dict); ok {
 		for i, k := range from.keys {
 			m.step(1)
 			m.setItem(d, k, from.values[i])

@@ -75,7 +75,8 @@ func (t *Template) render(ctx context.Context, c Context, m *machine) (text Text
 			}
 		}
 	}
-	m.top = &scope{vars: map[string]Value{}, up: globals}
+	m.top = m.begin(&scope{vars: map[string]Value{}, up: globals}, t.unset)
+	m.unset = t.unset
 	out := m.builder()
 	out.most = m.limits.Output
 	m.alive()
@@ -91,6 +92,7 @@ type machine struct {
 	steps, depth, made int
 	clock              func() time.Time
 	top                *scope
+	unset              []string // of top
 	filters            map[string]filterFunc
 	tests              map[string]testFunc
 }

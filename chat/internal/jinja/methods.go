@@ -30,7 +30,7 @@ func (m *machine) method(v Value, name string) Value {
 			})
 		}
 	case *List:
-		if f := listMethods[name]; f != nil {
+		if f := listMethods[name]; f != nil && (v.kind == aList || name == "count" || name == "index") {
 			return m.function(name, func(m *machine, a args) Value {
 				m.operands(nil, a)
 				return f(m, v, a)
@@ -170,7 +170,14 @@ var textMethods = map[string]textMethod{
 		return m.concat(out, t.slice(sign, len(t.s)))
 	},
 	"count": func(m *machine, t Text, a args) Value {
-		return int64(strings.Count(t.s, m.str("count", m.bind("count", a, "sub")[0]).s))
+		given := m.bind("count", a, "sub", "start?", "end?")
+		if given[1] != nil || given[2] != nil {
+			var ok bool
+			if t, ok = m.between("count", t, given[1], given[2]); !ok {
+				return int64(0)
+			}
+		}
+		return int64(strings.Count(t.s, m.str("count", given[0]).s))
 	},
 	"find":       find("find", strings.Index, false),
 	"rfind":      find("rfind", strings.LastIndex, false),

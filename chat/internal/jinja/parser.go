@@ -15,7 +15,8 @@ const (
 
 // Template is a parsed template. It is immutable and safe for concurrent use.
 type Template struct {
-	body []stmt
+	body  []stmt
+	unset []string // names that are undefined at its beginning, whatever its variables are
 }
 
 // Parse reads a template. Errors wrap [ErrSyntax], [ErrUnsupported] or
@@ -28,7 +29,7 @@ func Parse(src string) (t *Template, err error) {
 	}
 	p := &parser{tokens: lex(src)}
 	body := p.statements("")
-	return &Template{body}, nil
+	return &Template{body, unsetOf(body)}, nil
 }
 
 type parser struct {
@@ -188,13 +189,13 @@ func (p *parser) statement(name token) stmt {
 		return s
 	case "generation":
 		p.close("generation")
-		return &scopeStmt{false, p.block("generation")}
+		return &scopeStmt{body: p.block("generation")}
 	case "block":
 		p.expect(kName, "", "{% block %}")
 		scoped := p.skip(kName, "scoped")
 		p.skip(kName, "required")
 		p.close("block")
-		s := &scopeStmt{!scoped, nil}
+		s := &scopeStmt{global: !scoped}
 		loops := p.loops
 		p.loops = 0
 		s.body = p.statements("block", "endblock")

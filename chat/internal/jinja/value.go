@@ -117,6 +117,8 @@ func keyOf(v Value) (any, bool) {
 		return v.s, true
 	case None, int64:
 		return v, true
+	case undefined: // all are equal
+		return undefined{}, true
 	case bool:
 		return intOf(v), true
 	case float64:

@@ -30,7 +30,7 @@ func filterWordwrap(m *machine, v Value, a args) Value {
 		if i > 0 {
 			b.text(end)
 		}
-		for j, part := range m.wrapped(m.chunks(line, hyphens), width, long) {
+		for j, part := range m.wrapped(m.chunks(line, hyphens), width, long, hyphens) {
 			if j > 0 {
 				b.text(end)
 			}
@@ -57,7 +57,7 @@ func (m *machine) chunks(line Text, hyphens bool) (list []Text) {
 	}
 	before := rune(0)
 	for i, r := range line.s {
-		if i > 0 && unicode.IsSpace(r) != unicode.IsSpace(before) {
+		if i > 0 && breakable(r) != breakable(before) {
 			add(i)
 		}
 		if before = r; hyphens && r == '-' {
@@ -72,6 +72,9 @@ func (m *machine) chunks(line Text, hyphens bool) (list []Text) {
 	add(len(line.s))
 	return list
 }
+
+// breakable reports whether lines end at a character of white space: one of ASCII.
+func breakable(r rune) bool { return r == ' ' || r >= '\t' && r <= '\r' }
 
 // breaksBehind reports whether a hyphen between two texts is where a line may end: two letters, or a letter, a hyphen
 // and a letter, stand on either side.
@@ -90,9 +93,10 @@ func breaksBehind(before, behind string) bool {
 	return letter(last) && letter(second) && letter(first) && letter(next)
 }
 
-// wrapped fills lines of a width with chunks; white space at the ends of lines is left out.
-func (m *machine) wrapped(chunks []Text, width int, long bool) (lines []Text) {
-	blank := func(t Text) bool { return strings.TrimSpace(t.s) == "" }
+// wrapped fills lines of a width with chunks; white space at the ends of lines is left out. Of a chunk that is longer
+// than a line the beginning fills the current one, where long ones are cut; it ends behind a hyphen, where lines do.
+func (m *machine) wrapped(chunks []Text, width int, long, hyphens bool) (lines []Text) {
+	blank := func(t Text) bool { return strings.TrimFunc(t.s, isSpace) == "" }
 	for len(chunks) > 0 {
 		if len(lines) > 0 && blank(chunks[0]) {
 			if chunks = chunks[1:]; len(chunks) == 0 {
@@ -111,7 +115,11 @@ func (m *machine) wrapped(chunks []Text, width int, long bool) (lines []Text) {
 		if len(chunks) > 0 && m.length(chunks[0]) > width {
 			room := len(chunks[0].s)
 			if long {
-				room = bytesOf(chunks[0].s, max(1, width-used))
+				room = bytesOf(chunks[0].s, width-used)
+				begin := chunks[0].s[:room]
+				if k := strings.LastIndexByte(begin, '-'); hyphens && k > 0 && strings.Trim(begin[:k], "-") != "" {
+					room = k + 1
+				}
 			}
 			if long || len(line) == 0 {
 				whole := chunks[0]
