@@ -27,6 +27,7 @@ func TestChooseBlocks(t *testing.T) {
 		kv                  KVType
 	}{{0, 30, 4, 3, nil, KVF32}, {254, 5, 4, 9, nil, KVF32}, {1290, 40, 4, 300, nil, KVF32}, {300, 3, 256, 1, nil, KVF32},
 		{505, 10, 4, 30, parents, KVF32}, {1150, 10, 4, 9, parents, KVF32}, {3, 10, 4, 1, parents, KVF32},
+		{3, 10, 2, 1, parents, KVF32}, {3, 10, 1, 2, parents, KVF32},
 		{5, 9, 1, 4, line, KVF32}, {6, 9, 2, 2, line, KVF16}, {301, 9, 8, 11, line, KVQ8_0}, {255, 9, 2, 17, line, KVQ4_0}} {
 		kv, err := NewKV(KVShape{Layers: 2, Heads: 1, HeadDim: dim, ValueDim: 1, Type: c.kv, Context: context})
 		ok(t, err)
