@@ -88,6 +88,7 @@ type Config struct {
 	Vocab        int    // tokens
 	Layers       int    // L: decoder blocks; 0 of an encoder alone
 	HiddenSize   int    // D: numbers in the residual stream of a token
+	StateSize    int    // numbers of a token between layers: D, or those of several residual streams
 	Heads        int    // H: of queries
 	KVHeads      int    // K: of keys and values; Heads/KVHeads query heads share one
 	HeadDim      int    // d: numbers in a head
@@ -313,12 +314,15 @@ func (m *Model) TargetLayers() []int {
 	return nil
 }
 
-// stateSize is the number of numbers of a hidden state that the model gives.
-func (m *Model) stateSize() int {
-	if m.head != nil {
+// StateSize is the number of numbers of a hidden state that the model gives of such layers ([Segment].Layers).
+func (m *Model) StateSize(layers []int) int {
+	switch {
+	case m.head != nil:
 		return m.head.info().stateSize
+	case len(layers) > 0 && layers[0] == FinalNorm:
+		return m.config.HiddenSize
 	}
-	return m.config.HiddenSize
+	return m.config.StateSize
 }
 
 // opens checks what a new session is asked to be.

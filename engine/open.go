@@ -117,6 +117,7 @@ func (m *Model) read(l *loader) {
 	c.Context = l.integer("context_length")
 	c.Layers = m.kind.layers(l, c)
 	c.HiddenSize = l.integer("embedding_length")
+	c.StateSize = c.HiddenSize
 	l.heads(c, &m.kind)
 	if !l.boolOr("attention.causal", true) && m.kind.is != KindEncoder {
 		l.fail("attention.causal", ErrUnsupported, "attention to later tokens")

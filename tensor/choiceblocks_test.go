@@ -12,8 +12,8 @@ import (
 )
 
 // TestChooseBlocks: the positions that a plain sort of blocks chooses, for chains and trees, with scores that are equal
-// (0, of blocks that no head wants), blocks in a few sizes, and keys in every type. Neither depends on kernels, threads,
-// or what else is in the pass.
+// (0, of blocks that no head wants), blocks of a few sizes, and keys of every type. Neither depends on kernels,
+// threads, or what else is in the pass.
 func TestChooseBlocks(t *testing.T) {
 	const heads, dim, context = 2, 20, 1400
 	rope, err := NewRopeTable(RopeOptions{Dims: 8, Base: 100})
@@ -149,10 +149,13 @@ func TestChooseBlocksRefused(t *testing.T) {
 	right := BlockChoice{Heads: 1, Size: 4, Top: 1, Norm: make([]float32, dim), Rope: rope}
 	var choice Choice
 	ok(t, rt.ChooseBlocks(&choice, make([]float32, 2*dim), right, segs))
-	for i, change := range []func(o *BlockChoice){func(o *BlockChoice) { o.Heads = 0 }, func(o *BlockChoice) { o.Heads = 3 },
+	for i, change := range []func(o *BlockChoice){
+		func(o *BlockChoice) { o.Heads = 0 }, func(o *BlockChoice) { o.Heads = 3 },
 		func(o *BlockChoice) { o.Size = 0 }, func(o *BlockChoice) { o.Size = 3 }, func(o *BlockChoice) { o.Size = 512 },
-		func(o *BlockChoice) { o.Top = 0 }, func(o *BlockChoice) { o.Norm = o.Norm[1:] }, func(o *BlockChoice) { o.Rope = nil },
-		func(o *BlockChoice) { o.Rope = wide }, func(o *BlockChoice) { o.Layer = 1 }} {
+		func(o *BlockChoice) { o.Top = 0 }, func(o *BlockChoice) { o.Norm = o.Norm[1:] },
+		func(o *BlockChoice) { o.Rope = nil }, func(o *BlockChoice) { o.Rope = wide },
+		func(o *BlockChoice) { o.Layer = 1 },
+	} {
 		o := right
 		if change(&o); rt.ChooseBlocks(&choice, make([]float32, 2*dim), o, segs) == nil {
 			t.Error(fmt.Sprint(i), "is taken")
