@@ -81,7 +81,8 @@ func (s *packedSource) scratch(hidden int) int64 {
 func PassBytes(f *gguf.File) int64 {
 	arch, _ := f.String("general.architecture")
 	hidden, _ := f.Uint32(arch + ".embedding_length")
-	return passRows * activationBytes(int(min(hidden, largest)), func(yield func(string, uint64) bool) {
+	streams, _ := f.Uint32(arch + ".hyper_connection.count") // of models with several residual streams
+	return passRows * activationBytes(int(min(hidden, largest))*int(min(max(streams, 1), mostStreams)), func(yield func(string, uint64) bool) {
 		for _, t := range f.Tensors {
 			if len(t.Dims) > 1 && !yield(t.Name, t.Dims[1]) {
 				return

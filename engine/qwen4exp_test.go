@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -13,34 +15,24 @@ import (
 	"github.com/specgo/spec/internal/randommodel"
 )
 
-// qwen4expFile is the model of askedModels with an MTP block behind its own.
+// qwen4expFile is a model with an MTP block.
 func qwen4expFile(tb testing.TB) []byte {
 	tb.Helper()
-	a := askedModels()["qwen4exp"]
-	keys, tensors := a.all(), slices.Clone(a.tensors(tb, "qwen4exp"))
-	keys["block_count"], keys["nextn_predict_layers"] = uint32(6), uint32(1)
-	keys["attention.compress_ratios"] = []uint32{0, 4, 0, 4, 0, 0}
-	for _, t := range a.tensors(tb, "qwen4exp") {
-		dims := make([]int, len(t.Dims))
-		for i, d := range t.Dims {
-			dims[i] = int(d)
-		}
-		name, ok := strings.CutPrefix(t.Name, "blk.1.")
-		if last, end := strings.CutPrefix(t.Name, "output_hc_"); end {
-			name, ok = "nextn.hc_head_"+last, true
-		}
-		if !ok {
-			continue
-		}
-		name = "blk.5." + name
-		mean, spread := distribution(name, dims)
-		tensors = append(tensors, randommodel.Tensor(9, name, mean, spread, dims...))
+	return randommodel.Qwen4exp{MTP: true}.File(tb)
+}
+
+// qwen4expKeys are those of the same model without it, beside which askedFor has none of its own.
+func qwen4expKeys() modelKeys {
+	keys := randommodel.Qwen4exp{}.Keys()
+	keys["feed_forward_length"] = nil
+	return keys
+}
+
+// TestQwen4expAsksForItsFile: the tensors that the family asks the loader for are those of the drawn file.
+func TestQwen4expAsksForItsFile(t *testing.T) {
+	if !bytes.Equal(askedModels()["qwen4exp"].file(t, "qwen4exp"), randommodel.Qwen4exp{}.File(t)) {
+		t.Error("another file")
 	}
-	const d, all = 64, 3 * 64
-	tensors = append(tensors, randommodel.Tensor(9, "blk.5.nextn.enorm.weight", 1, 0.3, d),
-		randommodel.Tensor(9, "blk.5.nextn.hnorm.weight", 1, 0.3, all),
-		randommodel.Tensor(9, "blk.5.nextn.eh_proj.weight", 0, 0.1, 2*d, d))
-	return randommodel.Bytes(tb, a.kvs(keys), tensors)
 }
 
 // qwen4expGolden is what the authors' own code computes of that file in float64: transformers' modeling_qwen4_exp.py,
@@ -83,6 +75,15 @@ func TestQwen4exp(t *testing.T) {
 					t.Errorf("%d tokens, position %s: the logits are off by %g", len(text.IDs), key, worst)
 				}
 			}
+		}
+	}
+}
+
+// TestRootSigmoid: numbers near 0 count as 10^-6, with their sign.
+func TestRootSigmoid(t *testing.T) {
+	for x, root := range map[float32]float64{0: 0, 1e-12: 1e-3, -1e-12: -1e-3, 4: 2, -9: -3} {
+		if got, want := float64(rootSigmoid(x)), 1/(1+math.Exp(-root)); math.Abs(got-want) > 1e-7 {
+			t.Errorf("%v: %v, expected %v", x, got, want)
 		}
 	}
 }

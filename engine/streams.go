@@ -7,16 +7,18 @@ import "github.com/specgo/spec/tensor"
 // them, more or less.
 type streamSizes struct{ count, size, rank int } // S, D, R
 
+// mostStreams is the greatest number of streams that is accepted.
+const mostStreams = 64
+
 // width is the numbers of all streams of a token.
 func (s streamSizes) width() int { return s.count * s.size }
 
 // streamSizes reads the key hyper_connection.count and that of the rank of their mixers.
 func (l *loader) streamSizes(c *Config) streamSizes {
-	const most = 64
 	s := streamSizes{count: l.integer("hyper_connection.count"), size: c.HiddenSize,
 		rank: l.integer("hyper_connection.low_rank")}
-	if l.ok() && (s.count < 2 || s.count > most || s.width() > largest) {
-		l.fail("hyper_connection.count", ErrValue, "%d streams of %d numbers, 2 to %d", s.count, s.size, most)
+	if l.ok() && (s.count < 2 || s.count > mostStreams || s.width() > largest) {
+		l.fail("hyper_connection.count", ErrValue, "%d streams of %d numbers, 2 to %d", s.count, s.size, mostStreams)
 	}
 	c.StateSize = s.width()
 	return s
