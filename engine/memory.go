@@ -82,7 +82,8 @@ func PassBytes(f *gguf.File) int64 {
 	arch, _ := f.String("general.architecture")
 	hidden, _ := f.Uint32(arch + ".embedding_length")
 	streams, _ := f.Uint32(arch + ".hyper_connection.count") // of models with several residual streams
-	return passRows * activationBytes(int(min(hidden, largest))*int(min(max(streams, 1), mostStreams)), func(yield func(string, uint64) bool) {
+	state := int(min(hidden, largest)) * int(min(max(streams, 1), mostStreams))
+	return passRows * activationBytes(state, func(yield func(string, uint64) bool) {
 		for _, t := range f.Tensors {
 			if len(t.Dims) > 1 && !yield(t.Name, t.Dims[1]) {
 				return

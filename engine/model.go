@@ -225,16 +225,19 @@ func (m *Model) rows() int { return max(passRows, m.memory.Rows) }
 // Parameters is the number of weights.
 func (m *Model) Parameters() int64 { return m.parameters.all }
 
-// parameters are numbers of weights: all, and those of experts among them.
-type parameters struct{ all, ofExperts int64 }
+// parameters are numbers of weights: all, and among them those of experts, and of a table of n-grams those that a token
+// does not choose.
+type parameters struct{ all, ofExperts, unchosen int64 }
 
-// ActiveParameters is the number of weights that a token is computed with: of experts, those that it is sent to.
+// ActiveParameters is the number of weights that a token is computed with: of experts, those that it is sent to, and of
+// a table of n-grams the rows that it chooses.
 func (m *Model) ActiveParameters() int64 {
 	c, n := m.config, m.parameters
+	active := n.all - n.unchosen
 	if c.Experts == 0 {
-		return n.all
+		return active
 	}
-	return n.all - n.ofExperts + n.ofExperts/int64(c.Experts)*int64(c.ExpertsUsed)
+	return active - n.ofExperts + n.ofExperts/int64(c.Experts)*int64(c.ExpertsUsed)
 }
 
 // WeightTypes names the storage types of the matrices, the one with the most bytes first: "q4_k, q6_k".

@@ -104,6 +104,9 @@ func (b *build) readNgrams(g *ngrams, i, size, taps int) {
 	}
 	g.table = b.lookup(table, rows, size)
 	all := size * len(g.heads)
+	if b.ok() {
+		b.parameters.unchosen += int64(rows)*int64(size) - int64(all)
+	}
 	g.key, g.value = b.linear(n+"key", width, all), b.linear(n+"value", g.size, all)
 	g.keyNorm, g.queryNorm = b.streamNorm(n+"norm_key", g.streamSizes), b.streamNorm(n+"norm_query", g.streamSizes)
 	g.valueNorm = b.streamNorm(n+"norm_conv", g.streamSizes)

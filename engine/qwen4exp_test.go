@@ -79,6 +79,18 @@ func TestQwen4exp(t *testing.T) {
 	}
 }
 
+// TestQwen4expParameters: of the table a token reads the rows that it chooses, of the experts three.
+func TestQwen4expParameters(t *testing.T) {
+	m, err := openBytes(t, newRuntime(t, RuntimeOptions{Threads: 1}), qwen4expFile(t), "qwen4exp.gguf", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const table, experts = (420 - 4) * 16, 5 * (8 - 3) * 3 * 32 * 64
+	if got, want := m.ActiveParameters(), m.Parameters()-table-experts; got != want {
+		t.Errorf("%d, expected %d", got, want)
+	}
+}
+
 // TestRootSigmoid: numbers near 0 count as 10^-6, with their sign.
 func TestRootSigmoid(t *testing.T) {
 	for x, root := range map[float32]float64{0: 0, 1e-12: 1e-3, -1e-12: -1e-3, 4: 2, -9: -3} {
