@@ -27,27 +27,7 @@ func scores(t KV, out, q []float32, k []byte, dim, rows, keys int, scale float32
 		clear(out[r*Page:][:keys])
 	}
 	for d := range dim {
-		switch t {
-		case KVF32:
-			readF32(key, k[d*4*Page:])
-		case KVF16:
-			readF16(key, k[d*2*Page:])
-		case KVQ8_0:
-			quants := k[d*Page:][:keys]
-			readF16(key, k[dim*Page+d/BlockSize*2*Page:])
-			for j, s := range key {
-				key[j] = float32(int8(quants[j])) * s
-			}
-		case KVQ4_0:
-			quants, nibble := k[d/2*Page:][:keys], lowNibble
-			if d%2 == 1 {
-				nibble = highNibble
-			}
-			readF16(key, k[kScales(t, dim)+d/BlockSize*2*Page:])
-			for j, s := range key {
-				key[j] = float32(nibble(quants[j])) * s
-			}
-		}
+		KeyRow(t, key, k, d, dim, 0)
 		for r, e := range q[d*rows:][:rows] {
 			axpy(out[r*Page:][:keys], e, key)
 		}

@@ -194,6 +194,31 @@ func quantizeKV4(q *[BlockSize]int8, x []float32) (scale uint16) {
 	return scale&0x8000 | min(scale&0x7fff, 0x7bff)
 }
 
+// KeyRow reads dimension d of the keys at positions pos … pos+len(dst)-1 of a page of keys of dim dimensions.
+func KeyRow(t KV, dst []float32, page []byte, d, dim, pos int) {
+	switch t {
+	case KVF32:
+		readF32(dst, page[(d*Page+pos)*4:])
+	case KVF16:
+		readF16(dst, page[(d*Page+pos)*2:])
+	case KVQ8_0:
+		quants := page[d*Page+pos:][:len(dst)]
+		readF16(dst, page[dim*Page+(d/BlockSize*Page+pos)*2:])
+		for j, s := range dst {
+			dst[j] = float32(int8(quants[j])) * s
+		}
+	case KVQ4_0:
+		quants, nibble := page[d/2*Page+pos:][:len(dst)], lowNibble
+		if d%2 == 1 {
+			nibble = highNibble
+		}
+		readF16(dst, page[kScales(t, dim)+(d/BlockSize*Page+pos)*2:])
+		for j, s := range dst {
+			dst[j] = float32(nibble(quants[j])) * s
+		}
+	}
+}
+
 // CopyK copies the key at position from of page src to position to of page dst, bit for bit.
 func CopyK(t KV, dst []byte, to int, src []byte, from, dim int) {
 	switch t {

@@ -45,6 +45,12 @@ func ofPlain(k kind, prefix string) kind {
 	return k
 }
 
+// ofStreams is a kind of models with several residual streams, which their MTP blocks read all of.
+func ofStreams(model, head func(*loader, *Model) network) kind {
+	return kind{is: KindModel, heads: []Kind{KindMTP}, layers: (*loader).layerCount, build: model, mtp: head,
+		rawStates: true}
+}
+
 // lacking is the kind of models that other engines run and that cannot be read: what is missing.
 func lacking(what string) kind { return kind{is: KindModel, refused: what} }
 
@@ -152,6 +158,7 @@ var kinds = map[string]kind{
 	"qwen3next":      decoderOf(qwen3Next, KindMTP),
 	"qwen3vl":        decoderOf(qwen3VL),
 	"qwen3vlmoe":     decoderOf(qwen3VLMoE),
+	"qwen4exp":       ofStreams((*loader).qwen4exp, (*loader).qwen4expHead),
 	"refact":         decoderOf(refact),
 	"rwkv7":          ofSparse(decoderOf(rwkv7)),
 	"seed_oss":       decoderOf(seedOSS),

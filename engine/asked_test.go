@@ -514,6 +514,7 @@ func askedModels() map[string]askedFor {
 			"ssm.time_step_rank": uint32(6), "ssm.state_size": uint32(16), "rope.dimension_count": uint32(8),
 			"expert_shared_feed_forward_length": uint32(24), "full_attention_interval": uint32(2)})),
 			also: []string{"blk.0.ssm_in.weight", "blk.2.ssm_in.weight"}},
+		"qwen4exp": {arch: "qwen4exp", keys: qwen4expKeys(), also: []string{"per_layer_token_embd.weight"}},
 		"nemotron_h": {arch: "nemotron_h", layers: 5, keys: ssm(modelKeys{"feed_forward_length": []uint32{0, 96, 0,
 			0, 96}, "attention.head_count_kv": []uint32{0, 0, 0, 2, 0}}),
 			also: []string{"blk.0.ssm_norm.weight", "blk.2.ssm_norm.weight"}},
@@ -576,7 +577,7 @@ func TestAskedModelsRefuseWhatTheyDoNotAskFor(t *testing.T) {
 			return fmt.Sprint(err)
 		}
 		norm := tensors[slices.IndexFunc(tensors, func(s gguf.TensorSource) bool { // not every block has one
-			return strings.HasSuffix(s.Name, ".attn_norm.weight") && !strings.HasPrefix(s.Name, "blk.0.") ||
+			return strings.HasSuffix(s.Name, "attn_norm.weight") && !strings.HasPrefix(s.Name, "blk.0.") ||
 				name == "talkie" && strings.HasSuffix(s.Name, "norm.weight")
 		})].Name
 		for j, named := range []string{

@@ -70,7 +70,7 @@ func (l Logits) Row(i int) []float32 { return l.Data[i*l.Vocab : (i+1)*l.Vocab :
 
 // HiddenStates are the hidden states that a segment asked for, in the order of its tokens.
 type HiddenStates struct {
-	Size   int       // numbers of a hidden state: [Config].HiddenSize; of heads with [Head].SharesCache their target's
+	Size   int       // numbers of a hidden state: those of [Model.StateSize]
 	Layers []int     // whose states they are: the segment's
 	Data   []float32 // [row][layer][Size]
 }

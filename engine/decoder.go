@@ -112,7 +112,10 @@ func (b *block) forward(p *pass, c *Config, x []float32) {
 	}
 }
 
-func (m *decoder) finalNorm(p *pass, x []float32) { p.norm(x, x, m.outputNorm) }
+func (m *decoder) finalNorm(p *pass, x []float32) []float32 {
+	p.norm(x, x, m.outputNorm)
+	return x
+}
 
 // logits computes out [n][V] of the normalized x [n][D].
 func (m *decoder) logits(p *pass, out, x []float32) {

@@ -36,20 +36,30 @@ func (l *loader) finishDeltaNet(m *deltaNet, c *Config, i int, neighbours bool) 
 }
 
 func (m *deltaNet) forward(p *pass, c *Config, y, h []float32) {
-	s := m.sizes
-	conv := s.State * (2*s.Groups + s.Heads)
-	qkv, z := p.matrix(&p.q, conv), p.matrix(&p.gate, s.Inner)
-	alpha, beta := p.matrix(&p.k, s.Heads), p.matrix(&p.v, s.Heads)
-	p.matmul(h, c.HiddenSize, m.qkv.times(qkv), m.gate.times(z), m.alpha.times(alpha), m.beta.times(beta))
+	qkv, z, alpha, beta := m.inputs(p, c, h)
 	m.finish(p, y, qkv, z, alpha, beta)
+}
+
+// inputs is what the matrices make of the block's input.
+func (m *deltaNet) inputs(p *pass, c *Config, h []float32) (qkv, z, alpha, beta []float32) {
+	s := m.sizes
+	qkv, z = p.matrix(&p.q, s.State*(2*s.Groups+s.Heads)), p.matrix(&p.gate, s.Inner)
+	alpha, beta = p.matrix(&p.k, s.Heads), p.matrix(&p.v, s.Heads)
+	p.matmul(h, c.HiddenSize, m.qkv.times(qkv), m.gate.times(z), m.alpha.times(alpha), m.beta.times(beta))
+	return qkv, z, alpha, beta
 }
 
 // finish computes y of what the matrices have made of the block's input.
 func (m *deltaNet) finish(p *pass, y, qkv, z, alpha, beta []float32) {
-	s := m.sizes
-	out := p.matrix(&p.a, s.Inner)
+	out := m.scan(p, qkv, alpha, beta)
+	p.gateMul(z, out, silu)
+	p.matmul(z, m.sizes.Inner, m.out.times(y))
+}
+
+// scan is what the recurrence makes of its inputs, normalized.
+func (m *deltaNet) scan(p *pass, qkv, alpha, beta []float32) []float32 {
+	out := p.matrix(&p.a, m.sizes.Inner)
 	p.recur(m.id, out, qkv, alpha, beta)
 	p.norm(out, out, m.norm)
-	p.gateMul(z, out, silu)
-	p.matmul(z, s.Inner, m.out.times(y))
+	return out
 }

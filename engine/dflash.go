@@ -93,7 +93,10 @@ func (m *blockHead) read(p *pass, g []float32) {
 	}
 }
 
-func (m *blockHead) finalNorm(p *pass, x []float32) { p.norm(x, x, m.outputNorm) }
+func (m *blockHead) finalNorm(p *pass, x []float32) []float32 {
+	p.norm(x, x, m.outputNorm)
+	return x
+}
 
 func (m *blockHead) logits(p *pass, out, x []float32) {
 	p.output(out, x, m.c.HiddenSize, output{linear: m.output, ids: m.ids})
@@ -214,8 +217,8 @@ func (l *loader) blockHead(model *Model) network {
 	if m.Block < 2 || m.Block > maxTree {
 		l.fail("block_size", ErrValue, "%d, a block has 2 to %d tokens", m.Block, maxTree)
 	}
-	if target.config.HiddenSize != d {
-		l.fail("embedding_length", ErrValue, "%d, the target has %d", d, target.config.HiddenSize)
+	if target.config.StateSize != d {
+		l.fail("embedding_length", ErrValue, "%d, the target has %d", d, target.config.StateSize)
 	}
 	if len(m.TargetLayers) == 0 {
 		l.fail("target_layers", ErrValue, "no layers")

@@ -89,7 +89,10 @@ func (m *eagle) states(p *pass, g []float32) {
 	}
 }
 
-func (m *eagle) finalNorm(p *pass, x []float32) { p.norm(x, x, m.outputNorm) }
+func (m *eagle) finalNorm(p *pass, x []float32) []float32 {
+	p.norm(x, x, m.outputNorm)
+	return x
+}
 
 // logits computes out [n][V] of the normalized x [n][D].
 func (m *eagle) logits(p *pass, out, x []float32) {
@@ -120,8 +123,8 @@ func (l *loader) eagle(model *Model) network {
 	if n := len(m.TargetLayers); l.ok() && n != 3 {
 		l.fail("target_layers", ErrValue, "%d layers, an EAGLE-3 head reads three", n)
 	}
-	if l.ok() && target != nil && target.config.HiddenSize != t {
-		l.fail("target_hidden_size", ErrValue, "%d, the target has %d", t, target.config.HiddenSize)
+	if l.ok() && target != nil && target.config.StateSize != t {
+		l.fail("target_hidden_size", ErrValue, "%d, the target has %d", t, target.config.StateSize)
 	}
 	if l.ok() && target != nil {
 		for _, k := range m.TargetLayers {

@@ -121,7 +121,7 @@ func (m *Model) vectorsOf(p *pass, o EmbedOptions) (made []Embedding, err error)
 	made = make([]Embedding, len(p.texts))
 	m.net.forward(p)
 	if p.err == nil {
-		m.net.finalNorm(p, p.x[:len(p.tokens)*m.config.HiddenSize])
+		m.net.finalNorm(p, p.x) // in place, in every network that takes texts
 	}
 	m.deliverVectors(p, o, made)
 	for i, r := range p.results {

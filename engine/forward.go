@@ -81,7 +81,7 @@ func (m *Model) forward(ctx context.Context, b Batch) ([]Result, error) {
 			s.advance(&b[i])
 		}
 		r.Logits = Logits{Vocab: m.config.Vocab, Data: s.logits}
-		r.Hidden = HiddenStates{Size: m.stateSize(), Layers: b[i].Layers, Data: s.hidden}
+		r.Hidden = HiddenStates{Size: m.StateSize(b[i].Layers), Layers: b[i].Layers, Data: s.hidden}
 	}
 	return p.results, nil
 }
@@ -135,13 +135,14 @@ func (m *Model) project(p *pass) {
 		if alone >= 8 {
 			n = alone // enough rows to read the matrix for them only, and to write the logits where they belong
 		}
-		h := sized(&p.h, n*c.HiddenSize)
+		d := len(p.x) / len(p.tokens)
+		h := sized(&p.h, n*d)
 		p.given = p.given[:0]
 		for i, r := range w[:n] {
-			copy(h[i*c.HiddenSize:(i+1)*c.HiddenSize], p.x[r.row*c.HiddenSize:])
+			copy(h[i*d:(i+1)*d], p.x[r.row*d:])
 			p.given = append(p.given, int32(r.row))
 		}
-		m.net.finalNorm(p, h)
+		h = m.net.finalNorm(p, h)
 		out := w[0].s.logits[w[0].index*c.Vocab:][:min(n, alone)*c.Vocab]
 		if alone < n {
 			out = sized(&p.logits, n*c.Vocab)

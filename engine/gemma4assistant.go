@@ -55,7 +55,10 @@ func (m *assistant) forward(p *pass) {
 	}
 }
 
-func (m *assistant) finalNorm(p *pass, x []float32) { p.norm(x, x, m.outputNorm) }
+func (m *assistant) finalNorm(p *pass, x []float32) []float32 {
+	p.norm(x, x, m.outputNorm)
+	return x
+}
 
 func (m *assistant) logits(p *pass, out, x []float32) {
 	p.output(out, x, m.c.HiddenSize, output{linear: m.output})

@@ -28,7 +28,14 @@ func (m *Model) admitHidden(g *Segment, n int) (rows int, err error) {
 				g.Session.layers)
 		}
 	}
-	sized(&g.Session.hidden, rows*len(g.Layers)*m.stateSize())
+	size := m.StateSize(g.Layers)
+	for _, k := range g.Layers {
+		if n := m.StateSize([]int{k}); n != size {
+			return 0, fmt.Errorf("%w: hidden states of %d and of %d numbers wanted, of layers %d: those after the final norm "+
+				"have another size in this model", ErrUsage, size, n, g.Layers)
+		}
+	}
+	sized(&g.Session.hidden, rows*len(g.Layers)*size)
 	return rows, nil
 }
 
@@ -61,11 +68,11 @@ func (p *pass) keepNormed(m *Model) {
 	if n == 0 {
 		return
 	}
-	h = h[:n*d]
-	m.net.finalNorm(p, h)
+	h = m.net.finalNorm(p, h[:n*d])
 	if m.head != nil {
-		h, d = m.head.next(p, h), m.stateSize()
+		h = m.head.next(p, h)
 	}
+	d = len(h) / n
 	n = 0
 	for i := range p.hidden {
 		if r := &p.hidden[i]; p.err == nil && slices.Contains(r.layers, FinalNorm) {

@@ -36,6 +36,7 @@ type kind struct {
 	family func(*loader, *Config) family // of a decoder: which parts its models have
 	layers func(*loader, *Config) int    // reads the number of layers
 	build  func(*loader, *Model) network // reads the weights; nil: no such file can be read
+	mtp    func(*loader, *Model) network // reads MTP blocks; nil: they are made of the family's parts
 
 	values bool // values may have another size than keys
 	sparse bool // layers may have no heads, or no feed-forward: 0 of them

@@ -320,8 +320,8 @@ func TestConfig(t *testing.T) {
 	var whole int64
 	m := openDrawn(t, newRuntime(t, RuntimeOptions{Threads: 1}), v,
 		Options{Progress: func(done, total int64) { dones, whole = append(dones, done), total }})
-	want := Config{Architecture: "llama", Name: "random", Context: 512, Vocab: 70, Layers: 2, HiddenSize: 64, Heads: 4,
-		KVHeads: 2, HeadDim: 16, FeedForward: 96, Epsilon: 1e-5, RopeDims: 16, RopeBase: 10000}
+	want := Config{Architecture: "llama", Name: "random", Context: 512, Vocab: 70, Layers: 2, HiddenSize: 64,
+		StateSize: 64, Heads: 4, KVHeads: 2, HeadDim: 16, FeedForward: 96, Epsilon: 1e-5, RopeDims: 16, RopeBase: 10000}
 	if m.Config() != want {
 		t.Errorf("%+v\nexpected %+v", m.Config(), want)
 	}

@@ -27,7 +27,7 @@ const (
 // arrange decides what of a model stays in memory. Under a limit that does not suffice it returns an error that names
 // the least one; the plan has that too.
 func (s *packedSource) arrange(m *Model, vectors, limit int64) (*MemoryPlan, *panels.Residency, error) {
-	row := s.scratch(m.config.HiddenSize)
+	row := s.scratch(m.config.StateSize)
 	used := m.config.ExpertsUsed
 	fixed := vectors + passRows*row
 	p := &MemoryPlan{Limit: limit, Weights: vectors + s.layout.Bytes(), Rows: passRows,
@@ -81,7 +81,9 @@ func (s *packedSource) scratch(hidden int) int64 {
 func PassBytes(f *gguf.File) int64 {
 	arch, _ := f.String("general.architecture")
 	hidden, _ := f.Uint32(arch + ".embedding_length")
-	return passRows * activationBytes(int(min(hidden, largest)), func(yield func(string, uint64) bool) {
+	streams, _ := f.Uint32(arch + ".hyper_connection.count") // of models with several residual streams
+	state := int(min(hidden, largest)) * int(min(max(streams, 1), mostStreams))
+	return passRows * activationBytes(state, func(yield func(string, uint64) bool) {
 		for _, t := range f.Tensors {
 			if len(t.Dims) > 1 && !yield(t.Name, t.Dims[1]) {
 				return
@@ -92,7 +94,7 @@ func PassBytes(f *gguf.File) int64 {
 
 // rowBytes is what a pass of a model whose tensors were asked for takes for a row.
 func (m *Model) rowBytes() int64 {
-	return activationBytes(m.config.HiddenSize, func(yield func(string, uint64) bool) {
+	return activationBytes(m.config.StateSize, func(yield func(string, uint64) bool) {
 		for name, at := range m.sites {
 			if !yield(name, uint64(at.dims[1])) {
 				return

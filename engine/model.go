@@ -88,6 +88,7 @@ type Config struct {
 	Vocab        int    // tokens
 	Layers       int    // L: decoder blocks; 0 of an encoder alone
 	HiddenSize   int    // D: numbers in the residual stream of a token
+	StateSize    int    // numbers of a token between layers: D, or those of several residual streams
 	Heads        int    // H: of queries
 	KVHeads      int    // K: of keys and values; Heads/KVHeads query heads share one
 	HeadDim      int    // d: numbers in a head
@@ -225,16 +226,19 @@ func (m *Model) rows() int { return max(passRows, m.memory.Rows) }
 // Parameters is the number of weights.
 func (m *Model) Parameters() int64 { return m.parameters.all }
 
-// parameters are numbers of weights: all, and those of experts among them.
-type parameters struct{ all, ofExperts int64 }
+// parameters are numbers of weights: all, and among them those of experts, and of a table of n-grams those that a token
+// does not choose.
+type parameters struct{ all, ofExperts, unchosen int64 }
 
-// ActiveParameters is the number of weights that a token is computed with: of experts, those that it is sent to.
+// ActiveParameters is the number of weights that a token is computed with: of experts, those that it is sent to, and of
+// a table of n-grams the rows that it chooses.
 func (m *Model) ActiveParameters() int64 {
 	c, n := m.config, m.parameters
+	active := n.all - n.unchosen
 	if c.Experts == 0 {
-		return n.all
+		return active
 	}
-	return n.all - n.ofExperts + n.ofExperts/int64(c.Experts)*int64(c.ExpertsUsed)
+	return active - n.ofExperts + n.ofExperts/int64(c.Experts)*int64(c.ExpertsUsed)
 }
 
 // WeightTypes names the storage types of the matrices, the one with the most bytes first: "q4_k, q6_k".
@@ -314,12 +318,15 @@ func (m *Model) TargetLayers() []int {
 	return nil
 }
 
-// stateSize is the number of numbers of a hidden state that the model gives.
-func (m *Model) stateSize() int {
-	if m.head != nil {
+// StateSize is the number of numbers of a hidden state that the model gives of such layers ([Segment].Layers).
+func (m *Model) StateSize(layers []int) int {
+	switch {
+	case m.head != nil:
 		return m.head.info().stateSize
+	case len(layers) > 0 && layers[0] == FinalNorm:
+		return m.config.HiddenSize
 	}
-	return m.config.HiddenSize
+	return m.config.StateSize
 }
 
 // opens checks what a new session is asked to be.

@@ -64,13 +64,14 @@ func (b *mtpBlock) input(p *pass, c *Config, x []float32) {
 	p.matmul(b.tokenAndState.input(p, d, x), 2*d, b.join.times(x))
 }
 
-func (m *mtp) finalNorm(p *pass, x []float32) {
+func (m *mtp) finalNorm(p *pass, x []float32) []float32 {
 	d := m.c.HiddenSize
 	for from, to := 0, 0; from < len(p.given); from = to {
 		var b *mtpBlock
 		to, b = m.run(p, from)
 		p.norm(x[from*d:to*d], x[from*d:to*d], b.outputNorm)
 	}
+	return x
 }
 
 func (m *mtp) logits(p *pass, out, x []float32) {
@@ -106,6 +107,9 @@ func mtpOf(k kind) kind {
 				l.fail("nextn_predict_layers", ErrUnsupported, "MTP blocks of %s models", l.arch)
 				return nil
 			}
+			if k.mtp != nil {
+				return k.mtp(l, m)
+			}
 			return l.mtp(m, &k)
 		}}
 }
@@ -115,9 +119,7 @@ func mtpOf(k kind) kind {
 func (l *loader) mtp(model *Model, k *kind) network {
 	c, target := &model.config, model.target
 	f := k.family(l, c)
-	if target != nil && (target.config.Architecture != l.arch || target.config.HiddenSize != c.HiddenSize) {
-		l.keep(fmt.Errorf("%s: %w: an MTP block for %s models with a hidden size of %d, the target is %s with %d", l.f.Name,
-			ErrShape, l.arch, c.HiddenSize, target.config.Architecture, target.config.HiddenSize))
+	if l.belongs(c, target); !l.ok() {
 		return nil
 	}
 	f.mixer = nil
@@ -172,6 +174,15 @@ func (l *loader) mtp(model *Model, k *kind) network {
 	return m
 }
 
+// belongs refuses a target that MTP blocks are not for.
+func (l *loader) belongs(c *Config, target *Model) {
+	if target != nil && (target.config.Architecture != l.arch || target.config.HiddenSize != c.HiddenSize ||
+		target.config.StateSize != c.StateSize) {
+		l.keep(fmt.Errorf("%s: %w: an MTP block for %s models with states of %d numbers, the target is %s with %d", l.f.Name,
+			ErrShape, l.arch, c.StateSize, target.config.Architecture, target.config.StateSize))
+	}
+}
+
 // HasMTP reports whether the model's file has MTP blocks that [Options].MTP loads.
 func (m *Model) HasMTP() bool {
 	v, _ := m.metadata[m.config.Architecture+".nextn_predict_layers"]
@@ -183,9 +194,10 @@ func (m *Model) HasMTP() bool {
 // belong to: it is a draft head.
 func mtpAlone(f *gguf.File, arch string) bool {
 	_, model := f.Tensor("blk.0.attn_norm.weight")
+	_, streams := f.Tensor("blk.0.hc_attn_norm.weight")
 	n, err := f.Uint32(arch + ".nextn_predict_layers")
 	blocks, err2 := f.Uint32(arch + ".block_count")
-	return !model && err == nil && err2 == nil && n > 0 && n < blocks
+	return !model && !streams && err == nil && err2 == nil && n > 0 && n < blocks
 }
 
 // mtpOnly makes the loader read the MTP blocks as if they were the model's only ones. It returns their number.

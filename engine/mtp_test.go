@@ -68,7 +68,7 @@ func draftsLike(t *testing.T, file string, g draftGolden) {
 		if next := greatest(out.Logits.Row(0)); next != g.Next {
 			t.Fatalf("the target goes on with %d, expected %d", next, g.Next)
 		}
-		d := head.Config().HiddenSize
+		d := h.TargetStates()
 		tokens := append(slices.Clone(g.IDs), g.Next)
 		states := append(make([]float32, d), out.Hidden.Data...)
 		whole := newSession(t, head, SessionOptions{KV: "f32"})

@@ -118,6 +118,7 @@ func (m *Model) read(l *loader) {
 	c.Layers = m.kind.layers(l, c)
 	m.more = l.blocksHeld("") > l.layers
 	c.HiddenSize = l.integer("embedding_length")
+	c.StateSize = c.HiddenSize
 	l.heads(c, &m.kind)
 	if !l.boolOr("attention.causal", true) && m.kind.is != KindEncoder {
 		l.fail("attention.causal", ErrUnsupported, "attention to later tokens")

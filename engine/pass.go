@@ -11,10 +11,11 @@ import (
 
 // network is an architecture: its weights and its forward pass. Its methods leave errors in the pass.
 type network interface {
-	// forward embeds the round's tokens into p.x [rows][hidden size] and takes them through all layers.
+	// forward embeds the round's tokens into p.x [rows][state size] and takes them through all layers.
 	forward(p *pass)
-	// finalNorm normalizes x [n][hidden size] of the rows p.given in place, as logits takes it.
-	finalNorm(p *pass, x []float32)
+	// finalNorm makes what logits takes, [n][hidden size], of the states x [n][state size] of the rows p.given, which it
+	// may overwrite.
+	finalNorm(p *pass, x []float32) []float32
 	// logits computes out [n][vocabulary] of x [n][hidden size].
 	logits(p *pass, out, x []float32)
 	// outputs are the matrices that logits reads, of which a draft vocabulary may have rows; none: it may not.

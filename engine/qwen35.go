@@ -1,6 +1,9 @@
 package engine
 
-import "github.com/specgo/spec/engine/internal/recurrent"
+import (
+	"github.com/specgo/spec/engine/internal/recurrent"
+	"github.com/specgo/spec/tensor"
+)
 
 // qwen35 is Qwen 3.5: gated delta nets, and gated attention in every fourth layer.
 func qwen35(l *loader, c *Config) family {
@@ -79,7 +82,10 @@ func (b *build) gatedAttention(i int) *gatedAttention {
 	return &gatedAttention{a}
 }
 
-func (l *gatedAttention) forward(p *pass, _ *Config, y, h []float32) {
+func (l *gatedAttention) forward(p *pass, _ *Config, y, h []float32) { l.attend(p, y, h, l.scores) }
+
+// attend is forward with scores that are computed as o says.
+func (l *gatedAttention) attend(p *pass, y, h []float32, o tensor.AttentionOptions) {
 	q, k, v := l.scratch(p)
 	a, gates := p.matrix(&p.a, l.heads*l.headDim), p.matrix(&p.gate, l.heads*l.headDim)
 	both := p.matrix(&p.up, 2*l.heads*l.headDim) // [rows][H][2][d]
@@ -87,7 +93,7 @@ func (l *gatedAttention) forward(p *pass, _ *Config, y, h []float32) {
 	p.unzip(q, gates, both, l.headDim)
 	l.place(p, q, l.heads, l.qNorm)
 	l.place(p, k, l.kvHeads, l.kNorm)
-	p.attend(a, l.cache, l.scores, q, k, v)
+	p.attend(a, l.cache, o, q, k, v)
 	p.sigmoidMul(a, gates)
 	p.matmul(a, l.heads*l.headDim, l.o.times(y))
 }

@@ -19,6 +19,8 @@ func openRecipe(tb testing.TB, rt *Runtime, name string) *Model {
 	var file []byte
 	if recipe, ok := randommodel.Recipes()[name]; ok {
 		file = recipe.File(tb)
+	} else if name == "qwen4exp" {
+		file = randommodel.Qwen4exp{}.File(tb)
 	} else {
 		file = askedModels()[name].file(tb, name)
 	}
@@ -32,7 +34,7 @@ func openRecipe(tb testing.TB, rt *Runtime, name string) *Model {
 // hybrids have a kind of recurrent layer each, one of them windows as well, and one experts; gemma4 has layers that
 // share keys and values.
 var hybrids = []string{"gemma4", "gemma4 experts", "qwen35moe", "lfm2", "lfm2 windows", "lfm2moe",
-	"granitehybrid", "falcon-h1", "qwen35", "bailingmoe3"}
+	"granitehybrid", "falcon-h1", "qwen35", "bailingmoe3", "qwen4exp"}
 
 // TestRecurrentOneAnswer: promise P1 on every kind of recurrent layer: all ways to feed a text, kernel sets, thread
 // counts, caches.

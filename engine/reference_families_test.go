@@ -18,7 +18,8 @@ import (
 func TestReferenceFamilies(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 1})
 	ids := randomTokens(24, randommodel.Vocab, 5)
-	tested := map[string]bool{"gpt2": true, "t5": true, "t5encoder": true} // by TestReference, TestT5Reference and TestT5
+	tested := map[string]bool{"gpt2": true, "t5": true, "t5encoder": true,
+		"qwen4exp": true} // by TestReference, TestT5Reference, TestT5 and TestQwen4exp
 	for name, r := range randommodel.Recipes() {
 		tested[r.Arch] = true
 		file := r.File(t)

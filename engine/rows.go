@@ -13,7 +13,8 @@ import (
 type rowWork struct {
 	p          *pass
 	embedding  *tensor.Matrix
-	x          []float32   // [rows][hidden size] embeddings
+	ids        []int32     // [rows] which rows of it
+	x          []float32   // [rows][columns] they
 	logits     []float32   // [rows][vocabulary]
 	wanted     []wantedRow // whose logits they are
 	shared     bool        // they are in the pass's memory, not in their session's
@@ -40,7 +41,7 @@ func (w *rowWork) keep(err error) {
 func (w *rowWork) do(n int, work func(i int)) error {
 	w.failed.Store(nil)
 	w.p.t.Parallel(n, work)
-	w.embedding, w.x, w.logits, w.wanted = nil, nil, nil, nil
+	w.embedding, w.ids, w.x, w.logits, w.wanted = nil, nil, nil, nil, nil
 	if err := w.failed.Load(); err != nil {
 		return *err
 	}
@@ -48,16 +49,19 @@ func (w *rowWork) do(n int, work func(i int)) error {
 }
 
 // embed copies the embeddings of the round's tokens into x [rows][hidden size].
-func (p *pass) embed(x []float32, m *tensor.Matrix) {
+func (p *pass) embed(x []float32, m *tensor.Matrix) { p.lookup(x, m, p.tokens[:p.rows()]) }
+
+// lookup copies rows of a matrix into x [len(ids)][columns].
+func (p *pass) lookup(x []float32, m *tensor.Matrix, ids []int32) {
 	if p.err == nil {
-		p.work.embedding, p.work.x = m, x
-		p.fail(p.work.do(p.rows(), p.work.embedOne))
+		p.work.embedding, p.work.x, p.work.ids = m, x, ids
+		p.fail(p.work.do(len(ids), p.work.embedOne))
 	}
 }
 
 func (w *rowWork) embedRow(i int) error {
 	width := w.embedding.Cols()
-	return panels.Row(w.embedding, int(w.p.tokens[i]), w.x[i*width:(i+1)*width])
+	return panels.Row(w.embedding, int(w.ids[i]), w.x[i*width:(i+1)*width])
 }
 
 // deliver checks the logits [rows][vocabulary] of the rows wanted, and copies them to their sessions if they are

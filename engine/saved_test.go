@@ -42,7 +42,8 @@ func TestRestoredSessionsGoOn(t *testing.T) {
 		}
 		return openRecipe(t, rt, name)
 	}
-	for i, name := range []string{"llama", "windows", "qwen35", "falcon-h1", "gemma4", "lfm2 windows", "granitehybrid"} {
+	for i, name := range []string{"llama", "windows", "qwen35", "falcon-h1", "gemma4", "lfm2 windows", "granitehybrid",
+		"qwen4exp"} {
 		m := open(rt, name)
 		v, n := m.config.Vocab, 200
 		if name == "windows" {
@@ -97,7 +98,7 @@ func TestRestoredSessionsGoOn(t *testing.T) {
 // lengths that the saved one could be cut back to by them: nothing is computed again, and the bits are the same.
 func TestRestoredSessionsGoBack(t *testing.T) {
 	rt := newRuntime(t, RuntimeOptions{Threads: 1})
-	for i, name := range []string{"windows", "qwen35", "lfm2 windows", "granitehybrid"} {
+	for i, name := range []string{"windows", "qwen35", "lfm2 windows", "granitehybrid", "qwen4exp"} {
 		var m *Model
 		n := 300
 		if name == "windows" {

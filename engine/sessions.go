@@ -158,7 +158,7 @@ func (s Sessions) DraftBytes(target, draft *Description) int64 {
 		return s.Bytes(draft) + s.DraftPass(draft)
 	}
 	head := *target
-	head.States = headPositions * passRows * mostHeadLayers * int64(target.Config.HiddenSize) * 4
+	head.States = headPositions * passRows * mostHeadLayers * int64(target.Config.StateSize) * 4
 	if s.KVBytes > 0 {
 		return s.KVBytes + s.DraftPass(&head)
 	}

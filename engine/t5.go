@@ -78,7 +78,10 @@ func (b *t5Block) decode(p *pass, c *Config, x []float32) {
 	p.add(x, h)
 }
 
-func (m *t5) finalNorm(p *pass, x []float32) { p.norm(x, x, m.decoderNorm) }
+func (m *t5) finalNorm(p *pass, x []float32) []float32 {
+	p.norm(x, x, m.decoderNorm)
+	return x
+}
 
 // logits computes out [n][V] of the normalized x [n][D].
 func (m *t5) logits(p *pass, out, x []float32) {

@@ -46,7 +46,7 @@ func (l *loader) skips(tensor string) bool {
 // changesResult reports whether a key of that name is likely to say how to compute something.
 func changesResult(key string) bool {
 	for _, prefix := range []string{"rope.", "attention.", "expert_", "kda.", "moe_", "ssm.", "shortconv.", "wkv.",
-		"swiglu_", "norm_"} {
+		"swiglu_", "norm_", "ple.", "hyper_connection."} {
 		if strings.HasPrefix(key, prefix) {
 			return true
 		}

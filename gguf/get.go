@@ -61,6 +61,9 @@ func (f *File) Int32s(key string) ([]int32, error) { return integers[int32](f, k
 // Uint32s returns the value of a key that holds an array of integers from 0 to 2^32-1.
 func (f *File) Uint32s(key string) ([]uint32, error) { return integers[uint32](f, key) }
 
+// Uint64s returns the value of a key that holds an array of integers that are not negative.
+func (f *File) Uint64s(key string) ([]uint64, error) { return integers[uint64](f, key) }
+
 // Float64 returns the value of a key that holds a float of either width.
 func (f *File) Float64(key string) (float64, error) {
 	v, err := f.need(key)

@@ -28,6 +28,7 @@ func TestGetters(t *testing.T) {
 		"Strings":  func(k string) (any, error) { return f.Strings(k) },
 		"Int32s":   func(k string) (any, error) { return f.Int32s(k) },
 		"Uint32s":  func(k string) (any, error) { return f.Uint32s(k) },
+		"Uint64s":  func(k string) (any, error) { return f.Uint64s(k) },
 		"Float32s": func(k string) (any, error) { return f.Float32s(k) },
 	}
 	for _, test := range []struct {
@@ -55,6 +56,7 @@ func TestGetters(t *testing.T) {
 		{"Uint32s", "u32s", []uint32{1, math.MaxUint32}}, {"Uint32s", "positive64s", []uint32{7, 8}},
 		{"Uint32s", "u16s", []uint32{1, 65535}}, {"Uint32s", "small64s", nil}, {"Uint32s", "i8s", nil},
 		{"Uint32s", "u64s", nil}, {"Uint32s", "bools", nil},
+		{"Uint64s", "u32s", []uint64{1, math.MaxUint32}}, {"Uint64s", "small64s", nil}, {"Uint64s", "bools", nil},
 		{"Float32s", "f32s", []float32{-0.5, float32(math.Inf(1))}}, {"Float32s", "halves", []float32{0.5, 1.5}},
 		{"Float32s", "f64s", nil}, {"Float32s", "i32s", nil},
 	} {

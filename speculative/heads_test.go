@@ -40,10 +40,11 @@ func openHeads(t *testing.T, rt *engine.Runtime) map[string][2]*engine.Model {
 		"dflash": {randommodel.Llama().File(t), randommodel.DFlash{}.File(t)},
 		"dspark": {randommodel.Llama().File(t),
 			randommodel.DFlash{Rank: 32, Window: 9, Windows: []bool{true, false}}.File(t)},
-		"mtp":        {recipe("qwen35", 1), nil},
-		"mtp blocks": {recipe("qwen35", 3), nil},
-		"mtp ling3":  {randommodel.Ling3{Context: 2000}.File(t), nil},
-		"gemma4":     {recipe("gemma4", 0), randommodel.Assistant{}.File(t)},
+		"mtp":         {recipe("qwen35", 1), nil},
+		"mtp blocks":  {recipe("qwen35", 3), nil},
+		"mtp ling3":   {randommodel.Ling3{Context: 2000}.File(t), nil},
+		"mtp streams": {randommodel.Qwen4exp{MTP: true, Context: 2000}.File(t), nil},
+		"gemma4":      {recipe("gemma4", 0), randommodel.Assistant{}.File(t)},
 	} {
 		target := openRandom(t, rt, files[0], engine.Options{})
 		o := engine.Options{Target: target}

@@ -113,13 +113,8 @@ func (rt *Runtime) Choose(c *Choice, q, w []float32, o ChoiceOptions, segs []Att
 	if len(w)%o.Heads != 0 || len(q) != len(w)*shape.HeadDim {
 		return shapeError("%d index queries, %d weights for rows of %d heads of %d", len(q), len(w), o.Heads, shape.HeadDim)
 	}
-	if err := checkSegments(segs, o.Layer, len(w)/o.Heads); err != nil {
+	if err := checkChoice(segs, o.Layer, len(w)/o.Heads); err != nil {
 		return err
-	}
-	for i := range segs {
-		if segs[i].Keys > 0 || segs[i].KV.first > 0 {
-			return shapeError("segment %d: a choice among %d keys, the first at %d", i, segs[i].Keys, segs[i].KV.First())
-		}
 	}
 	rt.mu.Lock()
 	defer rt.mu.Unlock()
@@ -139,33 +134,54 @@ func (rt *Runtime) Choose(c *Choice, q, w []float32, o ChoiceOptions, segs []Att
 	return nil
 }
 
+// checkChoice checks the segments whose tokens something is chosen for.
+func checkChoice(segs []AttentionSegment, layer, rows int) error {
+	if err := checkSegments(segs, layer, rows); err != nil {
+		return err
+	}
+	for i := range segs {
+		if segs[i].Keys > 0 || segs[i].KV.first > 0 {
+			return shapeError("segment %d: a choice among %d keys, the first at %d", i, segs[i].Keys, segs[i].KV.First())
+		}
+	}
+	return nil
+}
+
 // plan sizes the choice: all that its rows see until something is chosen.
 func (j *chooseJob) plan(segs []AttentionSegment) {
-	j.segs, j.pages = j.segs[:0], 0
-	j.depths = grow(j.depths, len(j.w)/j.o.Heads)[:0]
-	c := j.c
-	c.rows = len(j.w) / j.o.Heads
+	rows := len(j.w) / j.o.Heads
+	j.segs, j.depths = j.c.plan(segs, rows, j.segs, j.depths)
+	j.pages = j.c.words / chunkWords
+	j.stride = j.pages * asm.Page
+	j.line = grow(j.line, min(chooseTokens, rows)*j.stride)
+}
+
+// plan makes it a choice for rows of the segments that see all. The segments come with the depths of their tokens, in
+// the memory of list and depths.
+func (c *Choice) plan(segs []AttentionSegment, rows int, list []segment, depths []int32) ([]segment, []int32) {
+	list, depths = list[:0], grow(depths, rows)[:0]
+	pages := 0
 	for i := range segs {
 		s := segment{AttentionSegment: segs[i]}
-		if at := len(j.depths); s.Parents != nil {
+		if at := len(depths); s.Parents != nil {
 			for _, p := range s.Parents {
 				depth := int32(0)
 				if p >= 0 {
-					depth = j.depths[at+int(p)] + 1
+					depth = depths[at+int(p)] + 1
 				}
-				j.depths = append(j.depths, depth)
+				depths = append(depths, depth)
 			}
-			s.depths = j.depths[at:]
+			s.depths = depths[at:]
 		}
-		j.segs = append(j.segs, s)
-		j.pages = max(j.pages, (s.Start+s.Tokens+asm.Page-1)/asm.Page)
+		list = append(list, s)
+		pages = max(pages, (s.Start+s.Tokens+asm.Page-1)/asm.Page)
 	}
-	c.words, j.stride = j.pages*chunkWords, j.pages*asm.Page
+	c.rows, c.words = rows, pages*chunkWords
 	c.bits = grow(c.bits, c.rows*c.words)
 	for i := range c.bits {
 		c.bits[i] = math.MaxUint64
 	}
-	j.line = grow(j.line, min(chooseTokens, c.rows)*j.stride)
+	return list, depths
 }
 
 // take fills j.tokens with the next tokens, from segment i on, that see more positions than are chosen, and returns the

@@ -54,6 +54,7 @@ type Runtime struct {
 	rope     ropeJob
 	attend   attendJob
 	choose   chooseJob
+	blocks   blockJob
 	texts    textJob
 	store    storeJob
 	element  elementJob
@@ -95,6 +96,7 @@ func newRuntime(k asm.Kernels, where placement) (*Runtime, error) {
 	rt.rope.init(rt)
 	rt.attend.init(rt)
 	rt.choose.init(rt)
+	rt.blocks.init(rt)
 	rt.texts.init(rt)
 	rt.store.init(rt)
 	rt.element.init(rt)

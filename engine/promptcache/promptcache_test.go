@@ -155,7 +155,8 @@ func goesOn(t *testing.T, what string, store Store, l Lineage, m *engine.Model, 
 func TestTextsGoOnFromWhatIsStored(t *testing.T) {
 	base := Lineage{Model: "m", KV: "f16", Before: -1}
 	for name, m := range map[string]*engine.Model{"llama": llama(t), "windows": windows(t),
-		"qwen35": open(t, randommodel.Recipes()["qwen35"].File(t))} {
+		"qwen35":   open(t, randommodel.Recipes()["qwen35"].File(t)),
+		"qwen4exp": open(t, randommodel.Qwen4exp{}.File(t))} {
 		store := newMemory()
 		size := 300
 		if name == "windows" {
@@ -182,8 +183,8 @@ func TestTextsGoOnFromWhatIsStored(t *testing.T) {
 		}{
 			"all": {text, size}, "longer": {append(slices.Clone(text), 9), size}, "the prompt": {text[:130], 130},
 			"between": {text[:180], 130}, "nothing": {text[1:], 0}, "short": {text[:50], 0},
-			"parts":   {text[:128], map[string]int{"llama": 128, "windows": 128, "qwen35": 66}[name]},
-			"another": {other, map[string]int{"llama": 192, "windows": 130, "qwen35": 130}[name]},
+			"parts":   {text[:128], map[string]int{"llama": 128, "windows": 128, "qwen35": 66, "qwen4exp": 66}[name]},
+			"another": {other, map[string]int{"llama": 192, "windows": 130, "qwen35": 130, "qwen4exp": 130}[name]},
 		} {
 			what = name + ", " + what
 			if n := goesOn(t, what, store, base, m, c.tokens); n != c.n {

@@ -97,7 +97,7 @@ func (s *Session) part(n int) engine.Segment {
 		g.Logits = engine.None
 	}
 	if first := all - s.states; s.states > s.rows { // of some chunks states may be gathered before it gave up its memory
-		size := s.c.m.Config().HiddenSize * len(g.Layers)
+		size := s.c.m.StateSize(g.Layers) * len(g.Layers)
 		s.gathered = s.gathered[:min(len(s.gathered), max(0, at-first)*size)]
 		g.Hidden = engine.Rows(max(0, end-max(at, first)))
 	} else if end < all {

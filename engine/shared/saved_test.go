@@ -75,6 +75,7 @@ func TestSavedSequencesAreLoaded(t *testing.T) {
 		{"attention", smallLlama(t, rt, 1024), "q4_0", 200}, {"attention", smallLlama(t, rt, 1024), "q8_0", 200},
 		{"windows", openFile(t, rt, windows.File(t), engine.Options{}), "", 800},
 		{"recurrent", openRecipe(t, rt, "qwen35"), "q4_0", 330}, {"recurrent", openRecipe(t, rt, "granitehybrid"), "", 200},
+		{"recurrent", openFile(t, rt, randommodel.Qwen4exp{}.File(t), engine.Options{}), "q8_0", 200},
 	} {
 		what := fmt.Sprintf("%s, KV %q", x.name, x.kv)
 		path := filepath.Join(t.TempDir(), "text")

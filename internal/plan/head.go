@@ -16,7 +16,8 @@ func (c Config) chains(ctx context.Context, target, head *engine.Session, text [
 	all [][]step, err error) {
 	all = [][]step{}
 	layers := speculative.Model(head).(speculative.Attentive).HiddenLayers(target)
-	h, width := c.Draft.Head(), len(layers)*c.Target.Config().HiddenSize
+	h := c.Draft.Head()
+	width := h.TargetStates()
 	lead := 0
 	if h.FirstToken && h.Block == 0 {
 		lead = 1

@@ -26,7 +26,7 @@ func newHeadMemo(target, head *engine.Model) (h *headMemo, err error) {
 		return nil, err
 	}
 	h.layers = speculative.Model(h.head).(speculative.Attentive).HiddenLayers(h.target)
-	h.width = len(h.layers) * target.Config().HiddenSize
+	h.width = head.Head().TargetStates()
 	if head.Head().FirstToken && head.Head().Block == 0 {
 		h.lead, h.states = 1, make([]float32, h.width)
 	}
