@@ -51,7 +51,8 @@
 //
 // What a function asks the loader for counts as known: it need not list what it does not have. A model whose block is
 // another one implements the interface network by itself, from the same parts: attention, feedForward, experts and
-// norm are values with a forward of their own.
+// norm are values with a forward of their own. gemma3n.go and streams.go have several residual streams; in the second
+// the states between layers are all of them ([Config].StateSize).
 //
 // # Encoders
 //
