@@ -147,7 +147,7 @@ func (x *meanIndex) choose(p *pass, h []float32) {
 
 // streamHead is the MTP block of such a model, which has the model's streams: x of stream s is eh_proj [norm(embedding
 // of the token); norm(h)_s], with h the streams at the position before. That norm is over all of them at once, as in
-// vLLM and SGLang; llama.cpp normalizes each by itself. The block looks at all positions.
+// vLLM; llama.cpp normalizes each by itself. The block looks at all positions.
 type streamHead struct {
 	Head
 	streamSizes

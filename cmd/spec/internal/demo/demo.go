@@ -37,6 +37,7 @@ type Options struct {
 	Prompt   string
 	Tokens   int
 	Sampling engine.Sampling
+	Length   int // tokens of a draft; 0: as many as are measured to be fastest
 
 	Out           io.Writer
 	Width, Height int  // of the terminal that Out is, in characters; 0: unknown
@@ -100,9 +101,12 @@ func Run(ctx context.Context, rt *engine.Runtime, o Options) (Result, error) {
 			return nil, speculative.Stats{}, err
 		}
 		defer s.Close()
+		schedule := speculative.Auto(speculative.AutoOptions{Costs: costs})
+		if o.Length > 0 {
+			schedule = speculative.Constant(speculative.ConstantOptions{Length: o.Length})
+		}
 		decoder := speculative.New(s, drafter, speculative.Options{
-			Schedule: speculative.Auto(speculative.AutoOptions{Costs: costs}), Verifier: speculative.Match(), Tokenizer: tok,
-			MaxTokens: o.Tokens,
+			Schedule: schedule, Verifier: speculative.Match(), Tokenizer: tok, MaxTokens: o.Tokens,
 		})
 		page.begin(name, o.Prompt)
 		var ids []int32
