@@ -164,6 +164,7 @@ var kinds = map[string]kind{
 	"seed_oss":       decoderOf(seedOSS),
 	"smallthinker":   decoderOf(smallThinker),
 	"smollm3":        decoderOf(smollm3),
+	"spark2_5":       decoderOf(spark25),
 	"stablelm":       decoderOf(stableLM),
 	"starcoder":      decoderOf(starcoder),
 	"starcoder2":     decoderOf(starcoder2),

@@ -18,7 +18,8 @@ import (
 // withoutIndependentEngine are architectures that the independent engine of testdata/families does not have, or does
 // not run as a decoder alone. TestReferenceFamilies and TestT5 compare them with float64 forward passes, TestQwen4exp
 // with the model's own authors' code.
-var withoutIndependentEngine = []string{"codegen", "gptj", "granite_swa", "opt", "qwen4exp", "t5", "t5encoder"}
+var withoutIndependentEngine = []string{"codegen", "gptj", "granite_swa", "opt", "qwen4exp", "spark2_5", "t5",
+	"t5encoder"}
 
 // drawnGolden says what an independent engine was given, and of which models its logits are in drawn.f32.
 type drawnGolden struct {

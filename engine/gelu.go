@@ -23,9 +23,10 @@ var geluForms = map[string]function{
 
 	"gemma-embedding": gelu, // gelu_pytorch_tanh
 
-	"falcon":  geluErf, // nn.GELU()
-	"gptneox": geluErf, // hidden_act gelu
-	"mpt":     geluErf, // nn.GELU(approximate="none")
+	"falcon":   geluErf, // nn.GELU()
+	"gptneox":  geluErf, // hidden_act gelu
+	"mpt":      geluErf, // nn.GELU(approximate="none")
+	"spark2_5": geluErf, // hidden_act gelu
 
 	"bert":           geluErf, // hidden_act gelu; also RoBERTa and XLM-R
 	"jina-bert-v2":   geluErf, // nn.GELU() of its gates

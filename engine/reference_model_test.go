@@ -223,7 +223,7 @@ func (r *reference) activate(x float64) float64 {
 		return math.Max(x, 0) * math.Max(x, 0)
 	case r.is("opt"):
 		return math.Max(x, 0)
-	case r.is("falcon", "gptneox", "mpt"):
+	case r.is("falcon", "gptneox", "mpt", "spark2_5"):
 		return x / 2 * (1 + math.Erf(x/math.Sqrt2))
 	case r.is("gemma", "gemma2", "gemma3", "gemma4") || r.layerNorms() &&
 		!r.is("stablelm", "command-r", "cohere2", "olmo"):
@@ -363,7 +363,7 @@ func (r *reference) logits(ids []int32) []float64 {
 						q = queries
 					}
 				}
-				if r.arch == "muse-glimmer" {
+				if r.is("muse-glimmer", "spark2_5") {
 					gates = r.linear(b+"attn_gate", h)
 				}
 				if r.arch == "gemma4" {
@@ -440,8 +440,10 @@ func (r *reference) logits(ids []int32) []float64 {
 						}
 					}
 				}
-				for i, g := range gates {
-					a[i] *= sigmoid(g)
+				for i := range gates { // of a head's numbers, or of each of them
+					for each, j := len(a)/len(gates), 0; j < each; j++ {
+						a[i*each+j] *= sigmoid(gates[i])
+					}
 				}
 				return r.linear(b+"attn_output", a)
 			}

@@ -10,7 +10,7 @@ func (r *reference) windowed(layer int) bool {
 		return r.number("attention.sliding_window", 0) > 0
 	}
 	period, ok := map[string]int{"gemma2": 2, "gemma3": 6, "cohere2": 4, "gpt-oss": 2, "olmo2": 4, "gemma4": 6,
-		"granite_swa": 1, "muse-glimmer": 4}[r.arch]
+		"granite_swa": 1, "muse-glimmer": 4, "spark2_5": 1}[r.arch]
 	if !ok || r.number("attention.sliding_window", 0) == 0 && r.arch != "gemma2" {
 		return false
 	}
@@ -106,7 +106,7 @@ func (r *reference) rotate(x []float64, headDim, position, layer int) {
 	halves := r.is("qwen2", "qwen2moe", "qwen3", "qwen3moe", "qwen3vl", "gemma", "gemma2", "gemma3", "phi2", "phi3",
 		"gptneox", "starcoder2", "falcon", "stablelm",
 		"nemotron", "olmo2", "olmoe", "exaone", "exaone4", "gpt-oss", "hunyuan-dense", "lfm2", "lfm2moe", "falcon-h1",
-		"qwen35", "qwen35moe", "gemma4", "dflash")
+		"qwen35", "qwen35moe", "gemma4", "spark2_5", "dflash")
 	for h := 0; h < len(x); h += headDim {
 		for i := range n / 2 {
 			angle := float64(position) * math.Pow(base, -2*float64(i)/float64(n))

@@ -221,6 +221,9 @@ func (r Recipe) File(tb testing.TB) []byte {
 		if has("attngate") {
 			matrix(b+"attn_gate", false, q, Width)
 		}
+		if has("headgate") {
+			matrix(b+"attn_gate", false, q/Dim, Width)
+		}
 		if !recurrent {
 			matrix(b+"attn_output", has("bias"), Width, q)
 		}
