@@ -59,7 +59,7 @@ func (l *loader) gemma4Windows(c *Config) *gemma4Windows {
 	if n := l.integerOr("attention.value_length_swa", w.headDim); l.ok() && n != w.headDim {
 		l.fail("attention.value_length_swa", ErrUnsupported, "values of %d dimensions, keys of %d", n, w.headDim)
 	}
-	w.dims = l.integerOr("rope.dimension_count_swa", l.integerOr("rope.dimension_count", c.HeadDim))
+	w.dims = l.windowDims(c)
 	return w
 }
 

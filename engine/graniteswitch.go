@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -100,7 +101,8 @@ func (l *loader) switches() *switches {
 
 // checkTokens checks that tokens are those of the vocabulary.
 func (s *switches) checkTokens(b *build) {
-	for id, other := range s.instead {
+	for _, id := range slices.Sorted(maps.Keys(s.instead)) {
+		other := s.instead[id]
 		if id < 0 || other < 0 || int(id) >= b.c.Vocab || int(other) >= b.c.Vocab {
 			b.fail("adapters.token_ids_substitute", ErrValue, "token %d for %d, of a vocabulary of %d", other, id, b.c.Vocab)
 		}

@@ -1,10 +1,6 @@
 package engine
 
-import (
-	"math"
-
-	"github.com/specgo/spec/engine/internal/recurrent"
-)
+import "github.com/specgo/spec/engine/internal/recurrent"
 
 // kimiLinear is Kimi Linear (Moonshot 2025, arXiv:2510.26692): Kimi delta attention, and latent attention without
 // positions in the layers with KV heads; experts behind plain layers.
@@ -25,7 +21,7 @@ func kimiLinear(l *loader, c *Config) family {
 		case l.kvHeads[i] == 0:
 			return l.kimiDelta(c, i, form)
 		}
-		return b.newLatentAttention(i, s, float32(1/math.Sqrt(float64(s.nope+s.rot))), nil)
+		return b.newLatentAttention(i, s, headScale(s.nope+s.rot), nil)
 	}
 	return f
 }

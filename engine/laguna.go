@@ -8,7 +8,7 @@ func laguna(l *loader, c *Config) family {
 	f := qwen3(l, c)
 	if f.attention.window = l.integerOr("attention.sliding_window", 0); f.attention.window > 0 { // M.1 has none
 		f.attention.windowed, f.rope.windowUnscaled = l.windowAfter(4), true
-		f.rope.windowDims = l.integerOr("rope.dimension_count_swa", l.integerOr("rope.dimension_count", c.HeadDim))
+		f.rope.windowDims = l.windowDims(c)
 	}
 	f.attention.own = func(b *build, i int) mixer {
 		each := 1 // of a head: some layers have a gate for each of its numbers

@@ -82,6 +82,11 @@ func (l *loader) ropes(c *Config, f *family) (r ropes) {
 	return r
 }
 
+// windowDims is how many numbers of a head are rotated in layers with a window, where files say it.
+func (l *loader) windowDims(c *Config) int {
+	return l.integerOr("rope.dimension_count_swa", l.integerOr("rope.dimension_count", c.HeadDim))
+}
+
 // unscaled is o without the scaling of rope.scaling.*.
 func unscaled(o tensor.RopeOptions) tensor.RopeOptions {
 	o.Scale, o.Magnitude, o.Yarn = 1, 1, tensor.Yarn{}

@@ -11,7 +11,7 @@ func spark25(l *loader, c *Config) family {
 		attention: attentionParts{window: l.integer("attention.sliding_window"), windowed: l.windows()},
 		feed:      feedParts{gate: gated, activation: l.gelu()},
 	}
-	f.rope.windowDims = l.integerOr("rope.dimension_count_swa", l.integerOr("rope.dimension_count", c.HeadDim))
+	f.rope.windowDims = l.windowDims(c)
 	f.attention.own = func(b *build, i int) mixer { return b.outputGate(i, 1, tensor.Sigmoid) }
 	return f
 }

@@ -66,12 +66,11 @@ func (m *streamMixer) mix(p *pass, h, x []float32) {
 	p.silu(low)
 	p.matmul(low, m.rank, m.up.times(gate))
 	p.sigmoidMul(n, gate)
-	for i := range p.rows() {
-		row, to := n[i*m.width():(i+1)*m.width()], h[i*m.size:(i+1)*m.size]
-		copy(to, row)
-		for s := 1; s < m.count; s++ {
-			p.add(to, row[s*m.size:(s+1)*m.size])
-		}
+	columns(h, n, m.size, 0, m.width())
+	for s := 1; s < m.count; s++ {
+		one := gate[:len(h)]
+		columns(one, n, m.size, s*m.size, m.width())
+		p.add(h, one)
 	}
 	p.scale(h, 1/float32(m.count))
 }
