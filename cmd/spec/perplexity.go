@@ -144,31 +144,37 @@ func (x *perplexity) measure(ctx context.Context, p *program, m *engine.Model, i
 	o := engine.SessionOptions{Context: x.chunk, KV: x.sessions.KV}
 	bar := terminal.NewBar(p.stderr, "perplexity")
 	defer bar.Clear()
-	var lost []float64
+	var lost losses
 	for i := range chunks {
 		y, err := engine.Perplexity(ctx, m, ids[i*x.chunk:(i+1)*x.chunk], o)
 		if err != nil {
 			return perplexityMean{}, err
 		}
-		lost = append(lost, math.Log(y))
-		bar.Set(int64(i+1), int64(chunks), fmt.Sprintf("%v so far", meanPerplexity(lost)))
+		lost.add(math.Log(y))
+		bar.Set(int64(i+1), int64(chunks), fmt.Sprintf("%v so far", lost.perplexity()))
 	}
-	return meanPerplexity(lost), nil
+	return lost.perplexity(), nil
 }
 
-// meanPerplexity is of the chunks with these mean negative log-likelihoods. The error of an exp is the exp times the
-// error of its exponent.
-func meanPerplexity(lost []float64) (m perplexityMean) {
-	n, sum, squares := float64(len(lost)), 0.0, 0.0
-	for _, v := range lost {
-		sum += v
+// losses are the mean negative log-likelihoods of chunks.
+type losses struct{ n, sum, squares float64 } // squares of the differences from the mean
+
+// add adds a chunk's (Welford 1962).
+func (l *losses) add(v float64) {
+	off := v
+	if l.n > 0 {
+		off -= l.sum / l.n
 	}
-	for _, v := range lost {
-		squares += (v - sum/n) * (v - sum/n)
-	}
-	m.Perplexity = math.Exp(sum / n)
-	if n > 1 {
-		e := m.Perplexity * math.Sqrt(squares/(n-1)/n)
+	l.n++
+	l.sum += v
+	l.squares += off * (v - l.sum/l.n)
+}
+
+// perplexity is that of the chunks. The error of an exp is the exp times the error of its exponent.
+func (l *losses) perplexity() (m perplexityMean) {
+	m.Perplexity = math.Exp(l.sum / l.n)
+	if l.n > 1 {
+		e := m.Perplexity * math.Sqrt(l.squares/(l.n-1)/l.n)
 		m.Error = &e
 	}
 	return m
